@@ -102,6 +102,10 @@ var houses = map[string]row{
 
 	// What ends a call and not the daemon.
 	"regional/internal/background": {aliquot: []string{"internal/ratelog"}, outside: []string{"connectrpc.com/connect", "github.com/prometheus/client_golang"}},
+	// What decided a request, in a word.
+	"regional/internal/modes": {},
+	// The metrics of a regional daemon.
+	"regional/internal/telemetry": {aliquot: []string{"internal/abuse", "limit", "regional/internal/modes"}, outside: []string{"github.com/prometheus/client_golang", "github.com/sony/gobreaker/v2"}},
 
 	"regional/store": {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	"regional":       {aliquot: []string{"regional/...", "internal/storeclock", "internal/ratelog", "internal/recall", "internal/abuse", "internal/chunk", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/rights", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/answer", "internal/wire", "internal/rls", "proto/aliquot/..."}, outside: anyModule},

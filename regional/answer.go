@@ -9,26 +9,28 @@ import (
 	"aliquot/internal/answer"
 	"aliquot/internal/wire"
 	"aliquot/limit"
+	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/telemetry"
 )
 
 // answer writes a decision into out, gives it an id if it is a denial, and counts it. It also
 // remembers the request for replays and the denial for Explain.
 func (s *service) answer(d *decision, r *request, out *wire.Answer) {
-	var counted tally
+	var counted telemetry.Tally
 	s.answerAmong(d, r, out, &counted)
-	counted.flush(s.metrics)
+	counted.Flush(s.metrics)
 }
 
 // answerAmong does the work of answer for one of several decisions that are counted together.
-func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted *tally) {
+func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted *telemetry.Tally) {
 	d.answer(s.metrics, counted, out)
 	s.recent.see(d, r)
 	s.limiter.conduct.remember(d.policy, r)
-	if list := d.mode == modeBlockList || d.mode == modeAllowList; !list || !d.policy.set.ByEntry(r.attributes.Get("api_key")) {
-		counted.under(d.policy.counts, out.Allowed) // the decision of an entry says nothing about the rules file
+	if list := d.mode == modes.BlockList || d.mode == modes.AllowList; !list || !d.policy.set.ByEntry(r.attributes.Get("api_key")) {
+		counted.Under(d.policy.counts, out.Allowed) // the decision of an entry says nothing about the rules file
 	}
 	if d.policy.known() && d.policy.set.UnknownTier(r.attributes) {
-		s.metrics.unknownTier.Inc()
+		s.metrics.UnknownTier.Inc()
 	}
 	if out.Allowed {
 		return
@@ -64,10 +66,10 @@ func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted
 
 // answer writes a decision into out, and counts it unless counted is nil. When counted has no room
 // left, its counts go to m.
-func (d *decision) answer(m *metrics, counted *tally, out *wire.Answer) {
+func (d *decision) answer(m *telemetry.Metrics, counted *telemetry.Tally, out *wire.Answer) {
 	out.Reset()
 	if d.mode != "" {
-		counted.decided(m, "", outcome(d.passes()), d.mode)
+		counted.Decided(m, "", outcome(d.passes()), d.mode)
 		d.listAnswer(out)
 		return
 	}
@@ -79,9 +81,9 @@ func (d *decision) answer(m *metrics, counted *tally, out *wire.Answer) {
 		if v.shadow && !v.decision.Allowed {
 			what = "shadow_denied"
 		}
-		row := counted.decided(m, v.rule.ID, what, v.mode)
+		row := counted.Decided(m, v.rule.ID, what, v.mode)
 		if !v.never() {
-			row.charged(v.cost, v.decision.Allowed && (v.shadow || out.Allowed))
+			row.Charged(v.cost, v.decision.Allowed && (v.shadow || out.Allowed))
 		}
 	}
 }
@@ -152,12 +154,12 @@ func retryAfter(d limit.Decision) time.Duration {
 func (d *decision) listAnswer(out *wire.Answer) {
 	out.Allowed, out.Mode = d.passes(), d.mode
 	switch {
-	case d.mode == modeBlockList:
+	case d.mode == modes.BlockList:
 		out.Never, out.Problem = true, answer.AbnormalUsage
 		out.Reason = "the API key is on the block list"
-	case d.mode == modeNoRulesYet && out.Allowed:
+	case d.mode == modes.NoRulesYet && out.Allowed:
 		out.Reason = "the rules are not known yet, and --without-rules allow lets every request pass until they are"
-	case d.mode == modeNoRulesYet:
+	case d.mode == modes.NoRulesYet:
 		out.RetryAfter, out.Problem = rulesRetry, answer.ReducedCapacity
 		out.Reason = "the rules are not known yet: neither a state file nor a coordinator has told this daemon; " +
 			"its /readyz says why, --coordinators and --state-file say where they come from"
@@ -169,4 +171,4 @@ func (d *decision) listAnswer(out *wire.Answer) {
 const rulesRetry = time.Second
 
 // deniedByRules reports whether an answer is a denial that the client caused.
-func deniedByRules(a *wire.Answer) bool { return !a.Allowed && a.Mode != modeNoRulesYet }
+func deniedByRules(a *wire.Answer) bool { return !a.Allowed && a.Mode != modes.NoRulesYet }

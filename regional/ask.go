@@ -104,7 +104,7 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 	for i, g := range groups {
 		if results[i].Err != nil {
 			g.undecided, g.answer = results[i].Undecided, results[i]
-			a.guard.metrics.turnedAway(results[i].Err)
+			a.guard.turnedAway(results[i].Err)
 			lost(groups[i : i+1])
 			continue
 		}

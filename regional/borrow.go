@@ -7,6 +7,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
@@ -59,7 +60,7 @@ func (l *limiter) borrowFor(ctx context.Context, groups []*group, i int, again f
 			l.auth.leave(arrivals, vain)
 		}
 		if result == borrowGone {
-			l.metrics.borrowed(result)
+			l.metrics.Borrowed(result)
 			return fmt.Errorf("%w: %w", errGone, ctx.Err())
 		}
 		if result != borrowMoved {
@@ -70,7 +71,7 @@ func (l *limiter) borrowFor(ctx context.Context, groups []*group, i int, again f
 		}
 	}
 	if result != "" {
-		l.metrics.borrowed(result)
+		l.metrics.Borrowed(result)
 	}
 	return nil
 }
@@ -95,7 +96,7 @@ func (l *limiter) mayBorrow(g *group) (wait time.Duration, ok bool) {
 		if v.decision.Allowed {
 			continue
 		}
-		if v.mode != modeStore || a.alone() || a.rule.BorrowWait == 0 || a.cost > a.limit.Capacity {
+		if v.mode != modes.Store || a.alone() || a.rule.BorrowWait == 0 || a.cost > a.limit.Capacity {
 			return 0, false
 		}
 		most := a.rule.BorrowWait

@@ -14,6 +14,7 @@ import (
 	"aliquot/internal/storeclock"
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/telemetry"
 )
 
 // handClock is a clock that stands still unless told.
@@ -158,7 +159,7 @@ func TestStarvedCallsDoNotTrip(t *testing.T) {
 			late := &lateStore{clock: clock}
 			auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), storeclock.New(), clock.now)
 			open := false
-			g := newGuard(late, auth, newMetrics("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
+			g := newGuard(late, auth, telemetry.New("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
 			for range tripAfter {
 				if c.heard {
 					late.takes, late.err = 0, nil
@@ -191,7 +192,7 @@ func TestStarvationIsNoExcuseForLong(t *testing.T) {
 	late := &lateStore{clock: clock}
 	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), storeclock.New(), clock.now)
 	open := false
-	g := newGuard(late, auth, newMetrics("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
+	g := newGuard(late, auth, telemetry.New("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
 	g.take(t.Context(), "", noGroups)
 	began := clock.at
 	late.takes, late.err = 2*storeDeadline, context.DeadlineExceeded

@@ -6,10 +6,14 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"aliquot/budget"
 	"aliquot/internal/abuse"
 	"aliquot/internal/ratelog"
 	"aliquot/limit"
+	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
 
@@ -21,12 +25,12 @@ type conduct struct {
 	hot     *abuse.HotKeys
 	clients abuse.Clients
 	values  *keyValues
-	metrics *metrics
+	metrics *telemetry.Metrics
 	log     *slog.Logger
 	lines   ratelog.Limiter
 }
 
-func newConduct(now func() budget.Instant, m *metrics, log *slog.Logger) *conduct {
+func newConduct(now func() budget.Instant, m *telemetry.Metrics, log *slog.Logger) *conduct {
 	return &conduct{now: now, hot: abuse.NewHotKeys(rand.Uint32), metrics: m, log: log}
 }
 
@@ -102,11 +106,11 @@ func (d *decision) hold(now budget.Instant, held func(*ask) abuse.Hold) {
 	}
 }
 
-// heldBack returns the verdict on a request of a client that is held back.
+// HeldBack returns the verdict on a request of a client that is held back.
 func (a *ask) heldBack(h abuse.Hold, now budget.Instant) verdict {
-	mode, wait := modeLocal, h.Until.Sub(now)
+	mode, wait := modes.Local, h.Until.Sub(now)
 	if h.State == abuse.Blocked {
-		mode = modeBlockList
+		mode = modes.BlockList
 	}
 	v := a.verdict(&group{}, mode, limit.Decision{
 		Limit: int64(a.limit.Capacity / limit.Token), RetryAfter: wait, ResetAfter: wait,
@@ -174,7 +178,7 @@ func (c *conduct) limitDecided(v *verdict, seen *run, now budget.Instant) {
 	c.checked(&v.key, denied, seen, now)
 	// Only a denial by the limit itself is the client's fault. That a store is down is not, nor a
 	// cost above the capacity.
-	asked := v.mode == modeStore || v.mode == modeLocal
+	asked := v.mode == modes.Store || v.mode == modes.Local
 	if !denied || v.shadow || !v.rule.Watched() || !asked || v.decision.RetryAfter <= 0 || v.never() {
 		return
 	}
@@ -185,7 +189,7 @@ func (c *conduct) limitDecided(v *verdict, seen *run, now budget.Instant) {
 
 // began counts and logs a cool-down or a block that begins.
 func (c *conduct) began(r *rules.Rule, key budget.KeyID, h abuse.Hold) {
-	c.metrics.heldBack(r.ID, h.State)
+	c.metrics.HeldBack(r.ID, h.State)
 	if h.State != abuse.Blocked || !c.lines.Allow("", time.Now()) {
 		return
 	}
@@ -200,4 +204,32 @@ func (v *verdict) whyHeld() string {
 		return fmt.Sprintf("blocked in this region until %s by rule %s: denied %d times within %v", until, v.rule.ID, v.rule.AutoBlock.After, v.rule.AutoBlock.Within)
 	}
 	return "cool-down of rule " + v.rule.ID + ": requests came before the time that was told; wait as long as retry_after says"
+}
+
+// watchConduct exports the state of keys and clients, read at each scrape.
+func watchConduct(m *telemetry.Metrics, c *conduct, policies *policies, reg prometheus.Registerer) {
+	labels := prometheus.Labels{"region": m.Region}
+	reg.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "aliquot_hottest_key_checks_per_second", ConstLabels: labels,
+			Help: "Checks a second of the key that is checked most here.",
+		}, func() float64 {
+			for _, k := range c.hot.Top(1, c.now()) {
+				return k.Checks
+			}
+			return 0
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "aliquot_clients_held_back", ConstLabels: labels,
+			Help: "Clients in a cool-down or a block of a rule now.",
+		}, func() float64 {
+			n := 0
+			c.clients.Each(policies.load().conductTerms, c.now(), func(abuse.Held) { n++ })
+			return float64(n)
+		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "aliquot_clients_forgotten_total", ConstLabels: labels,
+			Help: "Denials of watched rules that were not noted, because there was no room beside clients that are held back.",
+		}, func() float64 { return float64(c.clients.Refused()) }),
+	)
 }

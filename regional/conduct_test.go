@@ -12,6 +12,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/abuse"
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
@@ -55,7 +56,7 @@ func deny(t *testing.T, d *Daemon, apiKey string) answerOf {
 	t.Helper()
 	a := check(t, d, apiKey)
 	for range 100 {
-		if a.Mode != modeEmergency {
+		if a.Mode != modes.Emergency {
 			break
 		}
 		a = check(t, d, apiKey)
@@ -77,19 +78,19 @@ func TestClientsThatDoNotWait(t *testing.T) {
 		t.Fatalf("%d passed", n)
 	}
 	for i := range 5 { // before their time
-		if a := deny(t, d, "rude"); a.Mode != modeStore {
+		if a := deny(t, d, "rude"); a.Mode != modes.Store {
 			t.Fatalf("denial %d: %+v", i, a)
 		}
 	}
 	a := deny(t, d, "rude")
-	if a.Never || a.Mode != modeLocal || !strings.HasPrefix(a.Reason, "cool-down of rule r0") || a.RetryAfter == "0s" || a.Limit != 40 || len(a.Limits) != 1 ||
+	if a.Never || a.Mode != modes.Local || !strings.HasPrefix(a.Reason, "cool-down of rule r0") || a.RetryAfter == "0s" || a.Limit != 40 || len(a.Limits) != 1 ||
 		a.Problem != answer.AbnormalUsage {
 		t.Fatalf("%+v", a)
 	}
 	if a := post(t, d, `{"attributes":{"api_key":"rude","method":"POST"}}`); a.Allowed || a.RuleID != "r0" || len(a.Limits) != 1 {
 		t.Errorf("another limit was asked as well: %+v", a)
 	}
-	if a := check(t, d, "polite"); !a.Allowed || a.Mode != modeStore {
+	if a := check(t, d, "polite"); !a.Allowed || a.Mode != modes.Store {
 		t.Errorf("another client: %+v", a)
 	}
 	var held struct {
@@ -103,12 +104,12 @@ func TestClientsThatDoNotWait(t *testing.T) {
 
 	// A block, once it has been denied 40 times in all: 6 by its limit, 2 since.
 	for i := range 31 {
-		if a := deny(t, d, "rude"); a.Mode != modeLocal {
+		if a := deny(t, d, "rude"); a.Mode != modes.Local {
 			t.Fatalf("denial %d in the cool-down: %+v", i, a)
 		}
 	}
 	for range 3 {
-		if a := deny(t, d, "rude"); a.Mode != modeBlockList || !strings.HasPrefix(a.Reason, "blocked in this region until 2") || a.Problem != answer.AbnormalUsage {
+		if a := deny(t, d, "rude"); a.Mode != modes.BlockList || !strings.HasPrefix(a.Reason, "blocked in this region until 2") || a.Problem != answer.AbnormalUsage {
 			t.Fatalf("%+v", a)
 		}
 	}
@@ -134,7 +135,7 @@ func TestClientsThatDoNotWait(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	l.setRules(2, strings.NewReplacer("    cool_down: {after: 5, most: 1h}\n", "", "    auto_block: {after: 40, within: 1h, for: 2h}\n", "").Replace(watchedRules))
-	eventually(t, "the new rules decide", func() bool { return check(t, d, "rude").Mode == modeStore })
+	eventually(t, "the new rules decide", func() bool { return check(t, d, "rude").Mode == modes.Store })
 }
 
 // Where memory decides, denials from memory count like the store's, a client is held back
@@ -148,18 +149,18 @@ rules:
     cool_down: {after: 50, most: 1h}
 `).address()))
 	exactly(t, "half of 400", burst(t, d, "rude"), 200, d)
-	modes := map[string]int{}
+	byMode := map[string]int{}
 	for range 50 {
 		a := deny(t, d, "rude")
-		if modes[a.Mode]++; strings.HasPrefix(a.Reason, "cool-down") {
-			t.Fatalf("after %v: %+v", modes, a)
+		if byMode[a.Mode]++; strings.HasPrefix(a.Reason, "cool-down") {
+			t.Fatalf("after %v: %+v", byMode, a)
 		}
 	}
-	if modes[modeLocal] == 0 {
-		t.Errorf("nothing was denied from memory: %v", modes)
+	if byMode[modes.Local] == 0 {
+		t.Errorf("nothing was denied from memory: %v", byMode)
 	}
 	for range 20 {
-		if a := deny(t, d, "rude"); a.Mode != modeLocal || !strings.HasPrefix(a.Reason, "cool-down of rule r0") {
+		if a := deny(t, d, "rude"); a.Mode != modes.Local || !strings.HasPrefix(a.Reason, "cool-down of rule r0") {
 			t.Fatalf("%+v", a)
 		}
 	}

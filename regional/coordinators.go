@@ -15,6 +15,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/telemetry"
 )
 
 const (
@@ -53,7 +54,7 @@ type coordinators struct {
 	clients   []aliquotv1connect.LeaseServiceClient
 	addresses []string
 	log       *slog.Logger
-	metrics   *metrics
+	metrics   *telemetry.Metrics
 
 	mu       sync.Mutex
 	current  int
@@ -64,7 +65,7 @@ type coordinators struct {
 	began    time.Time
 }
 
-func newCoordinators(addresses []string, client *http.Client, log *slog.Logger, m *metrics) *coordinators {
+func newCoordinators(addresses []string, client *http.Client, log *slog.Logger, m *telemetry.Metrics) *coordinators {
 	c := &coordinators{addresses: addresses, log: log, metrics: m, failing: ratelog.Limiter{Every: complainEvery}, began: time.Now()}
 	for _, a := range addresses {
 		c.clients = append(c.clients, aliquotv1connect.NewLeaseServiceClient(
@@ -165,7 +166,7 @@ func (c *coordinators) backoff(regions int) time.Duration {
 // the metric. A refusal comes from the leader, so it is no failure of the coordinator that passed
 // it on.
 func (c *coordinators) outcome(call string, i int, word string, err error) {
-	c.metrics.reports.WithLabelValues(c.metrics.region, word).Inc()
+	c.metrics.Reports.WithLabelValues(c.metrics.Region, word).Inc()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil || refusal(err) {

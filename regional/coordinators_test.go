@@ -19,6 +19,7 @@ import (
 	"aliquot/internal/storeclock"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/telemetry"
 )
 
 // TestAStopIsNoFailureOfCoordinators: a call that ends because the daemon does says nothing
@@ -33,7 +34,7 @@ func TestAStopIsNoFailureOfCoordinators(t *testing.T) {
 	defer close(leave)
 	var log bytes.Buffer
 	c := newCoordinators([]string{silent.URL, silent.URL}, silent.Client(), slog.New(slog.NewTextHandler(&log, nil)),
-		newMetrics("us", "test", prometheus.NewRegistry()))
+		telemetry.New("us", "test", prometheus.NewRegistry()))
 	before := c.current
 	ctx, stop := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
@@ -55,7 +56,7 @@ func TestAStopIsNoFailureOfCoordinators(t *testing.T) {
 // its deadline is said for ever.
 func TestALargeHelloGetsLonger(t *testing.T) {
 	c := newCoordinators([]string{"127.0.0.1:1", "127.0.0.1:2"}, http.DefaultClient, slog.New(slog.DiscardHandler),
-		newMetrics("us", "test", prometheus.NewRegistry()))
+		telemetry.New("us", "test", prometheus.NewRegistry()))
 	for _, is := range []struct {
 		failures, keys int
 		want           time.Duration
@@ -93,7 +94,7 @@ func (l *lastHello) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliqu
 // TestAHelloIsWordedWhenItLeaves, however long it waited for its turn.
 func TestAHelloIsWordedWhenItLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log, m, leader := slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry()), &lastHello{}
+		log, m, leader := slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry()), &lastHello{}
 		peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
 		peers.clients[0], peers.failures = leader, 1000
 		auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), func() budget.Instant { return second })
@@ -123,7 +124,7 @@ func TestAHelloIsWordedWhenItLeaves(t *testing.T) {
 // TestARefusalIsToldUntilTheNextWord: a leader that refused a region, and is heard no more, may
 // have taken it in since.
 func TestARefusalIsToldUntilTheNextWord(t *testing.T) {
-	c := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry()))
+	c := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry()))
 	undeclared := connect.NewError(connect.CodePermissionDenied, errors.New("undeclared region"))
 	for range 2 {
 		c.outcome("hello", 0, "refused", undeclared)

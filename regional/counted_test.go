@@ -13,6 +13,7 @@ import (
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/modes"
 )
 
 // askFor sends one check and returns the whole answer.
@@ -161,7 +162,7 @@ rules:
 `).address()))
 	unknown := planOf(d, "unknown").groups
 	d.limiter.fallBack(unknown)
-	if g := unknown[0]; g.allowed || g.out[1].mode != modeEmergency || g.out[1].decision.RetryAfter != storeDeadline || !g.out[1].unknown {
+	if g := unknown[0]; g.allowed || g.out[1].mode != modes.Emergency || g.out[1].decision.RetryAfter != storeDeadline || !g.out[1].unknown {
 		t.Errorf("a key of which nothing is known, a moment after the start: %+v", g.out)
 	}
 	if n := d.limiter.emergency.table.Owing(); n != 0 {

@@ -26,6 +26,7 @@ import (
 	"aliquot/internal/rpc/connections"
 	"aliquot/internal/storeclock"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/telemetry"
 	"aliquot/regional/store"
 )
 
@@ -37,7 +38,7 @@ type Daemon struct {
 	cfg      Config
 	log      *slog.Logger
 	registry *prometheus.Registry
-	metrics  *metrics
+	metrics  *telemetry.Metrics
 	sockets  sockets
 	store    Store
 	policies *policies
@@ -113,7 +114,7 @@ func (c *Config) fillIn() {
 // build wires the daemon, in the order of dependencies.
 func (d *Daemon) build(kept *state) error {
 	c := &d.cfg
-	d.metrics = newMetrics(c.Region, c.Version, c.Registry)
+	d.metrics = telemetry.New(c.Region, c.Version, c.Registry)
 	d.policies = newPolicies(c.Region, c.WithoutRules == PassWithoutRules, c.Now, d.log, d.metrics)
 	clock := storeclock.New()
 	now := c.Now()
@@ -134,7 +135,7 @@ func (d *Daemon) build(kept *state) error {
 	}
 	d.keeper = newKeeper(c.StateFile, c.Region, kept, d.policies, d.log)
 	d.auth = newAuthority(region, clock, c.Now)
-	d.metrics.watch(d.auth, c.Registry)
+	watchAuthority(d.metrics, d.auth, c.Registry)
 	connections.Watch(c.Registry, d.sockets.connect, d.sockets.grpc, d.sockets.ops)
 	var err error
 	if d.store, err = d.openStore(); err != nil {
@@ -144,7 +145,7 @@ func (d *Daemon) build(kept *state) error {
 	emergency := newEmergency(c.Now, clock)
 	d.others = d.newOthers(kept, emergency)
 	d.guard.others, d.keeper.others = d.others, d.others
-	bugs := &background.Panics{Count: d.metrics.panics, Log: d.log}
+	bugs := &background.Panics{Count: d.metrics.Panics, Log: d.log}
 	d.guard.bugs = bugs
 	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}
 	intake := newIntake()
@@ -153,13 +154,13 @@ func (d *Daemon) build(kept *state) error {
 		ask: direct.ask, direct: direct, alone: atOnce, intake: intake, door: newDoor(intake, runtime.GOMAXPROCS(0)),
 	}
 	if c.Redis != MemoryStore {
-		b := &batcher{ask: direct.ask, refused: d.metrics.turnedAway, caught: func(cause any) { _ = bugs.Caught("a call of the store", cause) }}
+		b := &batcher{ask: direct.ask, refused: d.guard.turnedAway, caught: func(cause any) { _ = bugs.Caught("a call of the store", cause) }}
 		d.limiter.ask, d.limiter.alone = d.guard.whileClosed(b.decide), b.alone
 	}
 	d.conduct = newConduct(c.Now, d.metrics, d.log)
 	d.conduct.values = newKeyValues(c.RememberKeys)
 	d.limiter.conduct = d.conduct
-	d.metrics.watchConduct(d.conduct, d.policies, c.Registry)
+	watchConduct(d.metrics, d.conduct, d.policies, c.Registry)
 	if c.bootClock {
 		d.limiter.clock = &boottime.Clock{}
 	}
@@ -176,7 +177,7 @@ func (d *Daemon) build(kept *state) error {
 		leaveFor:     leaveFor,
 		wall:         newWall(c.bootClock),
 	}
-	d.metrics.watchSession(d.reporter, c.Registry)
+	watchSession(d.metrics, d.reporter, c.Registry)
 	if parted, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
 		d.reporter.unreached = parted.Unreached
 	}
@@ -186,7 +187,7 @@ func (d *Daemon) build(kept *state) error {
 		intake: d.limiter.intake, weights: rpc.NewGate(maxWeight, maxWaiting, weighWait),
 		door: d.limiter.door, stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
 	}
-	d.metrics.watchRoom(d.service.room, c.Registry)
+	watchRoom(d.metrics, d.service.room, c.Registry)
 	check, err := newHTTPCheck(d.service, c, d.log)
 	if err != nil {
 		return err
@@ -275,7 +276,7 @@ func windowClock(now func() budget.Instant, start time.Time) func() int64 {
 
 // storeTripped is called when the breaker opens, tries or closes. It logs an outage once.
 func (d *Daemon) storeTripped(open bool, cause error) {
-	d.metrics.setDegraded(degradedStore, open)
+	d.metrics.SetDegraded(telemetry.DegradedStore, open)
 	d.lookAtStore()
 	if d.storeDown.Swap(open) == open {
 		return
@@ -290,7 +291,7 @@ func (d *Daemon) storeTripped(open bool, cause error) {
 
 // shardTripped is called when the breaker of one node of a Redis Cluster opens or closes.
 func (d *Daemon) shardTripped(node string, open bool, cause error) {
-	d.metrics.shardIs(node, open)
+	d.metrics.ShardIs(node, open)
 	if open {
 		d.log.Error("a node of the Redis Cluster does not answer: each rule's on_redis_failure decides for its keys until it does",
 			"node", node, "reason", reason(cause), "what_to_do", remedy(reason(cause)), "error", cause)

@@ -15,6 +15,7 @@ import (
 	"aliquot/budget"
 	"aliquot/lua/redistest"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/modes"
 )
 
 const manyRules = `
@@ -81,10 +82,10 @@ func decisions(t *testing.T, d *Daemon, number string) (wrong []string) {
 		fail("a region alone enforces its floor: %d passed, half of 40 is 20", n)
 	}
 
-	if a := check(t, d, "in_1"); !a.Allowed || a.Mode != modeAllowList {
+	if a := check(t, d, "in_1"); !a.Allowed || a.Mode != modes.AllowList {
 		fail("allow list: %+v", a)
 	}
-	if a := check(t, d, "bad_1"); a.Allowed || !a.Never || a.Mode != modeBlockList {
+	if a := check(t, d, "bad_1"); a.Allowed || !a.Never || a.Mode != modes.BlockList {
 		fail("block list: %+v", a)
 	}
 
@@ -166,12 +167,12 @@ func TestFirstBootWithoutCoordinators(t *testing.T) {
 	l.set(func() { l.down = true })
 	d, _ := start(t, testConfig(l.address()))
 	a := check(t, d, "k")
-	if a.Allowed || a.Mode != modeNoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
+	if a.Allowed || a.Mode != modes.NoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
 		t.Errorf("%+v, ready %d", a, readyz(t, d))
 	}
 	l.set(func() { l.down = false })
 	<-d.Ready()
-	if a := check(t, d, "k"); a.Mode != modeStore || readyz(t, d) != http.StatusOK {
+	if a := check(t, d, "k"); a.Mode != modes.Store || readyz(t, d) != http.StatusOK {
 		t.Errorf("%+v, ready %d", a, readyz(t, d))
 	}
 }
@@ -188,7 +189,7 @@ func TestRulesReload(t *testing.T) {
 	eventually(t, "the refusal is counted", func() bool {
 		return strings.Contains(scrape(t, d), "aliquot_rules_reload_failures_total 1")
 	})
-	if a := check(t, d, "a"); a.Mode != modeStore || a.RuleID != "r0" {
+	if a := check(t, d, "a"); a.Mode != modes.Store || a.RuleID != "r0" {
 		t.Errorf("the good rules went: %+v", a)
 	}
 	l.setRules(3, "defaults: {enforcement: strict}\nrules:\n  - id: r5\n    params: {capacity: 6, refill_rate: 0.001}\n")
@@ -210,7 +211,7 @@ func TestAnUndeclaredRegionIsRefusedAndDenies(t *testing.T) {
 	eventually(t, "refusals are counted", func() bool {
 		return strings.Contains(scrape(t, d), `aliquot_reports_total{region="us",result="refused"}`)
 	})
-	if a := check(t, d, "k"); a.Allowed || a.Mode != modeNoRulesYet {
+	if a := check(t, d, "k"); a.Allowed || a.Mode != modes.NoRulesYet {
 		t.Errorf("%+v", a)
 	}
 }
@@ -249,7 +250,7 @@ func TestPhases(t *testing.T) {
 		}
 		l.set(func() { l.down = true })
 		phase(t, d, budget.Limbo)
-		if a := check(t, d, "k"); a.Mode != modeStore && !missedDeadlines(t)(d) {
+		if a := check(t, d, "k"); a.Mode != modes.Store && !missedDeadlines(t)(d) {
 			t.Errorf("limbo: %+v", a)
 		}
 		phase(t, d, budget.CutOff)

@@ -9,21 +9,8 @@ import (
 	"aliquot/internal/abuse"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
-)
-
-// The modes: what decided, as answers and metrics name it.
-const (
-	modeStore      = "store"
-	modeLocal      = "local"
-	modeEmergency  = "emergency"
-	modeFailOpen   = "fail_open"
-	modeFailClosed = "fail_closed"
-	modeAllowList  = "allow_list"
-	modeBlockList  = "block_list"
-	modeNoRule     = "no_rule"
-	modeNoRulesYet = "no_rules_yet"
-	modeUnlimited  = "unlimited"
 )
 
 // unknownRemaining is the remaining number in an answer that did not look at any record.
@@ -103,7 +90,7 @@ func (d *decision) plan(p *policy, r *request, nowMS int64, buf []rules.Matched)
 func (d *decision) match(p *policy, r *request, nowMS int64, buf []rules.Matched) []rules.Matched {
 	d.policy = p
 	if !p.known() {
-		d.mode = modeNoRulesYet
+		d.mode = modes.NoRulesYet
 		return buf
 	}
 	list, matched := p.set.Match(r.attributes, nowMS, buf)
@@ -113,13 +100,13 @@ func (d *decision) match(p *policy, r *request, nowMS int64, buf []rules.Matched
 	}
 	switch {
 	case list == rules.Blacklisted:
-		d.mode = modeBlockList
+		d.mode = modes.BlockList
 	case list == rules.Whitelisted:
-		d.mode = modeAllowList
+		d.mode = modes.AllowList
 	case free:
-		d.mode = modeUnlimited
+		d.mode = modes.Unlimited
 	case len(matched) == 0:
-		d.mode = modeNoRule
+		d.mode = modes.NoRule
 	}
 	return matched
 }
@@ -127,9 +114,9 @@ func (d *decision) match(p *policy, r *request, nowMS int64, buf []rules.Matched
 // passes reports whether a request passes of which no limit was asked.
 func (d *decision) passes() bool {
 	switch d.mode {
-	case modeBlockList:
+	case modes.BlockList:
 		return false
-	case modeNoRulesYet:
+	case modes.NoRulesYet:
 		return d.policy.open
 	}
 	return true
@@ -181,7 +168,7 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *loc
 		}
 	}
 	if len(d.order) == 0 {
-		d.mode = modeNoRule
+		d.mode = modes.NoRule
 		return
 	}
 	if len(strict.asks) > lua.MaxLimits {
@@ -202,7 +189,7 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *loc
 }
 
 func (d *decision) tooCostly(a *ask, shadow bool) {
-	d.never = append(d.never, a.verdict(&group{shadow: shadow}, modeStore, limit.Decision{
+	d.never = append(d.never, a.verdict(&group{shadow: shadow}, modes.Store, limit.Decision{
 		Limit: int64(a.limit.Capacity / limit.Token), RetryAfter: limit.Never,
 	}))
 }
@@ -258,11 +245,11 @@ func why(all []verdict, headline *verdict) string {
 			headline.cost/limit.Token, headline.decision.Limit, headline.rule.ID)
 	case headline.held != abuse.Free:
 		return headline.whyHeld()
-	case headline.mode == modeEmergency:
+	case headline.mode == modes.Emergency:
 		return "degraded: the regional store does not answer; an emergency limit of this daemon decided"
-	case headline.mode == modeFailOpen:
+	case headline.mode == modes.FailOpen:
 		return "degraded: the regional store does not answer; rule " + headline.rule.ID + " fails open"
-	case headline.mode == modeFailClosed:
+	case headline.mode == modes.FailClosed:
 		return "degraded: the regional store does not answer; rule " + headline.rule.ID + " fails closed"
 	}
 	for i := range all {

@@ -7,6 +7,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/abuse"
 	"aliquot/internal/chunk"
+	"aliquot/regional/internal/modes"
 )
 
 // namedKeys is for how many keys the latest id is kept. Two keys with the same place replace each
@@ -55,10 +56,10 @@ func (n *denialNames) remember(key budget.KeyID, id string, now budget.Instant) 
 // shut returns the key of a client that is denied whatever its limits hold, and false if there is
 // none.
 func (d *decision) shut(r *request) (key budget.KeyID, ok bool) {
-	if d.mode == modeNoRulesYet {
+	if d.mode == modes.NoRulesYet {
 		return budget.KeyID{Rule: blockerRule}, true
 	}
-	if d.mode == modeBlockList {
+	if d.mode == modes.BlockList {
 		return budget.KeyID{Rule: blockerRule, Hash: d.policy.hasher.Key(r.namespace, []byte(r.attributes.Get("api_key")))}, true
 	}
 	for i := range d.never {

@@ -1,6 +1,10 @@
 package regional
 
-import "testing"
+import (
+	"testing"
+
+	"aliquot/regional/internal/modes"
+)
 
 // TestEmptiedStoreForgetsNothing: what a store holds that has lost its contents is what the daemon knows. So a client
 // that has used 40 of 100 gets exactly 60 more: also after two flushes in a row, and
@@ -38,7 +42,7 @@ func TestEmptiedStoreForgetsNothing(t *testing.T) {
 					if a.Allowed {
 						passed++
 					}
-					return !a.Allowed && a.Mode == modeStore
+					return !a.Allowed && a.Mode == modes.Store
 				})
 				// On a busy machine the store may have decided calls whose callers had gone.
 				if failed := failedTakes(t, d); passed > 100 || passed < 100-3-failed {

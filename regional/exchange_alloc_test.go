@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"aliquot/internal/wire"
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
@@ -37,7 +38,7 @@ func (s *service) call(tb testing.TB, of kind, message []byte) (local bool) {
 	if err := s.serve(tb.Context(), x); err != nil {
 		tb.Fatal(err)
 	}
-	local = x.answer.Mode == modeLocal
+	local = x.answer.Mode == modes.Local
 	x.done()
 	return local
 }

@@ -7,6 +7,7 @@ import (
 
 	"aliquot/internal/abuse"
 	"aliquot/limit"
+	"aliquot/regional/internal/modes"
 )
 
 // basis returns a sentence on where the wait of a denial comes from, and an empty text for a limit
@@ -19,13 +20,13 @@ func (v *verdict) basis(a *ask) string {
 		return fmt.Sprintf("the cost of %s is above the limit's capacity of %d: no waiting helps", whole(v.cost), v.decision.Limit)
 	case v.held != abuse.Free:
 		return v.whyHeld()
-	case v.mode == modeFailClosed:
+	case v.mode == modes.FailClosed:
 		return "the regional store does not answer and the rule fails closed: it is asked again after the wait told"
 	case a != nil && a.limit.Algorithm.Counts():
 		return v.countedBasis()
 	}
 	rate, source := perSecond(v.found.Bucket.Rate), "what this region may spend of the limit now refills"
-	if v.mode == modeEmergency {
+	if v.mode == modes.Emergency {
 		source = "the regional store does not answer: an emergency limit of this daemon, empty at first, refills"
 	}
 	switch {
@@ -45,7 +46,7 @@ const wholeWait = "asking brings its share back, and the wait told is no longer 
 // countedBasis returns the basis of a counting limit.
 func (v *verdict) countedBasis() string {
 	switch {
-	case v.mode == modeEmergency:
+	case v.mode == modes.Emergency:
 		return "the regional store does not answer: what is in use is not known before it does"
 	case v.found.Retry < 0:
 		return fmt.Sprintf("the cost of %s is above the %s that this region may have in use now: %s",

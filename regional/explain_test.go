@@ -15,6 +15,7 @@ import (
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
@@ -132,7 +133,7 @@ func explainedAsDecided(t *testing.T, d *Daemon, number int) bool {
 
 // withoutStore: a limit was decided without the store.
 func withoutStore(a *aliquotv1.CheckResponse) bool {
-	return slices.ContainsFunc(a.GetLimits(), func(l *aliquotv1.LimitDecision) bool { return l.GetMode() == modeEmergency })
+	return slices.ContainsFunc(a.GetLimits(), func(l *aliquotv1.LimitDecision) bool { return l.GetMode() == modes.Emergency })
 }
 
 // decided1 is a decision in one line, without what changes while time goes by.
@@ -224,7 +225,7 @@ rules:
 	eventually(t, "the store is missed", func() bool {
 		e := explainRequest(t, d, &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}})
 		r0, r1 := e.GetRules()[0], e.GetRules()[1]
-		return r0.GetDecision().GetMode() == modeEmergency && r1.GetDecision().GetMode() == modeFailClosed &&
+		return r0.GetDecision().GetMode() == modes.Emergency && r1.GetDecision().GetMode() == modes.FailClosed &&
 			strings.Contains(r1.GetRetryBasis(), "fails closed") && r0.GetCapacity() > 89
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"aliquot/regional/internal/modes"
 )
 
 const failRules = `
@@ -63,7 +65,7 @@ func TestLostContents(t *testing.T) {
 			if lose == nil {
 				unlessLate(t, d, func(number string) string {
 					say("SCRIPT FLUSH")(redis)
-					if a := check(t, d, "new"+number); a.Mode != modeStore || a.Remaining != 499 {
+					if a := check(t, d, "new"+number); a.Mode != modes.Store || a.Remaining != 499 {
 						return fmt.Sprintf("after SCRIPT FLUSH: %+v", a)
 					}
 					return ""
@@ -73,7 +75,7 @@ func TestLostContents(t *testing.T) {
 			before := d.auth.currentEpoch()
 			lose(redis)
 			born := time.Now()
-			eventually(t, "the store decides again", func() bool { return check(t, d, "k").Mode == modeStore })
+			eventually(t, "the store decides again", func() bool { return check(t, d, "k").Mode == modes.Store })
 			if n, most := burst(t, d, "k2"), int(time.Since(born).Seconds()*5)+10; n > most {
 				t.Errorf("%d passed at once of a bucket that can hold %d", n, most)
 			}
@@ -111,7 +113,7 @@ func TestOutageIsDebited(t *testing.T) {
 	outage := time.Now()
 	eventually(t, "an outage of 2 s", func() bool { count(); return time.Since(outage) > 2*time.Second })
 	redis.signal(syscall.SIGCONT)
-	eventually(t, "the store decides again", func() bool { return count() == modeStore })
+	eventually(t, "the store decides again", func() bool { return count() == modes.Store })
 	for denied := false; !denied; {
 		before := passed
 		count()
@@ -133,11 +135,11 @@ func TestStoppedStoreIsNoticedWithoutTraffic(t *testing.T) {
 	eventually(t, "the breaker is open", d.guard.breaker.open.Load)
 	eventually(t, "a check is admitted by the emergency limit", func() bool {
 		a := on(t, d, "local")
-		return a.Allowed && a.Mode == modeEmergency
+		return a.Allowed && a.Mode == modes.Emergency
 	})
 	redis.signal(syscall.SIGCONT)
 	eventually(t, "the breaker is closed", func() bool { return !d.guard.breaker.open.Load() })
-	if a := on(t, d, "local"); a.Mode != modeStore {
+	if a := on(t, d, "local"); a.Mode != modes.Store {
 		t.Errorf("after the store is back a check is decided by %s", a.Mode)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
@@ -41,12 +42,12 @@ func (l *limiter) fallBackGroup(g *group, contents string, seen []observation) [
 	for i := range g.asks {
 		a := &g.asks[i]
 		var found limit.Outcome
-		d, mode, unknown := limit.Decision{Limit: int64(a.limit.Capacity / limit.Token)}, modeEmergency, false
+		d, mode, unknown := limit.Decision{Limit: int64(a.limit.Capacity / limit.Token)}, modes.Emergency, false
 		switch a.rule.OnRedisFailure {
 		case rules.FailClosed:
-			mode, unknown = modeFailClosed, true
+			mode, unknown = modes.FailClosed, true
 		case rules.FailOpen:
-			mode, d.Allowed, d.Remaining = modeFailOpen, true, unknownRemaining
+			mode, d.Allowed, d.Remaining = modes.FailOpen, true, unknownRemaining
 		default:
 			d = limit.Decide(a.limit, out[0], a.cost, g.allowed || out[0].Tokens >= a.cost)
 			unknown = !d.Allowed && !l.emergency.knows(a)
@@ -87,7 +88,7 @@ func untilProbe(d limit.Decision, probe time.Duration, unknown bool) limit.Decis
 // unanswered reports whether any limit of the group was decided without the store's word.
 func (g *group) unanswered() bool {
 	for i := range g.out {
-		if mode := g.out[i].mode; mode != modeStore && mode != modeLocal {
+		if mode := g.out[i].mode; mode != modes.Store && mode != modes.Local {
 			return true
 		}
 	}

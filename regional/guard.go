@@ -18,6 +18,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/telemetry"
 	"aliquot/regional/store"
 )
 
@@ -77,7 +78,7 @@ type guard struct {
 	store   Store
 	auth    *authority
 	breaker *breaker
-	metrics *metrics
+	metrics *telemetry.Metrics
 	now     func() budget.Instant
 	// heard is when the store last answered a take; 0: never.
 	heard atomic.Int64
@@ -96,10 +97,10 @@ type guard struct {
 
 // newGuard returns a guard. onChange is called whenever the breaker changes between closed and not
 // closed, with the store's last error. onFailure is called after each failed call.
-func newGuard(s Store, auth *authority, m *metrics, onChange func(open bool, cause error), onFailure func()) *guard {
+func newGuard(s Store, auth *authority, m *telemetry.Metrics, onChange func(open bool, cause error), onFailure func()) *guard {
 	g := &guard{store: s, auth: auth, metrics: m, now: auth.now, failed: onFailure}
 	g.breaker = newBreaker(auth.now, func(state gobreaker.State) {
-		m.breakerIs(state)
+		m.BreakerIs(state)
 		var cause error
 		if last := g.failure.Load(); last != nil {
 			cause = *last
@@ -136,7 +137,7 @@ const opProbe = "probe"
 func (g *guard) takeAs(ctx context.Context, op, epoch string, word func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
 	err = g.call(ctx, op, epoch, func(ctx context.Context) (now int64, err error) {
 		groups := word()
-		g.metrics.callGroups.Observe(float64(len(groups)))
+		g.metrics.CallGroups.Observe(float64(len(groups)))
 		results, storeNow, err = g.store.Take(ctx, epoch, groups)
 		return storeNow, err
 	})
@@ -155,7 +156,7 @@ func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Cont
 		return errWaits
 	}
 	if g.underWay.Add(1) > maxCalls {
-		g.metrics.storeErrors.WithLabelValues(op, reason(errBusy)).Inc()
+		g.metrics.StoreErrors.WithLabelValues(op, reason(errBusy)).Inc()
 		return errBusy
 	}
 	err := g.breaker.do(op == opProbe, func() error {
@@ -166,7 +167,7 @@ func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Cont
 		return g.judge(sent, g.done(op, epoch, sent, now, err), err)
 	})
 	if err != nil {
-		g.metrics.storeErrors.WithLabelValues(op, reason(err)).Inc()
+		g.metrics.StoreErrors.WithLabelValues(op, reason(err)).Inc()
 		if op != opProbe && g.breaker.suspects() {
 			g.failed()
 		}
@@ -179,7 +180,7 @@ func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Cont
 func (g *guard) whileClosed(ask func(context.Context, []*group) error) func(context.Context, []*group) error {
 	return func(ctx context.Context, groups []*group) error {
 		if g.breaker.open.Load() {
-			g.metrics.turnedAway(errOpen)
+			g.turnedAway(errOpen)
 			return errOpen
 		}
 		return ask(ctx, groups)
@@ -216,7 +217,7 @@ func (g *guard) apply(ctx context.Context, within time.Duration, epoch string, c
 	})
 	g.done("apply", epoch, sent, now, err)
 	if err != nil {
-		g.metrics.storeErrors.WithLabelValues("apply", reason(err)).Inc()
+		g.metrics.StoreErrors.WithLabelValues("apply", reason(err)).Inc()
 	}
 	return applied, now, err
 }
@@ -242,9 +243,9 @@ func (g *guard) learn(ctx context.Context) error {
 		epoch, err = g.store.Epoch(ctx)
 		return err
 	})
-	g.metrics.storeSeconds.WithLabelValues("epoch").Observe(g.now().Sub(sent).Seconds())
+	g.metrics.StoreSeconds.WithLabelValues("epoch").Observe(g.now().Sub(sent).Seconds())
 	if err != nil {
-		g.metrics.storeErrors.WithLabelValues("epoch", reason(err)).Inc()
+		g.metrics.StoreErrors.WithLabelValues("epoch", reason(err)).Inc()
 		return err
 	}
 	g.auth.storeEpoch(epoch)
@@ -263,7 +264,7 @@ func (g *guard) safely(op string, do func() error) (err error) {
 // returns the instant of the end.
 func (g *guard) done(op, epoch string, sent budget.Instant, now int64, err error) (received budget.Instant) {
 	received = g.now()
-	g.metrics.storeSeconds.WithLabelValues(op).Observe(received.Sub(sent).Seconds())
+	g.metrics.StoreSeconds.WithLabelValues(op).Observe(received.Sub(sent).Seconds())
 	if late, ok := errors.AsType[*lua.LateError](err); ok {
 		g.auth.clockWasSet(epoch, storeclock.Sample{Store: late.Now, Sent: sent, Received: received})
 	}
@@ -323,4 +324,9 @@ func reason(err error) string {
 		}
 	}
 	return "other"
+}
+
+// turnedAway counts checks that the store did not decide although no call to it failed as a whole.
+func (g *guard) turnedAway(err error) {
+	g.metrics.StoreErrors.WithLabelValues("take", reason(err)).Inc()
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/regional/internal/modes"
 )
 
 const second = budget.Instant(time.Second)
@@ -152,7 +153,7 @@ func burst(t *testing.T, d *Daemon, apiKey string) (passed int) {
 		var a answerOf
 		eventually(t, "no emergency limit decides", func() bool {
 			a = check(t, d, apiKey)
-			return a.Mode != modeEmergency
+			return a.Mode != modes.Emergency
 		})
 		switch {
 		case a.Status != http.StatusOK:
@@ -266,4 +267,4 @@ func mustJSON(v any) string {
 
 // byTheLimit: a limit decided, by the store or by what was borrowed from it, and not what
 // takes its place while the store does not answer.
-func byTheLimit(mode string) bool { return mode == modeStore || mode == modeLocal }
+func byTheLimit(mode string) bool { return mode == modes.Store || mode == modes.Local }

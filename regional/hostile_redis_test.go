@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"aliquot/regional/internal/modes"
 )
 
 // hostileReply makes of a Redis's true reply to a script what is sent in its place; ends tells to close
@@ -109,7 +111,7 @@ func TestRedisThatAnswersNonsense(t *testing.T) {
 			config := testConfig(newLeader(t, failRules).address())
 			config.Redis = "redis://" + fake.listener.Addr().String()
 			d, _ := startLive(t, config)
-			eventually(t, "the store decides", func() bool { return on(t, d, "local").Mode == modeStore })
+			eventually(t, "the store decides", func() bool { return on(t, d, "local").Mode == modes.Store })
 			fake.mode.Store(&c.reply)
 			if c.reason == "" {
 				for range 200 {

@@ -91,7 +91,7 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 		return answer.Answer{}, err
 	}
 	if lateCall(r.Context()) {
-		h.service.metrics.overload.Inc()
+		h.service.metrics.Overload.Inc()
 		return h.crowdedOut(o.denyStatus), nil
 	}
 	of := identity.Request{Header: r.Header, Peer: r.RemoteAddr, Method: o.method, URI: o.uri}

@@ -15,6 +15,8 @@ import (
 	"aliquot/internal/boottime"
 	"aliquot/internal/storeclock"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/telemetry"
 )
 
 // silentStore is the address of a Redis that is down.
@@ -41,7 +43,7 @@ func TestRulesComeWithoutAStore(t *testing.T) {
 	d, stop := start(t, c)
 	defer stop()
 	eventually(t, "rules in force", func() bool { return d.readiness().Ready })
-	if a := check(t, d, "k"); a.Mode != modeEmergency || a.Allowed {
+	if a := check(t, d, "k"); a.Mode != modes.Emergency || a.Allowed {
 		t.Errorf("in limbo, with a store that is down: allowed %v by %s", a.Allowed, a.Mode)
 	}
 	if n := l.sessions(); n != 0 {
@@ -49,7 +51,7 @@ func TestRulesComeWithoutAStore(t *testing.T) {
 	}
 	l.setRules(2, perKey+"blacklist: [\"bad\"]\n")
 	eventually(t, "the second version in force", func() bool { return d.policies.load().text.Version == 2 })
-	if a := check(t, d, "bad"); a.Mode != modeBlockList {
+	if a := check(t, d, "bad"); a.Mode != modes.BlockList {
 		t.Errorf("a key that was blocked since: %s", a.Mode)
 	}
 	l.setFloor(oneOf(4), oneOf(4), 2)
@@ -73,7 +75,7 @@ func TestNobodyIsIntroducedWhoseStoreIsKnown(t *testing.T) {
 // Rules that this daemon cannot read are not sent again with each of them, every second.
 func TestRefusedRulesAreNotAskedForAgain(t *testing.T) {
 	now := func() budget.Instant { return second }
-	log, m, leader := slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry()), &lastHello{}
+	log, m, leader := slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry()), &lastHello{}
 	peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
 	peers.clients[0] = leader
 	r := &reporter{
@@ -108,7 +110,7 @@ func TestASecondDaemonWithoutAStoreLeavesTheFloor(t *testing.T) {
 		t.Helper()
 		began := time.Now()
 		eventually(t, of, func() bool {
-			if a := check(t, second, "k"); a.Mode != modeEmergency || a.Allowed {
+			if a := check(t, second, "k"); a.Mode != modes.Emergency || a.Allowed {
 				t.Fatalf("%s: allowed %v by %s", of, a.Allowed, a.Mode)
 			}
 			return time.Since(began) > long
@@ -155,7 +157,7 @@ func TestReadyWithoutAStoreOrACoordinator(t *testing.T) {
 // another cluster, leave a daemon that has not reached its store as it was, which is not ready.
 func TestWordsThatSayNothingOfTheFloor(t *testing.T) {
 	now := func() budget.Instant { return second }
-	log, m := slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry())
+	log, m := slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry())
 	l := newLeader(t, oneRule)
 	of := func(cluster string, whose aliquotv1.FloorHolder) *aliquotv1.HelloResponse {
 		config := l.config()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/internal/storeclock"
+	"aliquot/regional/internal/modes"
 )
 
 // TestStoreClockSetForward: decisions carry a deadline in the store's clock. When
@@ -18,7 +19,7 @@ func TestStoreClockSetForward(t *testing.T) {
 	d, _ := startLive(t, c)
 	eventually(t, "the store decides", func() bool {
 		a := check(t, d, "before")
-		return a.Allowed && a.Mode == modeStore
+		return a.Allowed && a.Mode == modes.Store
 	})
 	for tries, done := 0, 0; done < 3; tries++ {
 		auth := d.limiter.auth
@@ -28,7 +29,7 @@ func TestStoreClockSetForward(t *testing.T) {
 		// The daemon may look at the store's clock at any time, and a busy store miss a deadline.
 		past := auth.clock.Until(now.Add(storeclock.MaxFlight)) <= time.Now().UnixMicro()
 		a := check(t, d, fmt.Sprint("k", tries))
-		if past && a.Allowed && a.Mode == modeStore {
+		if past && a.Allowed && a.Mode == modes.Store {
 			done++
 		} else if tries == mostTries {
 			t.Fatalf("after the store's clock was set forward: deadlines in its past %v, %+v", past, a)

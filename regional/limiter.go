@@ -16,6 +16,8 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
 
@@ -176,7 +178,7 @@ type limiter struct {
 	policies  *policies
 	auth      *authority
 	emergency *emergency
-	metrics   *metrics
+	metrics   *telemetry.Metrics
 	log       *slog.Logger
 	// ask sends at most groupsPerCall groups to the store. It is asker.ask, or batcher.decide where
 	// it is worth it that requests share calls.
@@ -413,7 +415,7 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 		out.Tokens += a.left
 		seen = a.used(out.Tokens, seen)
 		if !g.upkeep {
-			g.out[i] = a.verdict(g, modeStore, limit.Decide(a.limit, out, a.cost, holds)).with(out)
+			g.out[i] = a.verdict(g, modes.Store, limit.Decide(a.limit, out, a.cost, holds)).with(out)
 		}
 		// If another limit denied the request, a limit that would have held did not lack tokens.
 		// That is no demand.

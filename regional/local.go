@@ -7,6 +7,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/chunk"
 	"aliquot/limit"
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
@@ -231,7 +232,7 @@ func (d *decision) word(l *localPlan, s *scratch, allowed bool, now budget.Insta
 		decided := limit.Decide(e.limit, found, cost, holds)
 		decided.Delay = 0 // memory admits nothing of a queue
 		s.verdicts = append(s.verdicts, verdict{
-			rule: e.rule, window: e.window, cost: cost, shadow: e.shadow, mode: modeLocal, key: e.key, limit: e.limit,
+			rule: e.rule, window: e.window, cost: cost, shadow: e.shadow, mode: modes.Local, key: e.key, limit: e.limit,
 			decision: decided, found: found,
 		})
 		if !holds && !e.shadow && d.denier == nil {

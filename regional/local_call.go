@@ -5,6 +5,7 @@ import (
 	"aliquot/internal/chunk"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/modes"
 )
 
 // borrowing is the part of an ask that concerns memory. Its zero value means that memory takes no
@@ -219,7 +220,7 @@ func (t *localTable) second(g *group, clock func() budget.Instant) bool {
 		e.chunk.Spend(a.cost, now)
 		t.activate(e)
 		found := e.chunk.Outcome(now)
-		g.out[i] = a.verdict(g, modeLocal, limit.Decide(a.limit, found, a.cost, true)).with(found)
+		g.out[i] = a.verdict(g, modes.Local, limit.Decide(a.limit, found, a.cost, true)).with(found)
 	}
 	return true
 }

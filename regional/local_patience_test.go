@@ -11,6 +11,7 @@ import (
 	"aliquot/internal/chunk"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/modes"
 )
 
 // Reserve is Take, and tells the test what a call brought along of each key.
@@ -40,7 +41,7 @@ func TestReservationsWaitForASilentStoreAsChecksDo(t *testing.T) {
 		reserve := func() {
 			in := reserving{request: asked("k")[0], id: "call-1", ttl: time.Minute}
 			out, err := l.reserve(t.Context(), &in)
-			if _, v := out.decision.verdicts(); err != nil || out.made || v.mode != modeEmergency {
+			if _, v := out.decision.verdicts(); err != nil || out.made || v.mode != modes.Emergency {
 				t.Errorf("reserved %t by %s, %v", out.made, v.mode, err)
 			}
 		}

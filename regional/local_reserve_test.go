@@ -13,6 +13,7 @@ import (
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
@@ -35,7 +36,7 @@ func TestReserveTakesWhatIsBorrowedAlong(t *testing.T) {
 				for range 10 {
 					out, err := d.service.Check(t.Context(), &aliquotv1.CheckRequest{Attributes: attributes})
 					switch {
-					case err == nil && out.GetMode() == modeEmergency:
+					case err == nil && out.GetMode() == modes.Emergency:
 					case err != nil || !out.GetAllowed():
 						t.Fatalf("%v, %v", out, err)
 					default:

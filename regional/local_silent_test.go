@@ -18,6 +18,8 @@ import (
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
 
@@ -79,7 +81,7 @@ func inBubble(t *testing.T, test func(t *testing.T, l *limiter, s *moodyStore)) 
 // limiterBefore is the limiter of a region with half of a rule r0, before a store with the
 // given contents.
 func limiterBefore(t *testing.T, s Store, epoch string, now func() budget.Instant, yaml string) *limiter {
-	log, m := slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry())
+	log, m := slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry())
 	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now()), storeclock.New(), now)
 	// Cut off from the others, so that keys may be lent by its store.
 	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
@@ -128,7 +130,7 @@ func TestChecksOfABusyKeyWaitForASilentStoreOnce(t *testing.T) {
 				out, err := l.decide(t.Context(), asked("k"))
 				if took := time.Since(came); err != nil || took > callerPatience+silentPatience {
 					t.Errorf("check %d had its answer after %v, %v", n, took, err)
-				} else if _, v := out[0].verdicts(); v.mode != modeEmergency {
+				} else if _, v := out[0].verdicts(); v.mode != modes.Emergency {
 					t.Errorf("check %d was decided by %s", n, v.mode)
 				}
 			})
@@ -240,7 +242,7 @@ func TestAPanicLeavesNothingUnderWay(t *testing.T) {
 		if err != nil || told != 1 {
 			t.Fatalf("%v, %d panics are told of", err, told)
 		}
-		if _, v := out[0].verdicts(); v.mode != modeEmergency {
+		if _, v := out[0].verdicts(); v.mode != modes.Emergency {
 			t.Errorf("decided by %s", v.mode)
 		}
 		if e.awaited() != nil {

@@ -12,6 +12,7 @@ import (
 	"aliquot/budget"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
@@ -34,7 +35,7 @@ func hammer(t *testing.T, d *Daemon, callers, each int, which func(int) string) 
 				})
 				if err != nil {
 					t.Error(err)
-				} else if out.GetAllowed() && out.GetMode() != modeEmergency {
+				} else if out.GetAllowed() && out.GetMode() != modes.Emergency {
 					allowed.Add(1)
 				}
 			}
@@ -182,7 +183,7 @@ func TestSaturatedKeyLosesNothing(t *testing.T) {
 func TestLocalCacheOff(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, strictRule(100, slow, ", local_cache: false")).address()))
 	for range 100 {
-		if a := check(t, d, "k"); a.Mode != modeStore {
+		if a := check(t, d, "k"); a.Mode != modes.Store {
 			t.Fatalf("decided by %s", a.Mode)
 		}
 	}
@@ -205,7 +206,7 @@ func TestDenialFromMemoryIsExplained(t *testing.T) {
 	eventually(t, "a denial from memory", func() bool {
 		var err error
 		out, err = d.service.Check(t.Context(), &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}})
-		return err == nil && !out.GetAllowed() && out.GetMode() == modeLocal
+		return err == nil && !out.GetAllowed() && out.GetMode() == modes.Local
 	})
 	if wait := out.GetRetryAfter().AsDuration(); wait <= 0 || wait > 2*time.Second {
 		t.Errorf("retry after %v at half a token a second", wait)

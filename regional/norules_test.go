@@ -14,6 +14,7 @@ import (
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/modes"
 )
 
 // unknownRules starts a daemon that no coordinator answers and that has no state file.
@@ -81,7 +82,7 @@ func TestNothingPassesBeforeTheRulesAreKnown(t *testing.T) {
 func TestTheAnswerBeforeTheRulesAreKnown(t *testing.T) {
 	d := unknownRules(t)
 	a := check(t, d, "k")
-	if a.Status != http.StatusOK || a.Allowed || a.Mode != modeNoRulesYet || a.RetryAfter != "1s" || a.Never || !strings.Contains(a.Reason, "--coordinators") {
+	if a.Status != http.StatusOK || a.Allowed || a.Mode != modes.NoRulesYet || a.RetryAfter != "1s" || a.Never || !strings.Contains(a.Reason, "--coordinators") {
 		t.Errorf("Check: %+v", a)
 	}
 	r := proxied(t, d, http.MethodGet, "/check", "X-API-Key: k")
@@ -137,7 +138,7 @@ func TestDenialsBeforeTheRulesAreKnownAreExplained(t *testing.T) {
 	}
 	for id := range ids {
 		e, err := client.Explain(t.Context(), &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_DecisionId{DecisionId: id}})
-		if err != nil || e.GetDecision().GetMode() != modeNoRulesYet || len(e.GetRules()) > 0 {
+		if err != nil || e.GetDecision().GetMode() != modes.NoRulesYet || len(e.GetRules()) > 0 {
 			t.Errorf("%s: %v, %v", id, e, err)
 		}
 	}
@@ -155,11 +156,11 @@ func TestRequestsPassWithoutRulesIfSoChosen(t *testing.T) {
 			t.Errorf("%s is denied", way)
 		}
 	}
-	if a := check(t, d, "k"); !a.Allowed || a.Mode != modeNoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
+	if a := check(t, d, "k"); !a.Allowed || a.Mode != modes.NoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
 		t.Errorf("%+v, ready %d", a, readyz(t, d))
 	}
 	l.set(func() { l.down = false })
-	eventually(t, "the rules hold", func() bool { return check(t, d, "k").Mode == modeBlockList })
+	eventually(t, "the rules hold", func() bool { return check(t, d, "k").Mode == modes.BlockList })
 	if readyz(t, d) != http.StatusOK || !strings.Contains(scrape(t, d), `aliquot_degraded{reason="no_rules"} 0`) {
 		t.Error("not ready with rules")
 	}
@@ -173,11 +174,11 @@ func TestNoRulesAreTold(t *testing.T) {
 	c := testConfig(l.address())
 	c.StateFile = filepath.Join(t.TempDir(), "state")
 	d, stop := startLive(t, c)
-	if a := check(t, d, "k"); !a.Allowed || a.Mode != modeNoRule || readyz(t, d) != http.StatusOK {
+	if a := check(t, d, "k"); !a.Allowed || a.Mode != modes.NoRule || readyz(t, d) != http.StatusOK {
 		t.Errorf("%+v, ready %d", a, readyz(t, d))
 	}
 	reserved := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": "k"}, Id: "one"})
-	if !reserved.GetDecision().GetAllowed() || reserved.GetDecision().GetMode() != modeNoRule {
+	if !reserved.GetDecision().GetAllowed() || reserved.GetDecision().GetMode() != modes.NoRule {
 		t.Errorf("%v", reserved)
 	}
 	eventually(t, "a state file that says so", func() bool {
@@ -187,12 +188,12 @@ func TestNoRulesAreTold(t *testing.T) {
 	stop()
 	l.set(func() { l.down = true })
 	d, _ = start(t, c)
-	if a := check(t, d, "k"); !a.Allowed || a.Mode != modeNoRule {
+	if a := check(t, d, "k"); !a.Allowed || a.Mode != modes.NoRule {
 		t.Errorf("after a restart: %+v", a)
 	}
 	l.set(func() { l.down = false })
 	l.setRules(1, "rules: []\nblacklist: [k]\n")
-	eventually(t, "the first rules hold", func() bool { return check(t, d, "k").Mode == modeBlockList })
+	eventually(t, "the first rules hold", func() bool { return check(t, d, "k").Mode == modes.BlockList })
 	eventually(t, "the state file has them", func() bool {
 		s, err := readState(c.StateFile, "us", c.Logger)
 		return err == nil && s != nil && !s.NoRules && s.Rules.Version == 1
@@ -205,7 +206,7 @@ func TestSilenceAboutRulesIsNotNone(t *testing.T) {
 	l := newLeader(t, "")
 	l.set(func() { l.rules, l.silent = nil, true })
 	d, _ := startLive(t, testConfig(l.address()))
-	if a := check(t, d, "k"); a.Allowed || a.Mode != modeNoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
+	if a := check(t, d, "k"); a.Allowed || a.Mode != modes.NoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
 		t.Errorf("%+v, ready %d", a, readyz(t, d))
 	}
 }
@@ -220,7 +221,7 @@ func TestRulesOutlastTheWordOfNone(t *testing.T) {
 	stop()
 	l.set(func() { l.rules = nil })
 	d, _ := startLive(t, c)
-	if a := check(t, d, "k"); a.Allowed || a.Mode != modeBlockList {
+	if a := check(t, d, "k"); a.Allowed || a.Mode != modes.BlockList {
 		t.Errorf("%+v", a)
 	}
 }
@@ -235,7 +236,7 @@ func TestNothingPassesBeforeTheFirstHello(t *testing.T) {
 	eventually(t, "the limit holds", func() bool {
 		a := check(t, d, "k")
 		switch {
-		case a.Mode == modeNoRulesYet:
+		case a.Mode == modes.NoRulesYet:
 			if early++; early == 20 {
 				l.set(func() { l.down = false })
 			}
@@ -269,7 +270,7 @@ func TestLimitsHoldAtOnceAfterARestart(t *testing.T) {
 			t.Errorf("%s: %d passed", way, n)
 		}
 	}
-	if a := check(t, d, "k"); a.Mode != modeBlockList || readyz(t, d) != http.StatusOK {
+	if a := check(t, d, "k"); a.Mode != modes.BlockList || readyz(t, d) != http.StatusOK {
 		t.Errorf("%+v, ready %d", a, readyz(t, d))
 	}
 }
@@ -306,7 +307,7 @@ func TestNothingPassesByADamagedStateFile(t *testing.T) {
 			}
 			d, _ := start(t, c)
 			for range 20 {
-				if a := check(t, d, "k"); a.Allowed || a.Mode != modeNoRulesYet {
+				if a := check(t, d, "k"); a.Allowed || a.Mode != modes.NoRulesYet {
 					t.Fatalf("%+v", a)
 				}
 			}

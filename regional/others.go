@@ -16,6 +16,7 @@ import (
 	"aliquot/internal/roster"
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/telemetry"
 )
 
 // rosterStore is a store that several daemons of a region may share, and that keeps a list of them.
@@ -32,7 +33,7 @@ type others struct {
 	auth      *authority
 	emergency *emergency
 	policies  *policies
-	metrics   *metrics
+	metrics   *telemetry.Metrics
 	log       *slog.Logger
 	now       func() budget.Instant
 
@@ -151,7 +152,7 @@ func (o *others) change(do func(r *roster.Roster, now budget.Instant)) {
 func (o *others) tell(now budget.Instant) {
 	if waits := o.contents != "" && !o.roster.Spends(now) && now.Sub(o.began) >= quietFor; waits != o.waits {
 		o.waits = waits
-		o.metrics.setDegraded(degradedWaits, waits)
+		o.metrics.SetDegraded(telemetry.DegradedWaits, waits)
 		if waits {
 			o.log.Warn("this daemon does not spend by the store yet: a coordinator has not vouched for it, or another daemon of this region is in the store's list and has not read of it. " +
 				"That one may be admitting without the store. If it is gone for good, this one needs a coordinator, or the key " + lua.RosterKey + " deleted in the store")

@@ -11,6 +11,7 @@ import (
 	"aliquot/budget"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/modes"
 )
 
 // twins are two daemons of one region with one Redis, of which the first has a way of its own
@@ -33,7 +34,7 @@ func newTwins(t *testing.T, secondAsks func(*leader) string) *twins {
 	twin := copied(t, c, secondAsks(w.leader))
 	twin.Redis = r.url()
 	w.second, _ = start(t, twin)
-	eventually(t, "the second spends by the store", func() bool { return check(t, w.second, "other").Mode == modeStore })
+	eventually(t, "the second spends by the store", func() bool { return check(t, w.second, "other").Mode == modes.Store })
 	return w
 }
 
@@ -68,7 +69,7 @@ func TestAStoreLostForOneOfTwo(t *testing.T) {
 	w := newTwins(t, leaderOf)
 	burst(t, w.first, "k")
 	w.way.cut()
-	eventually(t, "the first decides without the store", func() bool { return check(t, w.first, "k").Mode == modeEmergency })
+	eventually(t, "the first decides without the store", func() bool { return check(t, w.first, "k").Mode == modes.Emergency })
 	burst(t, w.second, "k")
 	passed, took := w.fromBoth(t, "k", 3*time.Second)
 	if most := 40*took.Seconds()*1.02 + 8; float64(passed) > most {
@@ -80,7 +81,7 @@ func TestAStoreLostForOneOfTwo(t *testing.T) {
 	}
 	eventually(t, "its reports say so", func() bool { return w.saysSo() })
 	w.way.heal()
-	eventually(t, "the first has its store again", func() bool { return check(t, w.first, "k").Mode == modeStore })
+	eventually(t, "the first has its store again", func() bool { return check(t, w.first, "k").Mode == modes.Store })
 	eventually(t, "its reports say that it has a store", func() bool {
 		last := w.lastReport()
 		return last != nil && !last.GetStoreless()
@@ -133,14 +134,14 @@ func TestASecondDaemonThatNobodyKnows(t *testing.T) {
 	way.cut()
 	eventually(t, "the first admits without its store", func() bool {
 		a := check(t, first, "k")
-		return a.Mode == modeEmergency && a.Allowed
+		return a.Mode == modes.Emergency && a.Allowed
 	})
 	twin := copied(t, c, "127.0.0.1:1")
 	twin.Redis = r.url()
 	second, _ := start(t, twin)
 	began := time.Now()
 	eventually(t, "some seconds pass", func() bool {
-		if a := check(t, second, "k"); a.Allowed || a.Mode != modeEmergency {
+		if a := check(t, second, "k"); a.Allowed || a.Mode != modes.Emergency {
 			t.Fatalf("the second: allowed %v by %s", a.Allowed, a.Mode)
 		}
 		return time.Since(began) > 2*time.Second
@@ -150,7 +151,7 @@ func TestASecondDaemonThatNobodyKnows(t *testing.T) {
 	}
 	eventually(t, "the metrics say so", func() bool { return strings.Contains(scrape(t, second), `aliquot_degraded{reason="waits"} 1`) })
 	way.heal()
-	eventually(t, "the first has read of it, and it spends", func() bool { return check(t, second, "k").Mode == modeStore })
+	eventually(t, "the first has read of it, and it spends", func() bool { return check(t, second, "k").Mode == modes.Store })
 	if first.others.alone() {
 		t.Error("the first does not know of the second")
 	}

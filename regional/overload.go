@@ -64,7 +64,7 @@ func (s *service) enter(ctx context.Context, n int) error {
 	if s.intake == nil || !lateCall(ctx) && s.intake.TryEnter(ctx, turns(n)) == nil {
 		return nil
 	}
-	s.metrics.overload.Inc()
+	s.metrics.Overload.Inc()
 	if ctx.Err() != nil {
 		return rpcCodes.Error(ctx.Err())
 	}
@@ -98,7 +98,7 @@ func (s *service) tap(ctx context.Context, info *tap.Info) (context.Context, err
 		return ctx, nil
 	}
 	if s.calls.Load() >= most || most == maxCallsGRPC && lateCall(ctx) {
-		s.metrics.overload.Inc()
+		s.metrics.Overload.Inc()
 		return ctx, grpcError(errOverload)
 	}
 	return ctx, nil
@@ -114,7 +114,7 @@ func (s *service) lateCalls(path string, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r) // to be refused in its own protocol
 			return
 		}
-		s.metrics.overload.Inc()
+		s.metrics.Overload.Inc()
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -1,9 +1,11 @@
 package regional
 
 import (
+	"context"
+
 	"aliquot/internal/abuse"
 	"aliquot/limit"
-	"context"
+	"aliquot/regional/internal/modes"
 )
 
 // Rules with overrun: debt are for costs that are known only when they have been spent, such as
@@ -30,7 +32,7 @@ func (l *limiter) overran(d *decision, r *request) *group {
 	parts := &group{}
 	all, head := d.verdicts()
 	if d.tooMany > 0 || head == nil || head.shadow || head.decision.Allowed || head.held != abuse.Free ||
-		head.mode != modeStore && head.mode != modeLocal {
+		head.mode != modes.Store && head.mode != modes.Local {
 		return parts
 	}
 	for i := range all {

@@ -23,6 +23,8 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/telemetry"
 )
 
 // TestACallThatPanicsIsToldOf in the log, with where it was, and counted, whatever it came
@@ -98,11 +100,11 @@ func TestACallThatPanicsIsToldOf(t *testing.T) {
 func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, failRules).address()))
 	b := &batcher{
-		ask: func(context.Context, []*group) error { panic("a bug") }, refused: d.metrics.turnedAway,
+		ask: func(context.Context, []*group) error { panic("a bug") }, refused: d.guard.turnedAway,
 		caught: func(cause any) { _ = d.service.panics.Caught("a call of the store", cause) },
 	}
 	d.limiter.ask = b.decide
-	for which, mode := range map[string]string{"local": modeEmergency, "open": modeFailOpen, "closed": modeFailClosed} {
+	for which, mode := range map[string]string{"local": modes.Emergency, "open": modes.FailOpen, "closed": modes.FailClosed} {
 		if a := on(t, d, which); a.Mode != mode {
 			t.Errorf("%s: %+v", which, a)
 		}
@@ -122,7 +124,7 @@ func (panickyStore) ApplyLease(context.Context, string, []lua.Change) ([]limit.A
 
 // TestAPanicOfTheDaemonsOwnCallsIsAFailure of the store, as it is for calls that clients wait for.
 func TestAPanicOfTheDaemonsOwnCallsIsAFailure(t *testing.T) {
-	m := newMetrics("us", "test", prometheus.NewRegistry())
+	m := telemetry.New("us", "test", prometheus.NewRegistry())
 	now := func() budget.Instant { return second }
 	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now)
 	g := newGuard(panickyStore{}, auth, m, func(bool, error) {}, func() {})

@@ -9,6 +9,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/lua/redistest"
+	"aliquot/regional/internal/modes"
 )
 
 const twoKeysRules = `
@@ -31,20 +32,20 @@ func TestClusterNodeLost(t *testing.T) {
 	c := testConfig(newLeader(t, twoKeysRules).address())
 	c.Redis = servers.URL()
 	d, _ := startLive(t, c)
-	modes := func(i int) (all string, allowed bool) {
+	modesOf := func(i int) (all string, allowed bool) {
 		a := post(t, d, fmt.Sprintf(`{"attributes":{"api_key":"key %d","team":"team %d"}}`, i, i))
-		if a.Status != 200 || a.Mode != modeNoRulesYet && len(a.Limits) != 2 {
+		if a.Status != 200 || a.Mode != modes.NoRulesYet && len(a.Limits) != 2 {
 			t.Fatalf("%+v", a)
 		}
 		return a.Mode, a.Allowed
 	}
-	eventually(t, "the store decides", func() bool { mode, ok := modes(0); return mode == modeStore && ok })
+	eventually(t, "the store decides", func() bool { mode, ok := modesOf(0); return mode == modes.Store && ok })
 	servers.Nodes[1].Kill()
 	seen := map[string]int{}
 	eventually(t, "some are decided by the store and some are not", func() bool {
-		mode, _ := modes(1 + seen[modeStore] + seen[modeEmergency])
+		mode, _ := modesOf(1 + seen[modes.Store] + seen[modes.Emergency])
 		seen[mode]++
-		return seen[modeStore] >= 5 && seen[modeEmergency] >= 5
+		return seen[modes.Store] >= 5 && seen[modes.Emergency] >= 5
 	})
 }
 
@@ -87,7 +88,7 @@ func TestClusterNodeNamed(t *testing.T) {
 	servers.Nodes[1].Kill()
 	// The check is what finds out; nobody asks for the key again.
 	eventually(t, "the node is known to be lost", func() bool {
-		return named(lost) || post(t, d, fmt.Sprintf(`{"attributes":{"api_key":%q}}`, lost)).Mode == modeEmergency && named(lost)
+		return named(lost) || post(t, d, fmt.Sprintf(`{"attributes":{"api_key":%q}}`, lost)).Mode == modes.Emergency && named(lost)
 	})
 	// On a busy machine a node that is well may miss a deadline too, which costs a session.
 	for try := 1; ; try++ {

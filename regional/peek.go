@@ -7,6 +7,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
@@ -70,7 +71,7 @@ func (g *group) peeked(peeks []*group) {
 func (g *group) asIfCharged() {
 	for i := range g.asks {
 		a, v := &g.asks[i], &g.out[i]
-		if v.mode != modeStore && v.mode != modeEmergency {
+		if v.mode != modes.Store && v.mode != modes.Emergency {
 			continue
 		}
 		after := v.found

@@ -11,6 +11,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/abuse"
 	"aliquot/limit"
+	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
 
@@ -41,7 +42,7 @@ type policy struct {
 	hasher   *rules.KeyHasher
 	numbers  map[string]uint32
 	byNumber map[uint32]numbered
-	counts   *decisionCounts // of this version of the rules; nil until the first one
+	counts   *telemetry.DecisionCounts // of this version of the rules; nil until the first one
 	// former are the rules of earlier versions, by number. least is the smallest share of a limit
 	// that a cold bucket of this region may have had since then.
 	former map[uint32]formerRules
@@ -51,22 +52,6 @@ type policy struct {
 	unixMS, fromMS, untilMS int64
 	// changedAt is when a limit last changed; 0 if none did.
 	changedAt budget.Instant
-}
-
-// decisionCounts counts the decisions under one version of the rules. A nil decisionCounts counts
-// nothing. Safe for concurrent use.
-type decisionCounts struct{ allowed, denied atomic.Uint64 }
-
-func (c *decisionCounts) add(allowed, denied uint64) {
-	if c == nil {
-		return
-	}
-	if allowed > 0 {
-		c.allowed.Add(allowed)
-	}
-	if denied > 0 {
-		c.denied.Add(denied)
-	}
 }
 
 // numbered holds the facts about a key that follow from its rule's number, without its client. The
@@ -98,7 +83,7 @@ func (p *policy) withRules(text ruleText) (*policy, []rules.Warning, error) {
 	}
 	set = set.With(text.Entries)
 	next := *p
-	next.text, next.set, next.none, next.counts = text, set, false, &decisionCounts{}
+	next.text, next.set, next.none, next.counts = text, set, false, &telemetry.DecisionCounts{}
 	next.numbers, next.byNumber = maps.Clone(text.Numbers), map[uint32]numbered{}
 	for _, r := range set.Rules() {
 		number, ok := text.Numbers[r.ID]
@@ -145,7 +130,7 @@ func (p *policy) withCluster(c clusterConfig) *policy {
 type policies struct {
 	region  string
 	log     *slog.Logger
-	metrics *metrics
+	metrics *telemetry.Metrics
 
 	current atomic.Pointer[policy]
 	mu      sync.Mutex // of writers
@@ -157,7 +142,7 @@ type policies struct {
 
 // newPolicies returns policies without rules. open lets requests pass until there are some. now is
 // the boot clock.
-func newPolicies(region string, open bool, now func() budget.Instant, log *slog.Logger, m *metrics) *policies {
+func newPolicies(region string, open bool, now func() budget.Instant, log *slog.Logger, m *telemetry.Metrics) *policies {
 	p := &policies{region: region, now: now, log: log, metrics: m, changed: make(chan struct{}, 1)}
 	first := &policy{open: open}
 	first.turnsAt(time.Now().UnixMilli())
@@ -209,7 +194,7 @@ func (p *policies) setRules(text ruleText) error {
 	next, warnings, err := before.withRules(text)
 	if err != nil {
 		if p.refused != text.Version {
-			p.metrics.reloadFailures.Inc()
+			p.metrics.ReloadFailures.Inc()
 			p.log.Error("rules refused; the last good version stays in force",
 				"version", text.Version, "in_force", before.text.Version, "error", err)
 		}
@@ -224,7 +209,7 @@ func (p *policies) setRules(text ruleText) error {
 	next.former = p.superseded(before, next)
 	p.forget(before, next)
 	p.install(next)
-	p.metrics.rulesVersion.Set(float64(text.Version))
+	p.metrics.RulesVersion.Set(float64(text.Version))
 	p.log.Info("rules in force", "version", text.Version, "rules", len(next.set.Rules()))
 	return nil
 }
@@ -259,8 +244,8 @@ func (p *policies) install(next *policy) {
 		next.least = next.cluster.Regions[self].Floor.Min(next.cluster.Regions[self].Low)
 	}
 	p.current.Store(next)
-	p.metrics.leaseLength.Set(next.cluster.Lease.Seconds())
-	p.metrics.setDegraded(degradedRules, !next.known())
+	p.metrics.LeaseLength.Set(next.cluster.Lease.Seconds())
+	p.metrics.SetDegraded(telemetry.DegradedRules, !next.known())
 	p.remind()
 }
 
@@ -285,5 +270,5 @@ func (p *policies) forget(before, next *policy) {
 	for _, r := range next.set.Rules() {
 		ids = append(ids, r.ID)
 	}
-	p.metrics.useRules(ids, gone)
+	p.metrics.UseRules(ids, gone)
 }

@@ -9,6 +9,7 @@ import (
 	"aliquot/internal/ratelog"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/telemetry"
 )
 
 const (
@@ -35,7 +36,7 @@ func (d *Daemon) keepStore(ctx context.Context) {
 		switch {
 		case d.auth.currentEpoch() == "":
 			err := d.guard.learn(ctx)
-			d.metrics.setDegraded(degradedStore, err != nil)
+			d.metrics.SetDegraded(telemetry.DegradedStore, err != nil)
 			d.reporter.storeless.Store(err != nil)
 			if err == nil {
 				wait = 0

@@ -8,6 +8,7 @@ import (
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/modes"
 )
 
 // TestStoppedStoreRefusesNobodyBelowTheLimit: clients that the store has not refused go on by what it said was
@@ -37,7 +38,7 @@ func TestStoppedStoreRefusesNobodyBelowTheLimit(t *testing.T) {
 			}
 			redis.signal(syscall.SIGSTOP)
 			for i := range 10 {
-				if a := check(t, d, "k"); !a.Allowed || a.Mode != modeEmergency {
+				if a := check(t, d, "k"); !a.Allowed || a.Mode != modes.Emergency {
 					t.Errorf("check %d of a stopped store: %+v", i+1, a)
 				} else {
 					passed++
@@ -49,7 +50,7 @@ func TestStoppedStoreRefusesNobodyBelowTheLimit(t *testing.T) {
 				if a.Allowed {
 					passed++
 				}
-				return a.Mode == modeStore
+				return a.Mode == modes.Store
 			})
 			passed += burst(t, d, "k")
 			// One token may have been taken twice: by a call that the store decided after its caller had gone.

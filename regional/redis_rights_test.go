@@ -11,6 +11,7 @@ import (
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/modes"
 )
 
 // rightsThatSuffice are those that docs/operations.md tells an operator to give, and no others.
@@ -34,7 +35,7 @@ func TestRightsThatSuffice(t *testing.T) {
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	c.Redis = strings.Replace(server.url(), "//", "//aliquot:secret@", 1)
 	d, _ := startLive(t, c)
-	if a := check(t, d, "k"); a.Status != http.StatusOK || a.Mode != modeStore || len(a.Limits) != 5 {
+	if a := check(t, d, "k"); a.Status != http.StatusOK || a.Mode != modes.Store || len(a.Limits) != 5 {
 		t.Errorf("%+v", a)
 	}
 	client := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())

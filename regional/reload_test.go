@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"aliquot/regional/internal/modes"
 )
 
 const slowRule = "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    params: {capacity: %d, refill_rate: 0.001}\n"
@@ -85,7 +87,7 @@ func TestBadRulesInTheStateFile(t *testing.T) {
 	}
 	l.set(func() { l.down = true })
 	d, _ := start(t, c)
-	if a := check(t, d, "k"); a.Allowed || a.Mode != modeNoRulesYet {
+	if a := check(t, d, "k"); a.Allowed || a.Mode != modes.NoRulesYet {
 		t.Errorf("%+v", a)
 	}
 	if r := reasonOf(t, d); !strings.Contains(r, "cannot read version 1") {

@@ -17,6 +17,7 @@ import (
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
 
@@ -41,7 +42,7 @@ type reporter struct {
 	keeper    *keeper
 	planner   *planner
 	peers     *coordinators
-	metrics   *metrics
+	metrics   *telemetry.Metrics
 	log       *slog.Logger
 	bugs      *background.Panics
 
@@ -168,7 +169,7 @@ func (r *reporter) watchPhase() {
 			"hot_keys", info.HotKeys, "epoch", info.Epoch)
 	}
 	r.phase, r.phaseTold = info.Phase, true
-	r.metrics.setDegraded(degradedLease, info.Phase != budget.Live)
+	r.metrics.SetDegraded(telemetry.DegradedLease, info.Phase != budget.Live)
 	if info.Phase == budget.Live {
 		r.live()
 	}
@@ -199,7 +200,7 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 	rep.Standing = r.others.inSession(r.noStore())
 	in := reportRequest(r.region, rep)
 	if p := r.policies.load(); p.counts != nil {
-		in.DecidedRulesVersion, in.Allowed, in.Denied = p.text.Version, p.counts.allowed.Load(), p.counts.denied.Load()
+		in.DecidedRulesVersion, in.Allowed, in.Denied = p.text.Version, p.counts.Allowed.Load(), p.counts.Denied.Load()
 	}
 	in.Plan = r.planner.pending()
 	sent := r.auth.now()

@@ -13,6 +13,7 @@ import (
 	"aliquot/internal/identity"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
@@ -172,7 +173,7 @@ func (r *reservation) groupsOf() (groups []*group, never []verdict, order []*rul
 		l := &r.Limits[i]
 		if l.Never {
 			a := ask{rule: &rules.Rule{ID: l.Rule, Algorithm: l.Algorithm.String(), Unit: l.Unit}, window: l.Stated, cost: l.Cost}
-			never = append(never, a.verdict(&group{shadow: true}, modeStore, limit.Decision{
+			never = append(never, a.verdict(&group{shadow: true}, modes.Store, limit.Decision{
 				Limit: int64(l.Capacity / limit.Token), RetryAfter: limit.Never,
 			}))
 			order = append(order, a.rule)

@@ -10,6 +10,7 @@ import (
 
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/modes"
 )
 
 // keepReservation is how long the store remembers a reservation after its end. A late Settle then
@@ -49,7 +50,7 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 	if d.tooMany == 0 && len(d.groups) > lua.TakeChunk {
 		d.tooMany = len(d.order)
 	}
-	if d.tooMany > 0 || d.mode == modeNoRulesYet || d.mode == modeBlockList || d.hopeless() {
+	if d.tooMany > 0 || d.mode == modes.NoRulesYet || d.mode == modes.BlockList || d.hopeless() {
 		return out, nil
 	}
 	if r.chosen {

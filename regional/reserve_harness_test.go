@@ -9,6 +9,7 @@ import (
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/modes"
 )
 
 // llm is requests, tokens in and out by org, and slots, without anything earned. Nothing
@@ -54,7 +55,7 @@ func reserveFor(t *testing.T, d *Daemon, in *aliquotv1.ReserveRequest) (out *ali
 	var err error
 	if !polled(func() bool {
 		out, err = limiterClient(d).Reserve(t.Context(), in)
-		return err != nil || out.GetDecision().GetMode() != modeFailClosed
+		return err != nil || out.GetDecision().GetMode() != modes.FailClosed
 	}) {
 		t.Errorf("the store does not decide: %v", out)
 	}
@@ -125,7 +126,7 @@ func left(t *testing.T, d *Daemon) (out map[string]int64) {
 	eventually(t, "the store says what is left", func() bool {
 		out = map[string]int64{}
 		for _, l := range askFor(t, d, in).GetLimits() {
-			if l.GetMode() == modeFailClosed {
+			if l.GetMode() == modes.FailClosed {
 				return false // it missed a deadline
 			}
 			out[l.GetRuleId()] = l.GetRemaining()

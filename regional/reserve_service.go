@@ -29,7 +29,7 @@ const noReservation = "there is no reservation to settle, the estimate stands"
 // Reserve decides one request whose costs are an estimate.
 func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*aliquotv1.ReserveResponse, error) {
 	began := time.Now()
-	defer func() { s.metrics.decisionSeconds.Observe(time.Since(began).Seconds()) }()
+	defer func() { s.metrics.DecisionSeconds.Observe(time.Since(began).Seconds()) }()
 	r, err := validateReserve(in)
 	if err != nil {
 		return nil, rpcCodes.Error(err)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/modes"
 )
 
 // TestReserveThenSettle: what was estimated is taken everywhere at once, what was not used
@@ -39,7 +40,7 @@ func TestReserveThenSettle(t *testing.T) {
 		other.Costs["tokens_in"]++
 		if code := storeCode(t, func() error {
 			out, err := limiterClient(d).Reserve(t.Context(), other)
-			if out.GetDecision().GetMode() == modeFailClosed {
+			if out.GetDecision().GetMode() == modes.FailClosed {
 				return connect.NewError(connect.CodeUnavailable, nil) // it missed a deadline
 			}
 			return err
@@ -132,7 +133,7 @@ rules:
     params: {capacity: 10, refill_rate: 0.001}
 `)
 	d, _ := startLive(t, testConfig(l.address()))
-	for key, mode := range map[string]string{"vip": modeAllowList, "free": modeNoRule} {
+	for key, mode := range map[string]string{"vip": modes.AllowList, "free": modes.NoRule} {
 		in := &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": key}, Id: key}
 		out := reserveFor(t, d, in)
 		if !out.GetDecision().GetAllowed() || out.GetDecision().GetMode() != mode || out.GetId() == "" {
@@ -171,7 +172,7 @@ rules:
 	redis.signal(syscall.SIGSTOP)
 	in.Id = "without"
 	out := reserveFor(t, d, in)
-	if !out.GetDecision().GetAllowed() || out.GetDecision().GetMode() != modeFailOpen || out.GetId() != "" || !strings.Contains(out.GetDecision().GetReason(), noReservation) {
+	if !out.GetDecision().GetAllowed() || out.GetDecision().GetMode() != modes.FailOpen || out.GetId() != "" || !strings.Contains(out.GetDecision().GetReason(), noReservation) {
 		t.Errorf("%v", out)
 	}
 	end := &aliquotv1.SettleRequest{Id: before, Cost: proto.Int64(0)}

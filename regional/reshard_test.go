@@ -7,6 +7,7 @@ import (
 
 	"aliquot/lua"
 	"aliquot/lua/redistest"
+	"aliquot/regional/internal/modes"
 )
 
 const reshardRules = `
@@ -45,7 +46,7 @@ func TestReshard(t *testing.T) {
 		default:
 			refused++
 		}
-		return last.Mode == modeStore
+		return last.Mode == modes.Store
 	}
 	eventually(t, "the store decides", func() bool { return byStore(moves) && byStore(stays) })
 	eventually(t, "the store says how much there is", func() bool { return byStore(moves) })
@@ -58,9 +59,9 @@ func TestReshard(t *testing.T) {
 			for range 2 * tripAfter {
 				a := post(t, d, fmt.Sprintf(`{"attributes":{"api_key":%q,"more":"yes"}}`, moves))
 				switch {
-				case a.Status == 200 && a.Mode == modeFailClosed && !a.Allowed:
+				case a.Status == 200 && a.Mode == modes.FailClosed && !a.Allowed:
 					refused++
-				case a.Mode == modeStore && a.Allowed && way[0] != 0:
+				case a.Mode == modes.Store && a.Allowed && way[0] != 0:
 					passed++ // a call that its caller gave up has made the record since
 				default:
 					t.Errorf("a check that nobody can decide: %+v", a)

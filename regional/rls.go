@@ -12,6 +12,8 @@ import (
 	"aliquot/internal/rls"
 	"aliquot/internal/wire"
 	"aliquot/limit"
+	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
 
@@ -43,7 +45,7 @@ func (e *envoyService) ShouldRateLimit(ctx context.Context, in *rls.Request, out
 	defer e.service.calls.Add(-1)
 	began := time.Now()
 	err := e.decide(ctx, in, out)
-	e.service.metrics.decisionSeconds.Observe(time.Since(began).Seconds())
+	e.service.metrics.DecisionSeconds.Observe(time.Since(began).Seconds())
 	e.metrics.answered(err, out.Over())
 	return err
 }
@@ -104,8 +106,8 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Ch
 	default:
 		return err
 	}
-	var counted tally
-	defer counted.flush(e.service.metrics)
+	var counted telemetry.Tally
+	defer counted.Flush(e.service.metrics)
 	for i := 0; i < len(checks); {
 		n := 1
 		for i+n < len(checks) && checks[i+n].Look == checks[i].Look {
@@ -127,7 +129,7 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Ch
 }
 
 // charges decides checks that cost something.
-func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []request, room *scratch, counted *tally, out *rls.Response) error {
+func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []request, room *scratch, counted *telemetry.Tally, out *rls.Response) error {
 	limiter := e.service.limiter
 	decisions, err := limiter.decideIn(ctx, requests, room)
 	if err != nil {
@@ -140,7 +142,7 @@ func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []req
 			return tooMany(decisions[i].tooMany)
 		}
 		e.service.answerAmong(&decisions[i], &requests[i], &c.latest, counted)
-		if c.latest.Never && c.latest.Mode == modeStore && c.latest.Limit > 0 {
+		if c.latest.Never && c.latest.Mode == modes.Store && c.latest.Limit > 0 {
 			costly = append(costly, i)
 		}
 		e.put(c, out)
@@ -277,10 +279,10 @@ func (e *envoyService) warn(c *rls.Check) {
 func statusOf(of *wire.Answer) rls.Status {
 	out := rls.Status{Over: !of.Allowed}
 	switch of.Mode {
-	case modeAllowList, modeUnlimited:
+	case modes.AllowList, modes.Unlimited:
 		out.Remaining = rls.Unlimited
 		return out
-	case modeEmergency, modeFailOpen, modeFailClosed:
+	case modes.Emergency, modes.FailOpen, modes.FailClosed:
 		return out
 	}
 	for i := range of.Limits {

@@ -15,6 +15,7 @@ import (
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/telemetry"
 )
 
 // errInvalid is wrapped by every error about a malformed request.
@@ -38,7 +39,7 @@ var errTooManyRules = errors.New("too many rules match")
 type service struct {
 	aliquotv1.UnimplementedLimiterServiceServer
 	limiter *limiter
-	metrics *metrics
+	metrics *telemetry.Metrics
 	ids     *decisionIDs
 	recent  *recent
 	// exchanges are kept for calls that are read and written as bytes.
@@ -74,7 +75,7 @@ func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliqu
 // check decides one request and writes the answer into out. Its error is an RPC error.
 func (s *service) check(ctx context.Context, in wire.Request, out *wire.Answer) error {
 	began := time.Now()
-	defer func() { s.metrics.decisionSeconds.Observe(time.Since(began).Seconds()) }()
+	defer func() { s.metrics.DecisionSeconds.Observe(time.Since(began).Seconds()) }()
 	r, err := validate(in)
 	if err != nil {
 		return rpcCodes.Error(err)
@@ -123,7 +124,7 @@ func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchReques
 // the exchange during that call. Its error is an RPC error.
 func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why error)) error {
 	began := time.Now()
-	defer func() { s.metrics.decisionSeconds.Observe(time.Since(began).Seconds()) }()
+	defer func() { s.metrics.DecisionSeconds.Observe(time.Since(began).Seconds()) }()
 	x.valid, x.invalid, x.admitted = x.valid[:0], x.invalid[:0], false
 	for i := range x.requests.All {
 		r, err := validate(x.requests.All[i])
@@ -148,8 +149,8 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
-	var counted tally
-	defer counted.flush(s.metrics)
+	var counted telemetry.Tally
+	defer counted.Flush(s.metrics)
 	bad := x.invalid
 	for j := 0; j < len(decisions) || len(bad) > 0; {
 		if at := j + len(x.invalid) - len(bad); len(bad) > 0 && bad[0].at == at {

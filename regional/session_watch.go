@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/regional/internal/telemetry"
 )
 
 const (
@@ -67,7 +68,7 @@ func (r *reporter) watchSession(info budget.RegionInfo) {
 	if r.session.look(info, r.auth.now()) {
 		r.log.Info("shares are being applied in the store", "applied", info.Applied, "keys", info.Applying, "session", info.SessionOpen)
 	}
-	r.metrics.setDegraded(degradedSession, r.without() > withoutAtMost)
+	r.metrics.SetDegraded(telemetry.DegradedSession, r.without() > withoutAtMost)
 }
 
 // withoutSession returns the reason why a region that is heard without a session is not ready;

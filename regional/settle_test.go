@@ -10,6 +10,7 @@ import (
 
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/modes"
 )
 
 // TestDebtDenies until it is paid, and is bounded by the capacity.
@@ -26,7 +27,7 @@ func TestDebtDenies(t *testing.T) {
 		var answer *aliquotv1.CheckResponse
 		eventually(t, "the store decides", func() bool {
 			answer = askFor(t, d, in)
-			return answer.GetMode() != modeFailClosed
+			return answer.GetMode() != modes.FailClosed
 		})
 		if answer.GetAllowed() || answer.GetRuleId() != "r1" || answer.GetRemaining() != 0 || answer.GetRetryAfter().AsDuration() < 1000*time.Second*999 {
 			t.Errorf("%v; 1001 tokens at 0.001 a second are to be waited for", answer)

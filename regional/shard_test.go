@@ -8,6 +8,7 @@ import (
 
 	"aliquot/lua"
 	"aliquot/lua/redistest"
+	"aliquot/regional/internal/modes"
 )
 
 // clientOn is a client of rule r0 whose records stand on one of a cluster's three nodes.
@@ -33,7 +34,7 @@ func TestOneShardStops(t *testing.T) {
 	d, _ := startLive(t, c)
 	clients := []string{clientOn(d, 0), clientOn(d, 1), clientOn(d, 2)}
 	for _, client := range clients {
-		eventually(t, "the store decides", func() bool { return check(t, d, client).Mode == modeStore })
+		eventually(t, "the store decides", func() bool { return check(t, d, client).Mode == modes.Store })
 	}
 	for lost := range clients {
 		t.Run(servers.Nodes[lost].Addr, func(t *testing.T) {
@@ -42,7 +43,7 @@ func TestOneShardStops(t *testing.T) {
 			defer resume()
 			circuit := fmt.Sprintf("aliquot_store_circuit_open{shard=%q} 1", servers.Nodes[lost].Addr)
 			eventually(t, "the node's circuit opens", func() bool {
-				if a := check(t, d, clients[lost]); a.Mode != modeEmergency {
+				if a := check(t, d, clients[lost]); a.Mode != modes.Emergency {
 					t.Fatalf("decided by %s", a.Mode)
 				}
 				return strings.Contains(scrape(t, d), circuit)
@@ -54,7 +55,7 @@ func TestOneShardStops(t *testing.T) {
 				if i == lost {
 					continue
 				}
-				eventually(t, "the others are decided by the store", func() bool { return check(t, d, client).Mode == modeStore })
+				eventually(t, "the others are decided by the store", func() bool { return check(t, d, client).Mode == modes.Store })
 			}
 			now := scrape(t, d)
 			for _, want := range []string{`aliquot_degraded{reason="shard"} 1`, `aliquot_degraded{reason="store"} 0`, `aliquot_store_circuit_open{shard="store"} 0`} {
@@ -63,7 +64,7 @@ func TestOneShardStops(t *testing.T) {
 				}
 			}
 			resume()
-			eventually(t, "the store decides again", func() bool { return check(t, d, clients[lost]).Mode == modeStore })
+			eventually(t, "the store decides again", func() bool { return check(t, d, clients[lost]).Mode == modes.Store })
 			if now := scrape(t, d); strings.Contains(now, circuit) || !strings.Contains(now, `aliquot_degraded{reason="shard"} 0`) {
 				t.Error("the circuit's series is still there")
 			}
@@ -79,7 +80,7 @@ func TestClusterRefuses(t *testing.T) {
 	c := testConfig(newLeader(t, failRules).address())
 	c.Redis = servers.URL()
 	d, _ := startLive(t, c)
-	eventually(t, "the store decides", func() bool { return on(t, d, "local").Mode == modeStore })
+	eventually(t, "the store decides", func() bool { return on(t, d, "local").Mode == modes.Store })
 	const slot = 1 // of no importance
 	setAll := func(words ...any) {
 		for i := range servers.Nodes {
@@ -93,7 +94,7 @@ func TestClusterRefuses(t *testing.T) {
 	refuses := storeFault{reason: "clusterdown"}
 	refuses.isFelt(t, d)
 	setAll("config", "set", "cluster-require-full-coverage", "no")
-	eventually(t, "the store decides again", func() bool { return on(t, d, "local").Mode == modeStore })
+	eventually(t, "the store decides again", func() bool { return on(t, d, "local").Mode == modes.Store })
 	eventually(t, "the circuit is closed", func() bool {
 		return strings.Contains(scrape(t, d), `aliquot_store_circuit_open{shard="store"} 0`)
 	})

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"aliquot/budget"
+	"aliquot/regional/internal/modes"
 )
 
 // keptState runs a daemon until it has written a state file, and the store has decided: of so
@@ -33,7 +34,7 @@ func decided(t *testing.T, d *Daemon, apiKey string) (a answerOf, checks int64) 
 	eventually(t, "the store decides", func() bool {
 		a = check(t, d, apiKey)
 		checks++
-		return a.Mode == modeStore
+		return a.Mode == modes.Store
 	})
 	return a, checks
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aliquot/lua/redistest"
+	"aliquot/regional/internal/modes"
 )
 
 // clockRules give the region's half of a limit: 50 tokens, and one every two seconds. The
@@ -31,7 +32,7 @@ func TestStoreClockIsSet(t *testing.T) {
 			c := testConfig(newLeader(t, clockRules).address())
 			c.Redis = "redis://" + clock.Addr
 			d, _ := startLive(t, c)
-			eventually(t, "the store decides", func() bool { return check(t, d, "other").Mode == modeStore })
+			eventually(t, "the store decides", func() bool { return check(t, d, "other").Mode == modes.Store })
 			for _, to := range []time.Duration{jump, 0} {
 				emptied := time.Now()
 				burst(t, d, "k")
@@ -52,7 +53,7 @@ func TestStoreClockIsSet(t *testing.T) {
 					a := check(t, d, "k")
 					return a.Allowed && byTheLimit(a.Mode)
 				})
-				eventually(t, "the store decides", func() bool { return check(t, d, "other").Mode == modeStore })
+				eventually(t, "the store decides", func() bool { return check(t, d, "other").Mode == modes.Store })
 			}
 			if now := scrape(t, d); !strings.Contains(now, `aliquot_store_circuit_open{shard="store"} 0`) {
 				t.Error("the circuit is open")

@@ -1,7 +1,6 @@
 package regional
 
 import (
-	"aliquot/internal/answer"
 	"context"
 	"fmt"
 	"os"
@@ -10,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"aliquot/internal/answer"
+	"aliquot/regional/internal/modes"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -73,12 +75,12 @@ func TestStoreFails(t *testing.T) {
 				c.Redis = strings.Replace(c.Redis, "//", "//aliquot:old@", 1)
 			}
 			d, _ := startLive(t, c)
-			eventually(t, "the store decides", func() bool { return on(t, d, "local").Mode == modeStore })
+			eventually(t, "the store decides", func() bool { return on(t, d, "local").Mode == modes.Store })
 			fault.stop(redis)
 			fault.isFelt(t, d)
 			fault.cure(redis)
 			for _, which := range []string{"local", "open", "closed"} {
-				eventually(t, which+" is decided by the store again", func() bool { return on(t, d, which).Mode == modeStore })
+				eventually(t, which+" is decided by the store again", func() bool { return on(t, d, which).Mode == modes.Store })
 			}
 			eventually(t, "the circuit is closed", func() bool {
 				now := scrape(t, d)
@@ -98,18 +100,18 @@ func (f *storeFault) isFelt(t *testing.T, d *Daemon) {
 			strings.Contains(now, `aliquot_store_circuit_open{shard="store"} 1`) &&
 			strings.Contains(now, fmt.Sprintf("reason=%q} ", f.reason))
 	})
-	if a := on(t, d, "local"); a.Mode != modeEmergency {
+	if a := on(t, d, "local"); a.Mode != modes.Emergency {
 		t.Errorf("local: %+v", a)
 	}
-	if a := on(t, d, "open"); !a.Allowed || a.Mode != modeFailOpen || !strings.Contains(a.Reason, "degraded") {
+	if a := on(t, d, "open"); !a.Allowed || a.Mode != modes.FailOpen || !strings.Contains(a.Reason, "degraded") {
 		t.Errorf("open: %+v", a)
 	}
-	if a := on(t, d, "closed"); a.Allowed || a.Mode != modeFailClosed || a.Problem != answer.ReducedCapacity || a.wait(t) <= 0 || a.wait(t) > openMost+storeDeadline {
+	if a := on(t, d, "closed"); a.Allowed || a.Mode != modes.FailClosed || a.Problem != answer.ReducedCapacity || a.wait(t) <= 0 || a.wait(t) > openMost+storeDeadline {
 		t.Errorf("closed: %+v", a)
 	}
 	eventually(t, "the emergency limit admits something", func() bool {
 		a := on(t, d, "local")
-		return a.Allowed && a.Mode == modeEmergency
+		return a.Allowed && a.Mode == modes.Emergency
 	})
 }
 
@@ -166,10 +168,10 @@ func TestScriptsForgotten(t *testing.T) {
 	c := testConfig(newLeader(t, strings.Replace(failRules, "enforcement: strict", "enforcement: strict, local_cache: false", 1)).address())
 	c.Redis = redis.url()
 	d, _ := startLive(t, c)
-	eventually(t, "the store decides", func() bool { return on(t, d, "local").Mode == modeStore })
+	eventually(t, "the store decides", func() bool { return on(t, d, "local").Mode == modes.Store })
 	for range 20 {
 		say("SCRIPT FLUSH")(redis)
-		if a := on(t, d, "local"); a.Mode != modeStore && !missedDeadlines(t)(d) {
+		if a := on(t, d, "local"); a.Mode != modes.Store && !missedDeadlines(t)(d) {
 			t.Fatalf("%+v", a)
 		}
 	}

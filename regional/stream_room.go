@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"aliquot/internal/ratelog"
+	"aliquot/regional/internal/telemetry"
 
 	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -40,7 +42,7 @@ var (
 // streams whose clients do not read are ended, and the others wait. Safe for concurrent use.
 type room struct {
 	most    int64
-	metrics *metrics
+	metrics *telemetry.Metrics
 	log     *slog.Logger
 	lines   ratelog.Limiter
 
@@ -53,7 +55,7 @@ type room struct {
 	looking bool          // one waiting message observes which streams are not read
 }
 
-func newRoom(most int64, m *metrics, log *slog.Logger) *room {
+func newRoom(most int64, m *telemetry.Metrics, log *slog.Logger) *room {
 	return &room{most: most, metrics: m, log: log, streams: map[*stream]struct{}{}, freed: make(chan struct{}), least: most}
 }
 
@@ -95,7 +97,7 @@ func (r *room) take(ctx context.Context, n int64) error {
 	if r.try(n) {
 		return nil
 	}
-	r.metrics.streamWaits.Inc()
+	r.metrics.StreamWaits.Inc()
 	for range roomRounds {
 		seen, looks := r.look()
 		err := r.wait(ctx, n)
@@ -106,7 +108,7 @@ func (r *room) take(ctx context.Context, n int64) error {
 			return err
 		}
 	}
-	r.metrics.streamsEnded[endedNoRoom].Inc()
+	r.metrics.StreamsEnded[telemetry.EndedNoRoom].Inc()
 	return errNoRoom
 }
 
@@ -203,7 +205,14 @@ func (r *room) looked(seen map[*stream]uint64, short bool) {
 		if _, open := r.streams[s]; short && open && s.turn.Load() == turn {
 			close(s.unread)
 			delete(r.streams, s)
-			r.metrics.streamsEnded[endedUnread].Inc()
+			r.metrics.StreamsEnded[telemetry.EndedUnread].Inc()
 		}
 	}
+}
+
+// watchRoom exports how much of the room is in use, which is read at each scrape.
+func watchRoom(m *telemetry.Metrics, r *room, reg prometheus.Registerer) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "aliquot_stream_bytes", Help: "What the messages of all streams take that are being answered, of 64 MiB.",
+	}, func() float64 { return float64(r.inUse()) }))
 }

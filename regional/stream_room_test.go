@@ -93,7 +93,7 @@ func hardOfHearing(t *testing.T, d *Daemon, test func(t *testing.T, s checkStrea
 // decision.
 func openBubble(t *testing.T, d *Daemon, r *room, conn streamConn) (ended chan error) {
 	t.Helper()
-	s := &service{limiter: d.limiter, metrics: d.metrics, stopping: make(chan struct{}), room: r, panics: &background.Panics{Count: d.metrics.panics, Log: d.log}}
+	s := &service{limiter: d.limiter, metrics: d.metrics, stopping: make(chan struct{}), room: r, panics: &background.Panics{Count: d.metrics.Panics, Log: d.log}}
 	ended = make(chan error, 1)
 	go func() { ended <- s.checkStream(context.Background(), conn) }()
 	return ended

@@ -15,6 +15,7 @@ import (
 
 	"aliquot/internal/abuse"
 	"aliquot/internal/ratelog"
+	"aliquot/regional/internal/telemetry"
 )
 
 const (
@@ -34,7 +35,7 @@ type throttle struct {
 	after   uint32 // number of denials in a row; 0: nothing is slowed down
 	trusts  func(peer string) bool
 	delayed atomic.Int32
-	metrics *metrics
+	metrics *telemetry.Metrics
 	log     *slog.Logger
 	lines   ratelog.Limiter
 	pause   func(context.Context, time.Duration) bool // delays an answer
@@ -137,12 +138,12 @@ func (t *throttle) answered(ctx context.Context, admitted bool) {
 	defer l.delayed.Add(-1)
 	if all, here := t.delayed.Add(1), l.delayed.Add(1); all > mostDelayed || here > mostDelayedOfOne {
 		if !l.ending.Swap(true) {
-			t.metrics.throttleEnds.Inc()
+			t.metrics.ThrottleEnds.Inc()
 			t.tellEnd(l)
 		}
 		return
 	}
-	t.metrics.throttled.Inc()
+	t.metrics.Throttled.Inc()
 	t.pause(ctx, delay)
 }
 

@@ -20,6 +20,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/telemetry"
 )
 
 // counterOf is what a counter without labels stands at.
@@ -207,7 +208,7 @@ func lineContext(t *testing.T) (context.Context, *line) {
 
 func newThrottle() (*throttle, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
-	return &throttle{after: 1, trusts: func(string) bool { return false }, metrics: newMetrics("us", "test", registry), log: slog.New(slog.DiscardHandler), pause: background.Pause}, registry
+	return &throttle{after: 1, trusts: func(string) bool { return false }, metrics: telemetry.New("us", "test", registry), log: slog.New(slog.DiscardHandler), pause: background.Pause}, registry
 }
 
 // While as many answers wait as may, none is added: the connection is told to go, and the log

@@ -13,6 +13,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/chunk"
 	"aliquot/limit"
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
@@ -68,7 +69,7 @@ func alternate(t *testing.T, apiKey string, daemons ...*Daemon) (passed int) {
 		}
 		for i, d := range daemons {
 			switch a := check(t, d, apiKey); {
-			case a.Mode == modeEmergency:
+			case a.Mode == modes.Emergency:
 			case !byTheLimit(a.Mode):
 				t.Fatalf("daemon %d: decided by %s", i, a.Mode)
 			case a.Allowed:
@@ -206,7 +207,7 @@ func TestFloorAfterAFlush(t *testing.T) {
 	phase(t, d, budget.CutOff)
 	eventually(t, "the floor", func() bool { return enforced(t, d, "k").Cap == 400*limit.Token })
 	say("FLUSHALL")(redis)
-	eventually(t, "the new contents are known", func() bool { return check(t, d, "k").Mode == modeStore })
+	eventually(t, "the new contents are known", func() bool { return check(t, d, "k").Mode == modes.Store })
 	var v limit.View
 	eventually(t, "the clock of the new contents is known", func() bool {
 		groups := planOf(d, "k").groups
@@ -370,7 +371,7 @@ func TestLeaseOutlivesItsStore(t *testing.T) {
 		})
 		lost := time.Since(stopped)
 		redis.signal(syscall.SIGCONT)
-		eventually(t, "the store decides again", func() bool { return check(t, d, "k").Mode == modeStore })
+		eventually(t, "the store decides again", func() bool { return check(t, d, "k").Mode == modes.Store })
 		if kept && l.sessions() == sessions {
 			return
 		}

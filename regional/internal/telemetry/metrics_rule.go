@@ -1,23 +1,25 @@
-package regional
+package telemetry
 
 import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"aliquot/regional/internal/modes"
 )
 
 // ruleCounters holds the counters of one rule. Each counter is looked up once, because a look-up by
 // labels costs more than a decision does.
 type ruleCounters struct {
-	decisions         [len(outcomes)][len(modes)]atomic.Pointer[prometheus.Counter]
+	decisions         [len(outcomes)][len(modeLabels)]atomic.Pointer[prometheus.Counter]
 	offered, admitted atomic.Pointer[prometheus.Counter]
 }
 
-// outcomes and modes are the values of the labels.
+// outcomes and modeLabels are the values of the labels.
 var (
-	outcomes = [...]string{"allowed", "denied", "shadow_denied"}
-	modes    = [...]string{
-		modeStore, modeLocal, modeEmergency, modeFailOpen, modeFailClosed, modeAllowList, modeBlockList, modeNoRule, modeNoRulesYet,
+	outcomes   = [...]string{"allowed", "denied", "shadow_denied"}
+	modeLabels = [...]string{
+		modes.Store, modes.Local, modes.Emergency, modes.FailOpen, modes.FailClosed, modes.AllowList, modes.BlockList, modes.NoRule, modes.NoRulesYet,
 	}
 )
 
@@ -31,7 +33,7 @@ func indexOf(words []string, word string) int {
 }
 
 // of returns a rule's counters, or nil if the rule is not in force.
-func (m *metrics) of(rule string) *ruleCounters {
+func (m *Metrics) of(rule string) *ruleCounters {
 	if known := m.rules.Load(); known != nil {
 		return (*known)[rule]
 	}
@@ -40,7 +42,7 @@ func (m *metrics) of(rule string) *ruleCounters {
 
 // counter returns the counter that at points to, and looks it up if at is empty. It returns nil if
 // the rule is gone, so that labels stay within the configured set.
-func (m *metrics) counter(at *atomic.Pointer[prometheus.Counter], vec *prometheus.CounterVec, rule string, labels ...string) prometheus.Counter {
+func (m *Metrics) counter(at *atomic.Pointer[prometheus.Counter], vec *prometheus.CounterVec, rule string, labels ...string) prometheus.Counter {
 	if c := at.Load(); c != nil {
 		return *c
 	}
@@ -49,21 +51,21 @@ func (m *metrics) counter(at *atomic.Pointer[prometheus.Counter], vec *prometheu
 	if m.goneRules[rule] {
 		return nil
 	}
-	c := vec.WithLabelValues(append([]string{m.region, rule}, labels...)...)
+	c := vec.WithLabelValues(append([]string{m.Region, rule}, labels...)...)
 	at.Store(&c)
 	return c
 }
 
 // decided counts the decisions of one row, whose rule is "" if none matched. It leaves out
 // decisions that were under way when their rule was removed.
-func (m *metrics) decided(row *tallyRow) {
+func (m *Metrics) decided(row *tallyRow) {
 	if m == nil {
 		return
 	}
-	if row.mode == modeLocal {
+	if row.mode == modes.Local {
 		m.localHits.Add(float64(row.decisions))
 	}
-	known, o, in := m.of(row.rule), indexOf(outcomes[:], row.outcome), indexOf(modes[:], row.mode)
+	known, o, in := m.of(row.rule), indexOf(outcomes[:], row.outcome), indexOf(modeLabels[:], row.mode)
 	if known == nil || o < 0 || in < 0 {
 		return
 	}
@@ -75,7 +77,7 @@ func (m *metrics) decided(row *tallyRow) {
 }
 
 // add adds tokens to a counter of a rule. It creates no counter for 0 tokens.
-func (m *metrics) add(at *atomic.Pointer[prometheus.Counter], vec *prometheus.CounterVec, rule string, tokens float64) {
+func (m *Metrics) add(at *atomic.Pointer[prometheus.Counter], vec *prometheus.CounterVec, rule string, tokens float64) {
 	if tokens == 0 {
 		return
 	}
@@ -84,9 +86,9 @@ func (m *metrics) add(at *atomic.Pointer[prometheus.Counter], vec *prometheus.Co
 	}
 }
 
-// useRules makes the metrics count the rules with these ids, and drops the series of the rules that
+// UseRules makes the metrics count the rules with these ids, and drops the series of the rules that
 // the latest change removed. The rule "" stands for decisions in which no limit took part.
-func (m *metrics) useRules(ids []string, gone map[string]bool) {
+func (m *Metrics) UseRules(ids []string, gone map[string]bool) {
 	m.rulesMu.Lock()
 	defer m.rulesMu.Unlock()
 	known := map[string]*ruleCounters{"": m.of("")}

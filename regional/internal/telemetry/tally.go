@@ -1,19 +1,23 @@
-package regional
+package telemetry
 
-import "aliquot/limit"
+import (
+	"sync/atomic"
+
+	"aliquot/limit"
+)
 
 // tallyRows is how many kinds of decisions a tally counts before it has to pass them on to the
 // metrics. A batch has a few rules, and most of them are decided in one or two ways.
 const tallyRows = 8
 
-// tally counts the decisions of one call and adds them to the metrics together. Each counter of the
+// Tally counts the decisions of one call and adds them to the metrics together. Each counter of the
 // metrics is one place in memory for which the processors of all calls compete. The zero value is
 // empty. A nil tally counts nothing. It belongs to one call.
-type tally struct {
+type Tally struct {
 	rows [tallyRows]tallyRow
 	n    int
 	// counts are the counters of the rules version under which the requests were decided.
-	counts          *decisionCounts
+	counts          *DecisionCounts
 	allowed, denied uint64
 }
 
@@ -25,8 +29,8 @@ type tallyRow struct {
 	offered, admitted   float64
 }
 
-// decided counts a decision and returns its row, which is valid until the next call.
-func (t *tally) decided(m *metrics, rule, outcome, mode string) *tallyRow {
+// Decided counts a decision and returns its row, which is valid until the next call.
+func (t *Tally) Decided(m *Metrics, rule, outcome, mode string) *tallyRow {
 	if t == nil {
 		return nil
 	}
@@ -45,9 +49,9 @@ func (t *tally) decided(m *metrics, rule, outcome, mode string) *tallyRow {
 	return r
 }
 
-// charged counts the cost of the decision as offered, and also as admitted if it was consumed. A
+// Charged counts the cost of the decision as offered, and also as admitted if it was consumed. A
 // nil row counts nothing.
-func (r *tallyRow) charged(cost limit.Tokens, consumed bool) {
+func (r *tallyRow) Charged(cost limit.Tokens, consumed bool) {
 	if r == nil {
 		return
 	}
@@ -58,8 +62,8 @@ func (r *tallyRow) charged(cost limit.Tokens, consumed bool) {
 	}
 }
 
-// under counts a request that was decided under one version of the rules.
-func (t *tally) under(counts *decisionCounts, allowed bool) {
+// Under counts a request that was decided under one version of the rules.
+func (t *Tally) Under(counts *DecisionCounts, allowed bool) {
 	if t.counts != counts {
 		t.flushCounts()
 		t.counts = counts
@@ -71,13 +75,13 @@ func (t *tally) under(counts *decisionCounts, allowed bool) {
 	}
 }
 
-// flush adds the counts to the metrics and resets them.
-func (t *tally) flush(m *metrics) {
+// Flush adds the counts to the metrics and resets them.
+func (t *Tally) Flush(m *Metrics) {
 	t.flushRows(m)
 	t.flushCounts()
 }
 
-func (t *tally) flushRows(m *metrics) {
+func (t *Tally) flushRows(m *Metrics) {
 	for i := range t.n {
 		m.decided(&t.rows[i])
 		t.rows[i] = tallyRow{}
@@ -85,7 +89,23 @@ func (t *tally) flushRows(m *metrics) {
 	t.n = 0
 }
 
-func (t *tally) flushCounts() {
+func (t *Tally) flushCounts() {
 	t.counts.add(t.allowed, t.denied)
 	t.allowed, t.denied = 0, 0
+}
+
+// DecisionCounts counts the decisions under one version of the rules. A nil DecisionCounts counts
+// nothing. Safe for concurrent use.
+type DecisionCounts struct{ Allowed, Denied atomic.Uint64 }
+
+func (c *DecisionCounts) add(allowed, denied uint64) {
+	if c == nil {
+		return
+	}
+	if allowed > 0 {
+		c.Allowed.Add(allowed)
+	}
+	if denied > 0 {
+		c.Denied.Add(denied)
+	}
 }
