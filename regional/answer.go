@@ -26,10 +26,10 @@ func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted
 	d.answer(s.metrics, counted, out)
 	s.recent.see(d, r)
 	s.limiter.conduct.remember(d.policy, r)
-	if list := d.mode == modes.BlockList || d.mode == modes.AllowList; !list || !d.policy.set.ByEntry(r.attributes.Get("api_key")) {
-		counted.Under(d.policy.counts, out.Allowed) // the decision of an entry says nothing about the rules file
+	if list := d.mode == modes.BlockList || d.mode == modes.AllowList; !list || !d.policy.Set.ByEntry(r.attributes.Get("api_key")) {
+		counted.Under(d.policy.Counts, out.Allowed) // the decision of an entry says nothing about the rules file
 	}
-	if d.policy.known() && d.policy.set.UnknownTier(r.attributes) {
+	if d.policy.Known() && d.policy.Set.UnknownTier(r.attributes) {
 		s.metrics.UnknownTier.Inc()
 	}
 	if out.Allowed {

@@ -13,6 +13,7 @@ import (
 	"aliquot/internal/ratelog"
 	"aliquot/limit"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
@@ -32,14 +33,6 @@ type conduct struct {
 
 func newConduct(now func() budget.Instant, m *telemetry.Metrics, log *slog.Logger) *conduct {
 	return &conduct{now: now, hot: abuse.NewHotKeys(rand.Uint32), metrics: m, log: log}
-}
-
-// termsOf returns a rule's terms for clients that do not wait.
-func termsOf(r *rules.Rule) abuse.Terms {
-	return abuse.Terms{
-		CoolAfter: r.CoolDown.After, CoolMost: r.CoolDown.Most,
-		BlockAfter: r.AutoBlock.After, BlockWithin: r.AutoBlock.Within, BlockFor: r.AutoBlock.For,
-	}
 }
 
 // hold denies a request that comes at now if one of its clients is held back. Then no limit is
@@ -72,7 +65,7 @@ func (c *conduct) holdNear(d *decision, l *localPlan, s *scratch, now budget.Ins
 // arrives counts a request at a watched limit, and returns whether its client is held back. A
 // client that is not held back may be counted twice for one request.
 func (c *conduct) arrives(a *ask, now budget.Instant) abuse.Hold {
-	held := c.clients.Arrives(a.key, termsOf(a.rule), now)
+	held := c.clients.Arrives(a.key, policy.TermsOf(a.rule), now)
 	if held.Began {
 		c.began(a.rule, a.key, held)
 	}
@@ -82,7 +75,7 @@ func (c *conduct) arrives(a *ask, now budget.Instant) abuse.Hold {
 // look does the work of hold for a request that only peeks.
 func (c *conduct) look(d *decision, now budget.Instant) {
 	if c != nil {
-		d.hold(now, func(a *ask) abuse.Hold { return c.clients.Look(a.key, termsOf(a.rule), now) })
+		d.hold(now, func(a *ask) abuse.Hold { return c.clients.Look(a.key, policy.TermsOf(a.rule), now) })
 	}
 }
 
@@ -182,7 +175,7 @@ func (c *conduct) limitDecided(v *verdict, seen *run, now budget.Instant) {
 	if !denied || v.shadow || !v.rule.Watched() || !asked || v.decision.RetryAfter <= 0 || v.never() {
 		return
 	}
-	if held := c.clients.Denied(v.key, termsOf(v.rule), v.decision.RetryAfter, now); held.Began {
+	if held := c.clients.Denied(v.key, policy.TermsOf(v.rule), v.decision.RetryAfter, now); held.Began {
 		c.began(v.rule, v.key, held)
 	}
 }
@@ -207,7 +200,7 @@ func (v *verdict) whyHeld() string {
 }
 
 // watchConduct exports the state of keys and clients, read at each scrape.
-func watchConduct(m *telemetry.Metrics, c *conduct, policies *policies, reg prometheus.Registerer) {
+func watchConduct(m *telemetry.Metrics, c *conduct, policies *policy.Policies, reg prometheus.Registerer) {
 	labels := prometheus.Labels{"region": m.Region}
 	reg.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -224,7 +217,7 @@ func watchConduct(m *telemetry.Metrics, c *conduct, policies *policies, reg prom
 			Help: "Clients in a cool-down or a block of a rule now.",
 		}, func() float64 {
 			n := 0
-			c.clients.Each(policies.load().conductTerms, c.now(), func(abuse.Held) { n++ })
+			c.clients.Each(policies.Load().ConductTerms, c.now(), func(abuse.Held) { n++ })
 			return float64(n)
 		}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{

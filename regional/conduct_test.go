@@ -199,7 +199,7 @@ func TestHeldBackEverywhere(t *testing.T) {
 		e := &explained{}
 		r := request{attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), cost: 1_000_000}
 		var err error
-		if e.decision, err = d.limiter.peek(t.Context(), d.policies.load(), &r); err != nil {
+		if e.decision, err = d.limiter.peek(t.Context(), d.policies.Load(), &r); err != nil {
 			t.Fatal(err)
 		}
 		return e
@@ -256,12 +256,12 @@ func TestHotKeysPage(t *testing.T) {
 	}
 	logged := map[budget.KeyID]time.Time{}
 	now := time.Now()
-	d.conduct.logHot(d.policies.load(), 0.01, logged, now)
-	d.conduct.logHot(d.policies.load(), 0.01, logged, now.Add(time.Second))
+	d.conduct.logHot(d.policies.Load(), 0.01, logged, now)
+	d.conduct.logHot(d.policies.Load(), 0.01, logged, now.Add(time.Second))
 	if n := strings.Count(log.String(), "a key is checked very often"); n != 2 || strings.Contains(log.String(), "often\"") && strings.Contains(log.String(), "api_key") {
 		t.Errorf("%d lines:\n%s", n, log.String())
 	}
-	d.conduct.logHot(d.policies.load(), 0.01, logged, now.Add(hotAgain))
+	d.conduct.logHot(d.policies.Load(), 0.01, logged, now.Add(hotAgain))
 	if n := strings.Count(log.String(), "a key is checked very often"); n != 4 {
 		t.Errorf("%d lines a minute later", n)
 	}

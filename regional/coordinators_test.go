@@ -19,6 +19,7 @@ import (
 	"aliquot/internal/storeclock"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -99,7 +100,7 @@ func TestAHelloIsWordedWhenItLeaves(t *testing.T) {
 		peers.clients[0], peers.failures = leader, 1000
 		auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), func() budget.Instant { return second })
 		r := &reporter{
-			region: "us", policies: newPolicies("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
+			region: "us", policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
 			auth: auth, guard: newGuard(nil, auth, m, func(bool, error) {}, func() {}),
 		}
 		done := make(chan struct{})
@@ -111,7 +112,7 @@ func TestAHelloIsWordedWhenItLeaves(t *testing.T) {
 		if leader.heard != nil {
 			t.Fatal("it did not wait for its turn")
 		}
-		if err := r.policies.setRules(ruleText{Version: 7, YAML: oneRule, Numbers: map[string]uint32{"r0": 1}}); err != nil {
+		if err := r.policies.SetRules(policy.RuleText{Version: 7, YAML: oneRule, Numbers: map[string]uint32{"r0": 1}}); err != nil {
 			t.Fatal(err)
 		}
 		<-done

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/rights"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -224,31 +223,9 @@ func TestActionsOfALimitThatCounts(t *testing.T) {
 	}
 }
 
-// TestChangeOfAnUnknownLimit: a region whose rules do not have a key's rule keeps the record of
-// its share by the limit that the leader tells. Without either there is no record, and the share
-// is not acknowledged.
-func TestChangeOfAnUnknownLimit(t *testing.T) {
-	log := limit.Limit{Algorithm: limit.SlidingLog, Capacity: limit.Token, Window: time.Second}
-	p := policy{byNumber: map[uint32]numbered{1: {algorithm: limit.SlidingLog, least: log}}}
-	window := budget.KeyLimit{Capacity: 40e6, Rate: 10e6, Tail: 4 * time.Second}
-	if _, l, ok := p.limitOf(1, window); !ok || l.Window != 4*time.Second || l.Capacity != 40*limit.Token {
-		t.Errorf("%+v, %t", l, ok)
-	}
-	if _, l, ok := p.limitOf(1, budget.KeyLimit{}); !ok || l != log {
-		t.Errorf("the rule's own: %+v, %t", l, ok)
-	}
-	queue := limit.Limit{Algorithm: limit.LeakyBucket, Capacity: 9 * limit.Token, Rate: limit.Rate{Micro: 1e6}}
-	for _, told := range []limit.Limit{log, queue} {
-		if _, l, ok := p.limitOf(2, rights.KeyLimit(told)); !ok || l != told {
-			t.Errorf("as told: %+v, %t, want %+v", l, ok, told)
-		}
-	}
-	future := rights.KeyLimit(queue)
-	future.Algorithm = 200
-	for _, k := range []budget.KeyLimit{window, {}, {Capacity: 40e6, Rate: 10e6}, future, {Algorithm: 1}} {
-		if _, l, ok := p.limitOf(2, k); ok {
-			t.Errorf("%+v was read as %+v without its rule", k, l)
-		}
+// TestShareOfAnUnknownLimit is not acknowledged: the region has no record to apply it to.
+func TestShareOfAnUnknownLimit(t *testing.T) {
+	for _, k := range []budget.KeyLimit{{}, {Capacity: 40e6, Rate: 10e6}, {Algorithm: 1}} {
 		if got := unknownLimit(budget.ShareChange{Limit: k}); !got.Unenforced || got.Failed {
 			t.Errorf("%+v: %+v", k, got)
 		}

@@ -26,6 +26,7 @@ import (
 	"aliquot/internal/rpc/connections"
 	"aliquot/internal/storeclock"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/regional/store"
 )
@@ -41,7 +42,7 @@ type Daemon struct {
 	metrics  *telemetry.Metrics
 	sockets  sockets
 	store    Store
-	policies *policies
+	policies *policy.Policies
 	auth     *authority
 	guard    *guard
 	limiter  *limiter
@@ -115,23 +116,23 @@ func (c *Config) fillIn() {
 func (d *Daemon) build(kept *state) error {
 	c := &d.cfg
 	d.metrics = telemetry.New(c.Region, c.Version, c.Registry)
-	d.policies = newPolicies(c.Region, c.WithoutRules == PassWithoutRules, c.Now, d.log, d.metrics)
+	d.policies = policy.New(c.Region, c.WithoutRules == PassWithoutRules, c.Now, d.log, d.metrics)
 	clock := storeclock.New()
 	now := c.Now()
 	self := incarnation()
 	region := budget.NewRegion(0, budget.Config{}, self, now)
 	if kept != nil {
-		d.policies.setCluster(kept.Cluster)
+		d.policies.SetCluster(kept.Cluster)
 		switch {
-		case kept.Rules.Version > 0 && d.policies.setRules(kept.Rules) != nil:
+		case kept.Rules.Version > 0 && d.policies.SetRules(kept.Rules) != nil:
 			keepUnread(c.StateFile, d.log) // the coordinators will send them again
 		case kept.NoRules:
-			d.policies.setNone()
+			d.policies.SetNone()
 		default:
-			d.policies.recall(kept.Former)
+			d.policies.Restore(kept.Former)
 		}
 		clock.SetRho(kept.Cluster.RhoPPM)
-		region.SetConfig(kept.Cluster.index(c.Region), kept.Cluster.protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch, now)
+		region.SetConfig(kept.Cluster.Index(c.Region), kept.Cluster.Protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch, now)
 	}
 	d.keeper = newKeeper(c.StateFile, c.Region, kept, d.policies, d.log)
 	d.auth = newAuthority(region, clock, c.Now)
@@ -220,7 +221,7 @@ func (d *Daemon) newOthers(kept *state, e *emergency) *others {
 	if kept != nil {
 		o.kept = kept.others()
 		if kept.Daemon == "" {
-			d.policies.remind() // so that the file gets an id
+			d.policies.Remind() // so that the file gets an id
 		}
 	}
 	o.roster = roster.New(daemonID(d.keeper.id, d.advertised()), o.kept, o.now())
@@ -330,7 +331,7 @@ func (d *Daemon) advertised() string {
 // Run serves until ctx ends, then drains and closes. It returns nil after an orderly end.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("regional daemon listening", "listen", d.Addr(), "grpc", d.GRPCAddr(), "ops", d.OpsAddr(),
-		"coordinators", d.cfg.Coordinators, "rules_version", d.policies.load().text.Version)
+		"coordinators", d.cfg.Coordinators, "rules_version", d.policies.Load().Text.Version)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	for name, run := range map[string]func(context.Context){

@@ -10,6 +10,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
@@ -65,7 +66,7 @@ type decision struct {
 	// order holds the matched rules in the order of the rules file.
 	order []*rules.Rule
 	// policy is the policy that decided.
-	policy *policy
+	policy *policy.Policy
 	// all holds the verdicts if memory decided. Only policy is set then besides.
 	all []verdict
 	// denier is the entry of a limit that memory denied, at the instant at.
@@ -77,7 +78,7 @@ type decision struct {
 
 // plan finds what a request has to pass at nowMS, in Unix milliseconds. It returns buf for the next
 // request.
-func (d *decision) plan(p *policy, r *request, nowMS int64, buf []rules.Matched) []rules.Matched {
+func (d *decision) plan(p *policy.Policy, r *request, nowMS int64, buf []rules.Matched) []rules.Matched {
 	matched := d.match(p, r, nowMS, buf)
 	if d.mode == "" {
 		var names []byte
@@ -87,15 +88,15 @@ func (d *decision) plan(p *policy, r *request, nowMS int64, buf []rules.Matched)
 }
 
 // match finds the rules that apply, in buf. It sets mode if no limit decides.
-func (d *decision) match(p *policy, r *request, nowMS int64, buf []rules.Matched) []rules.Matched {
+func (d *decision) match(p *policy.Policy, r *request, nowMS int64, buf []rules.Matched) []rules.Matched {
 	d.policy = p
-	if !p.known() {
+	if !p.Known() {
 		d.mode = modes.NoRulesYet
 		return buf
 	}
-	list, matched := p.set.Match(r.attributes, nowMS, buf)
+	list, matched := p.Set.Match(r.attributes, nowMS, buf)
 	free := false
-	if r.descriptor || p.set.HasUnlimited() {
+	if r.descriptor || p.Set.HasUnlimited() {
 		matched, free = r.applying(matched)
 	}
 	switch {
@@ -117,7 +118,7 @@ func (d *decision) passes() bool {
 	case modes.BlockList:
 		return false
 	case modes.NoRulesYet:
-		return d.policy.open
+		return d.policy.Open
 	}
 	return true
 }
@@ -125,7 +126,7 @@ func (d *decision) passes() bool {
 // limits makes the groups: one for all limits that can deny, and one for each shadow limit. So a
 // shadow rule never gets in the way of the others. If t is not nil, the request is a check at now
 // and is counted in t. The buffer holds keys, and is kept for the next request.
-func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *localTable, now budget.Instant, buf *[]byte) {
+func (d *decision) limits(p *policy.Policy, r *request, matched []rules.Matched, t *localTable, now budget.Instant, buf *[]byte) {
 	strict := newGroup(r.cost)
 	var shadows []*group
 	encoded := *buf
@@ -137,14 +138,14 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *loc
 		}
 		d.order = append(d.order, m.Rule)
 		encoded = r.keyValues(m.Rule, encoded[:0])
-		hash := p.hasher.Key(r.namespace, encoded)
+		hash := p.Hasher.Key(r.namespace, encoded)
 		shadow := m.Rule.Shadows(hash)
 		a := ask{
 			rule: m.Rule, limit: m.Limit, window: m.Window, cost: cost, enforcement: m.Rule.Enforcement,
-			key: budget.KeyID{Rule: p.numbers[m.Rule.ID], Hash: hash},
+			key: budget.KeyID{Rule: p.Numbers[m.Rule.ID], Hash: hash},
 		}
-		if len(p.former) > 0 && !r.brings(m.Rule) {
-			a.changed = p.changed(a.key.Rule, m.Rule, r.attributes.Get("api_key"), m.Limit, now)
+		if p.HasFormer() && !r.brings(m.Rule) {
+			a.changed = p.Changed(a.key.Rule, m.Rule, r.attributes.Get("api_key"), m.Limit, now)
 		}
 		if m.Override != nil {
 			a.override = m.Override.Pattern
@@ -154,7 +155,7 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *loc
 			continue
 		}
 		if a.alone() {
-			a.key.Rule |= aloneBit
+			a.key.Rule |= policy.IndependentBit
 		}
 		if t != nil && m.Rule.LocalCache {
 			a.local = t.seen(&a, r, shadow, now)

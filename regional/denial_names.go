@@ -60,7 +60,7 @@ func (d *decision) shut(r *request) (key budget.KeyID, ok bool) {
 		return budget.KeyID{Rule: blockerRule}, true
 	}
 	if d.mode == modes.BlockList {
-		return budget.KeyID{Rule: blockerRule, Hash: d.policy.hasher.Key(r.namespace, []byte(r.attributes.Get("api_key")))}, true
+		return budget.KeyID{Rule: blockerRule, Hash: d.policy.Hasher.Key(r.namespace, []byte(r.attributes.Get("api_key")))}, true
 	}
 	for i := range d.never {
 		if d.never[i].held != abuse.Free {

@@ -6,6 +6,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/wire"
+	"aliquot/regional/internal/policy"
 )
 
 // Bounds of the memory of denials, for Explain.
@@ -22,7 +23,7 @@ const (
 
 // explained is a decision with everything that it was made from.
 type explained struct {
-	policy   *policy
+	policy   *policy.Policy
 	request  request
 	decision decision
 	answer   wire.Answer
@@ -54,7 +55,7 @@ type denials struct {
 	kept   [maxDenials]*denial
 	oldest uint64 // no lower number is kept
 	bytes  int
-	rules  []*policy // those of the kept denials, the latest last
+	rules  []*policy.Policy // those of the kept denials, the latest last
 }
 
 // denial is an explained decision with a packed request, because a caller's texts may be parts of a
@@ -93,9 +94,9 @@ func (s *denials) add(number uint64, e explained) {
 }
 
 // keepRules makes room for a version of the rules. The caller holds mu.
-func (s *denials) keepRules(p *policy) {
+func (s *denials) keepRules(p *policy.Policy) {
 	for _, kept := range s.rules {
-		if kept.set == p.set {
+		if kept.Set == p.Set {
 			return
 		}
 	}
@@ -104,7 +105,7 @@ func (s *denials) keepRules(p *policy) {
 		return
 	}
 	for i, d := range s.kept {
-		if d != nil && d.policy.set == s.rules[0].set {
+		if d != nil && d.policy.Set == s.rules[0].Set {
 			s.drop(i)
 		}
 	}

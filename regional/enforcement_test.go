@@ -24,7 +24,7 @@ func ruled(enforcement string) string {
 func switchTo(t *testing.T, l *leader, d *Daemon, version uint64, enforcement string) {
 	t.Helper()
 	l.setRules(version, ruled(enforcement))
-	eventually(t, enforcement+" in force", func() bool { return d.policies.load().text.Version == version })
+	eventually(t, enforcement+" in force", func() bool { return d.policies.Load().Text.Version == version })
 }
 
 // TestElastic: a cold key has the whole burst; what is left of it when the key
@@ -219,18 +219,5 @@ func TestEmergencyDebtLastsUntilFull(t *testing.T) {
 		if got < c.least || got > c.least+c.least/20+2*time.Second {
 			t.Errorf("%s, %+v: %v, want a little more than %v", c.enforcement, c.right, got, c.least)
 		}
-	}
-}
-
-// TestRuleNumbersLeaveRoom: a number with the bit of the independent buckets would
-// share one with another rule.
-func TestRuleNumbersLeaveRoom(t *testing.T) {
-	text := ruleText{Version: 1, YAML: ruled(rules.Strict), Numbers: map[string]uint32{"r0": aloneBit}}
-	if _, _, err := (&policy{}).withRules(text); err == nil {
-		t.Error("accepted")
-	}
-	text.Numbers["r0"]--
-	if _, _, err := (&policy{}).withRules(text); err != nil {
-		t.Error(err)
 	}
 }

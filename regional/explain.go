@@ -55,7 +55,7 @@ func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (
 	if err != nil {
 		return explained{}, err
 	}
-	e := explained{policy: s.limiter.policies.load(), request: r, unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.lease()}
+	e := explained{policy: s.limiter.policies.Load(), request: r, unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.lease()}
 	if e.decision, err = s.limiter.peek(ctx, e.policy, &r); err != nil {
 		return explained{}, err
 	}
@@ -71,11 +71,11 @@ func (e *explained) words() *aliquotv1.ExplainResponse {
 	out := &aliquotv1.ExplainResponse{
 		Decision: e.answer.Message(), UnixMs: e.unixMS, Lease: e.lease.words(),
 	}
-	if e.policy.set == nil {
+	if e.policy.Set == nil {
 		return out
 	}
-	out.RulesVersion = e.policy.text.Version
-	found := e.policy.set.Explain(e.request.attributes, e.unixMS)
+	out.RulesVersion = e.policy.Text.Version
+	found := e.policy.Set.Explain(e.request.attributes, e.unixMS)
 	out.Tier = found.Tier
 	if found.Entry != nil {
 		out.List, out.ListEntry = listName(&found), noteText(found.Entry.Pattern, &found.Entry.Note)
@@ -135,7 +135,7 @@ func (e *explained) rule(t *rules.Trace, of *rules.Explanation, limits map[*rule
 	if !out.Matched {
 		return out
 	}
-	hash := e.policy.hasher.Key(e.request.namespace, rules.KeyValues(t.Rule, e.request.attributes, nil))
+	hash := e.policy.Hasher.Key(e.request.namespace, rules.KeyValues(t.Rule, e.request.attributes, nil))
 	out.KeyHash = hashText(hash)
 	switch {
 	case t.Override != nil:

@@ -16,6 +16,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
@@ -233,8 +234,8 @@ rules:
 // TestDenialsAreBounded in number, bytes and versions of the rules.
 func TestDenialsAreBounded(t *testing.T) {
 	var s denials
-	one := &policy{set: &rules.Set{}}
-	add := func(n uint64, p *policy, value string) {
+	one := &policy.Policy{Set: &rules.Set{}}
+	add := func(n uint64, p *policy.Policy, value string) {
 		s.add(n, explained{policy: p, request: request{attributes: rules.AttributesOf(map[string]string{"a": value}), cost: limit.Token}})
 	}
 	has := func(n uint64) bool { _, ok := s.find(n); return ok }
@@ -269,7 +270,7 @@ func TestDenialsAreBounded(t *testing.T) {
 			t.Fatalf("gone after %d versions", i)
 		}
 		next++
-		add(next, &policy{set: &rules.Set{}}, "z")
+		add(next, &policy.Policy{Set: &rules.Set{}}, "z")
 	}
 	if has(last) || !has(next) || len(s.rules) != maxDenialRules {
 		t.Errorf("%d versions are kept", len(s.rules))

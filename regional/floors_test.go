@@ -9,18 +9,19 @@ import (
 
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
 // floorOnDisk is the region's floor as the state file knows it.
-func floorOnDisk(t *testing.T, c *Config) regionConfig {
+func floorOnDisk(t *testing.T, c *Config) policy.Region {
 	t.Helper()
 	s, err := readState(c.StateFile, c.Region, c.Logger)
 	if err != nil || s == nil {
 		t.Errorf("no state: %v", err)
-		return regionConfig{}
+		return policy.Region{}
 	}
-	return s.Cluster.Regions[s.Cluster.index(c.Region)]
+	return s.Cluster.Regions[s.Cluster.Index(c.Region)]
 }
 
 // TestFloorShrinks: before the region acknowledges a smaller floor, it is on disk,
@@ -42,7 +43,7 @@ func TestFloorShrinks(t *testing.T) {
 				}
 				defer acknowledged.Store(true)
 				quarter := budget.Share{Rate: budget.Unit / 4, Burst: budget.Unit / 4}
-				if got := floorOnDisk(t, &c); got != (regionConfig{Name: "us", Floor: quarter, Low: quarter, FloorVersion: 2}) {
+				if got := floorOnDisk(t, &c); got != (policy.Region{Name: "us", Floor: quarter, Low: quarter, FloorVersion: 2}) {
 					t.Errorf("acknowledged before it was on disk: %+v", got)
 				}
 			}
@@ -173,28 +174,28 @@ func TestStateFileFromBeforeFloorsChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := floorOnDisk(t, &c)
-	if half := (budget.Share{Rate: 524288, Burst: 524288}); got != (regionConfig{Name: "us", Floor: half, Low: half}) {
+	if half := (budget.Share{Rate: 524288, Burst: 524288}); got != (policy.Region{Name: "us", Floor: half, Low: half}) {
 		t.Errorf("%+v", got)
 	}
 }
 
 // TestFloorsOutOfRangeAreRefused: a floor that no leader tells opens no session.
 func TestFloorsOutOfRangeAreRefused(t *testing.T) {
-	good := clusterConfig{ClusterID: "c", Secret: []byte("s"), Lease: time.Second}
-	for name, r := range map[string]regionConfig{
+	good := policy.Cluster{ClusterID: "c", Secret: []byte("s"), Lease: time.Second}
+	for name, r := range map[string]policy.Region{
 		"above all":        {Name: "us", Floor: budget.Share{Rate: budget.Unit + 1}},
 		"negative":         {Name: "us", Floor: budget.Share{Burst: -1}, Low: budget.Share{Burst: -1}},
 		"low above floor":  {Name: "us", Floor: budget.Share{Rate: 5, Burst: 5}, Low: budget.Share{Rate: 5, Burst: 6}, FloorVersion: 1},
 		"low out of range": {Name: "us", Low: budget.Share{Rate: -1}, FloorVersion: 1},
 	} {
 		c := good
-		c.Regions = []regionConfig{r}
-		if c.check("us") == nil {
+		c.Regions = []policy.Region{r}
+		if c.Check("us") == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	good.Regions = []regionConfig{{Name: "us", Floor: budget.Share{Rate: 5, Burst: 5}, FloorVersion: 1}}
-	if err := good.check("us"); err != nil {
+	good.Regions = []policy.Region{{Name: "us", Floor: budget.Share{Rate: 5, Burst: 5}, FloorVersion: 1}}
+	if err := good.Check("us"); err != nil {
 		t.Errorf("a region that joined with nothing: %v", err)
 	}
 }

@@ -10,8 +10,6 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/boottime"
-	"aliquot/internal/rights"
-	"aliquot/limit"
 	"aliquot/rules"
 )
 
@@ -53,7 +51,7 @@ func bothStores(t *testing.T) map[string]storeOf {
 func takes(t *testing.T, d *Daemon, l *leader, version uint64, yaml string) {
 	t.Helper()
 	l.setRules(version, yaml)
-	eventually(t, "the version is in force", func() bool { return d.policies.load().text.Version == version })
+	eventually(t, "the version is in force", func() bool { return d.policies.Load().Text.Version == version })
 }
 
 // TestASlowedRuleRefillsNoBucket: what a record was kept for is a thing of the faster rule.
@@ -191,62 +189,5 @@ func TestALongerWindowForgetsNoUse(t *testing.T) {
 				exactly(t, "a new client has what the limit has grown by", burst(t, d, "new"), 50, d)
 			})
 		}
-	}
-}
-
-// TestWhatARuleWasIsForgottenInTime: nothing is remembered beyond what records could be kept for,
-// nor more than some changes of one rule.
-func TestWhatARuleWasIsForgottenInTime(t *testing.T) {
-	now := budget.Instant(time.Hour)
-	c := testConfig("127.0.0.1:1")
-	c.Now = func() budget.Instant { return now }
-	d, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(d.sockets.close)
-	p := d.policies
-	third := budget.Share{Rate: budget.Unit / 3, Burst: budget.Unit / 3}
-	p.setCluster(clusterConfig{ClusterID: "c", Secret: []byte("s"), Lease: time.Second, Regions: []regionConfig{{Name: "us", Floor: third, Low: third}}})
-	version := uint64(0)
-	apply := func(rate int) {
-		version++
-		if err := p.setRules(ruleText{Version: version, YAML: strictRule(100, float64(rate), ""), Numbers: map[string]uint32{"r0": 1}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	known := func() *rights.Change {
-		r := p.load().set.Rule("r0")
-		return p.load().changed(1, r, "k", r.Limit, now)
-	}
-	apply(100)
-	if known() != nil {
-		t.Fatalf("a first version has changed nothing: %+v", known())
-	}
-	apply(10)
-	fast, slow := limit.Rate{Micro: 100e6}, limit.Rate{Micro: 10e6}
-	if c := known(); c == nil || *c != (rights.Change{At: now, Slow: fast, Cap: 100 * limit.Token, Rate: fast}) {
-		t.Fatalf("%+v", c)
-	}
-	now = now.Add(15 * time.Second)
-	if known() == nil {
-		t.Error("a bucket of 100 fills in 10 s; it was forgotten after 15")
-	}
-	now = now.Add(2 * time.Second)
-	if c := known(); c != nil {
-		t.Errorf("after 17 s %+v is remembered", c)
-	}
-	apply(100)
-	if c := known(); c == nil || c.Cap != limit.MaxTokens || c.Slow != slow {
-		t.Errorf("raised, it is %+v", c)
-	}
-	for i := range 20 {
-		apply(50 - i)
-	}
-	if got := len(p.load().former[1].rules); got != mostFormer {
-		t.Errorf("%d changes of one rule are remembered", got)
-	}
-	if c := known(); c == nil || c.Slow != (limit.Rate{}) || c.Cap != 0 {
-		t.Errorf("of what went before nothing is known, but %+v", c)
 	}
 }

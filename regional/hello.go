@@ -28,10 +28,10 @@ func (r *reporter) helloed(ev budget.RegionEvent) {
 func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent {
 	r.saying.Lock()
 	defer r.saying.Unlock()
-	if !r.peers.turn(ctx, len(r.policies.load().cluster.Regions)) {
+	if !r.peers.turn(ctx, len(r.policies.Load().Cluster.Regions)) {
 		return budget.CallFailed{}
 	}
-	h.RulesVersion = r.policies.load().text.Version
+	h.RulesVersion = r.policies.Load().Text.Version
 	h.Standing = r.others.standing(r.noStore())
 	in := helloRequest(r.region, h)
 	in.Address, in.DaemonVersion = r.address, r.version
@@ -88,9 +88,9 @@ func (r *reporter) isSecond(second bool) {
 // welcome takes the configuration and the rules that came with the answer to a Hello, before the
 // state machine gets it. The second daemon of a region gets them without a session.
 func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, error) {
-	cluster, known := clusterIn(out.GetConfig()), r.policies.load().cluster
+	cluster, known := clusterIn(out.GetConfig()), r.policies.Load().Cluster
 	cluster.LeaderEpoch = max(out.GetEpoch(), known.LeaderEpoch)
-	if err := cluster.check(r.region); err != nil {
+	if err := cluster.Check(r.region); err != nil {
 		return nil, err
 	}
 	if known.ClusterID != "" && known.ClusterID != cluster.ClusterID {
@@ -101,27 +101,27 @@ func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, er
 		}
 		return nil, err
 	}
-	ok, err := helloIn(cluster.index(r.region), out)
+	ok, err := helloIn(cluster.Index(r.region), out)
 	if err != nil {
 		return nil, err
 	}
 	r.auth.clock.SetRho(cluster.RhoPPM)
-	r.auth.configure(ok.Region, cluster.protocol(), cluster.InitialEpoch)
-	r.policies.setCluster(cluster)
+	r.auth.configure(ok.Region, cluster.Protocol(), cluster.InitialEpoch)
+	r.policies.SetCluster(cluster)
 	r.takeRules(out.GetRules())
 	if out.GetNoRules() {
-		r.policies.setNone()
+		r.policies.SetNone()
 	}
 	r.opened = true
 	// Save the state file before the session counts, so that no restart forgets the change. The
 	// session may go on if only a new epoch could not be saved. A new floor must be saved: once this
 	// region acknowledges it, the rest belongs to others, and they count on how long this region
 	// waits for it.
-	newEpoch, changed := r.policies.setEpoch(ok.Epoch), r.keeper.outdated(&cluster)
+	newEpoch, changed := r.policies.SetEpoch(ok.Epoch), r.keeper.outdated(&cluster)
 	if (newEpoch || changed) && !r.keeper.save() && changed {
 		return nil, errConfigNotKept
 	}
-	config := cluster.protocol()
+	config := cluster.Protocol()
 	if out.GetBusy() {
 		return budget.CallFailed{Busy: true, Config: &config, Self: ok.Region, InitialRedisEpoch: cluster.InitialEpoch}, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/abuse"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/policy"
 )
 
 const (
@@ -40,29 +41,20 @@ type heldText struct {
 	Until time.Time `json:"until"`
 }
 
-// ruleNames returns the ids of rules by their numbers in keys.
-func (p *policy) ruleNames() map[uint32]string {
-	out := make(map[uint32]string, len(p.numbers))
-	for id, number := range p.numbers {
-		out[number] = id
-	}
-	return out
-}
-
 // remember keeps the values of a request's keys, if the daemon is set to remember values.
-func (c *conduct) remember(p *policy, r *request) {
+func (c *conduct) remember(p *policy.Policy, r *request) {
 	if c != nil {
 		c.values.see(p, r)
 	}
 }
 
 // hotKeys returns the n keys with the most checks, with their values if values is true.
-func (c *conduct) hotKeys(p *policy, n int, values bool) []hotKeyText {
-	names := p.ruleNames()
+func (c *conduct) hotKeys(p *policy.Policy, n int, values bool) []hotKeyText {
+	names := p.RuleNames()
 	out := []hotKeyText{}
 	for _, k := range c.hot.Top(n, c.now()) {
 		out = append(out, hotKeyText{
-			Rule: names[k.Key.Rule&^aloneBit], Key: hashText(k.Key.Hash), Checks: tenths(k.Checks), Denied: tenths(k.Denied),
+			Rule: names[k.Key.Rule&^policy.IndependentBit], Key: hashText(k.Key.Hash), Checks: tenths(k.Checks), Denied: tenths(k.Denied),
 		})
 		if values {
 			out[len(out)-1].Values = c.values.of(k.Key)
@@ -75,13 +67,13 @@ func (c *conduct) hotKeys(p *policy, n int, values bool) []hotKeyText {
 func tenths(rate float64) float64 { return float64(int64(rate*10+0.5)) / 10 }
 
 // held returns the clients that are held back, at most mostShown, and how many there are.
-func (c *conduct) held(p *policy) (shown []heldText, n int) {
-	names, now, wall := p.ruleNames(), c.now(), time.Now()
+func (c *conduct) held(p *policy.Policy) (shown []heldText, n int) {
+	names, now, wall := p.RuleNames(), c.now(), time.Now()
 	shown = []heldText{}
-	c.clients.Each(p.conductTerms, now, func(h abuse.Held) {
+	c.clients.Each(p.ConductTerms, now, func(h abuse.Held) {
 		if n++; n <= mostShown {
 			shown = append(shown, heldText{
-				Rule: names[h.Key.Rule&^aloneBit], Key: hashText(h.Key.Hash), State: h.State.String(),
+				Rule: names[h.Key.Rule&^policy.IndependentBit], Key: hashText(h.Key.Hash), State: h.State.String(),
 				Until: wall.Add(h.Until.Sub(now)).UTC().Truncate(time.Millisecond),
 			})
 		}
@@ -89,12 +81,8 @@ func (c *conduct) held(p *policy) (shown []heldText, n int) {
 	return shown, n
 }
 
-// conductTerms returns the terms of a rule by its number in keys. For a rule that is gone they are
-// zero.
-func (p *policy) conductTerms(number uint32) abuse.Terms { return p.byNumber[number&^aloneBit].conduct }
-
 // handle serves the state of keys and clients, for operators.
-func (c *conduct) handle(mux *http.ServeMux, policies *policies, region string) {
+func (c *conduct) handle(mux *http.ServeMux, policies *policy.Policies, region string) {
 	mux.HandleFunc("GET /hotkeys", func(w http.ResponseWriter, r *http.Request) {
 		n := hotShown
 		if asked := r.URL.Query().Get("n"); asked != "" {
@@ -112,10 +100,10 @@ func (c *conduct) handle(mux *http.ServeMux, policies *policies, region string) 
 		case values:
 			c.log.Info("the values of hot keys were asked for", "from", r.RemoteAddr)
 		}
-		writeJSON(w, map[string]any{"region": region, "keys": c.hotKeys(policies.load(), n, values)})
+		writeJSON(w, map[string]any{"region": region, "keys": c.hotKeys(policies.Load(), n, values)})
 	})
 	mux.HandleFunc("GET /held", func(w http.ResponseWriter, _ *http.Request) {
-		shown, n := c.held(policies.load())
+		shown, n := c.held(policies.Load())
 		writeJSON(w, map[string]any{"region": region, "held": n, "clients": shown})
 	})
 }
@@ -126,31 +114,31 @@ func writeJSON(w http.ResponseWriter, v any) {
 }
 
 // run logs keys with more than atLeast checks a second, until ctx ends.
-func (c *conduct) run(ctx context.Context, policies *policies, atLeast int) {
+func (c *conduct) run(ctx context.Context, policies *policy.Policies, atLeast int) {
 	if atLeast == 0 {
 		return
 	}
 	logged := map[budget.KeyID]time.Time{}
 	for background.Pause(ctx, hotLook) {
-		c.logHot(policies.load(), float64(atLeast), logged, time.Now())
+		c.logHot(policies.Load(), float64(atLeast), logged, time.Now())
 	}
 }
 
 // logHot logs the hot keys, each at most once every hotAgain. logged holds when each was logged.
-func (c *conduct) logHot(p *policy, atLeast float64, logged map[budget.KeyID]time.Time, now time.Time) {
+func (c *conduct) logHot(p *policy.Policy, atLeast float64, logged map[budget.KeyID]time.Time, now time.Time) {
 	for key, at := range logged {
 		if now.Sub(at) >= hotAgain {
 			delete(logged, key)
 		}
 	}
-	names := p.ruleNames()
+	names := p.RuleNames()
 	for _, k := range c.hot.Top(hotShown, c.now()) {
 		if _, known := logged[k.Key]; known || k.Checks < atLeast {
 			continue
 		}
 		logged[k.Key] = now
 		if c.lines.Allow("", now) {
-			c.log.Warn("a key is checked very often", "rule", names[k.Key.Rule&^aloneBit], "key_hash", hashText(k.Key.Hash),
+			c.log.Warn("a key is checked very often", "rule", names[k.Key.Rule&^policy.IndependentBit], "key_hash", hashText(k.Key.Hash),
 				"checks_per_second", int64(k.Checks), "denied_per_second", int64(k.Denied))
 		}
 	}

@@ -36,12 +36,12 @@ func (r *reporter) introduceIfDue(ctx context.Context) {
 func (r *reporter) introduce(ctx context.Context) {
 	r.saying.Lock()
 	defer r.saying.Unlock()
-	if !r.peers.turn(ctx, len(r.policies.load().cluster.Regions)) || r.auth.currentEpoch() != "" {
+	if !r.peers.turn(ctx, len(r.policies.Load().Cluster.Regions)) || r.auth.currentEpoch() != "" {
 		return
 	}
-	known := r.policies.load().cluster
+	known := r.policies.Load().Cluster
 	in := &aliquotv1.HelloRequest{
-		Region: r.region, Incarnation: r.incarnation, Nonce: 1, RulesVersion: r.policies.versionSeen(),
+		Region: r.region, Incarnation: r.incarnation, Nonce: 1, RulesVersion: r.policies.VersionSeen(),
 		Address: r.address, DaemonVersion: r.version,
 	}
 	out, ev := r.say(ctx, in)
@@ -69,7 +69,7 @@ func (r *reporter) introduce(ctx context.Context) {
 // hearWhose takes a coordinator's statement of which daemon has the region's floor. A new leader's
 // ignorance says nothing: there may still be another daemon.
 func (r *reporter) hearWhose(holder aliquotv1.FloorHolder) {
-	config := r.policies.load().cluster.protocol()
+	config := r.policies.Load().Cluster.Protocol()
 	room := config.FloorAfterUse(0) // by then all others have made room for a silent region
 	switch holder {
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER:

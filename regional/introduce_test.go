@@ -16,6 +16,7 @@ import (
 	"aliquot/internal/storeclock"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -50,7 +51,7 @@ func TestRulesComeWithoutAStore(t *testing.T) {
 		t.Errorf("%d sessions were opened without a store", n)
 	}
 	l.setRules(2, perKey+"blacklist: [\"bad\"]\n")
-	eventually(t, "the second version in force", func() bool { return d.policies.load().text.Version == 2 })
+	eventually(t, "the second version in force", func() bool { return d.policies.Load().Text.Version == 2 })
 	if a := check(t, d, "bad"); a.Mode != modes.BlockList {
 		t.Errorf("a key that was blocked since: %s", a.Mode)
 	}
@@ -80,9 +81,9 @@ func TestRefusedRulesAreNotAskedForAgain(t *testing.T) {
 	peers.clients[0] = leader
 	r := &reporter{
 		region: "us", auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now),
-		policies: newPolicies("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
+		policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
 	}
-	if err := r.policies.setRules(ruleText{Version: 7, YAML: "rules: of another time"}); err == nil {
+	if err := r.policies.SetRules(policy.RuleText{Version: 7, YAML: "rules: of another time"}); err == nil {
 		t.Fatal("these rules are not refused")
 	}
 	r.introduce(t.Context())
@@ -177,10 +178,10 @@ func TestWordsThatSayNothingOfTheFloor(t *testing.T) {
 		peers.clients[0] = &lastHello{answer: c.answer}
 		r := &reporter{
 			region: "us", auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now),
-			policies: newPolicies("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m, emergency: newEmergency(now, storeclock.New()), wrongCluster: func(error) {},
+			policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m, emergency: newEmergency(now, storeclock.New()), wrongCluster: func(error) {},
 		}
 		r.keeper = newKeeper("", "us", nil, r.policies, log)
-		r.policies.setCluster(clusterIn(l.config()))
+		r.policies.SetCluster(clusterIn(l.config()))
 		r.introduce(t.Context())
 		if heard, second := r.heardWhose.Load(), r.second.Load(); heard != c.heard || second != c.second {
 			t.Errorf("%s says %s: heard %v, the floor is another's %v", c.answer.GetConfig().GetClusterId(), c.answer.GetFloorHolder(), heard, second)

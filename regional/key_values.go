@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
@@ -40,13 +41,13 @@ func newKeyValues(most int) *keyValues {
 }
 
 // see remembers the keys of a sample of the requests: one in valueOneIn.
-func (k *keyValues) see(p *policy, r *request) {
-	if k == nil || rand.Uint32()%valueOneIn != 0 || !p.known() {
+func (k *keyValues) see(p *policy.Policy, r *request) {
+	if k == nil || rand.Uint32()%valueOneIn != 0 || !p.Known() {
 		return
 	}
-	_, matched := p.set.Match(r.attributes, time.Now().UnixMilli(), nil)
+	_, matched := p.Set.Match(r.attributes, time.Now().UnixMilli(), nil)
 	for _, m := range matched {
-		id := budget.KeyID{Rule: p.numbers[m.Rule.ID], Hash: p.hasher.Key(r.namespace, rules.KeyValues(m.Rule, r.attributes, nil))}
+		id := budget.KeyID{Rule: p.Numbers[m.Rule.ID], Hash: p.Hasher.Key(r.namespace, rules.KeyValues(m.Rule, r.attributes, nil))}
 		k.remember(id, m.Rule, r)
 	}
 }
@@ -89,7 +90,7 @@ func (k *keyValues) of(id budget.KeyID) string {
 	if k == nil {
 		return ""
 	}
-	id.Rule &^= aloneBit
+	id.Rule &^= policy.IndependentBit
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.values[id]

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"aliquot/budget"
+	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
@@ -39,7 +40,7 @@ func TestValuesAreCapped(t *testing.T) {
 	for n := range uint32(5) {
 		k.remember(budget.KeyID{Rule: n}, of, &request{})
 	}
-	if len(k.values) != 2 || k.of(budget.KeyID{Rule: 4}) == "" || k.of(budget.KeyID{Rule: 3 | aloneBit}) == "" || k.of(budget.KeyID{Rule: 2}) != "" {
+	if len(k.values) != 2 || k.of(budget.KeyID{Rule: 4}) == "" || k.of(budget.KeyID{Rule: 3 | policy.IndependentBit}) == "" || k.of(budget.KeyID{Rule: 2}) != "" {
 		t.Errorf("%v", k.values)
 	}
 	if newKeyValues(0).of(budget.KeyID{}) != "" {

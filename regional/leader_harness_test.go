@@ -105,7 +105,7 @@ func (l *leader) set(change func()) {
 	change()
 }
 
-// setRules numbers the rules r0, r1, ... 1, 2, ...; others from 100 on.
+// SetRules numbers the rules r0, r1, ... 1, 2, ...; others from 100 on.
 func (l *leader) setRules(version uint64, yaml string) {
 	numbers := map[string]uint32{}
 	for i := range 20 {
@@ -265,7 +265,7 @@ func (l *leader) enforce(key *aliquotv1.KeyId, share int32, cold bool) {
 // planOf is what a check of one client asks of the store.
 func planOf(d *Daemon, apiKey string) *decision {
 	var out decision
-	out.plan(d.policies.load(), &request{attributes: rules.AttributesOf(map[string]string{"api_key": apiKey}), cost: limit.Token}, 0, nil)
+	out.plan(d.policies.Load(), &request{attributes: rules.AttributesOf(map[string]string{"api_key": apiKey}), cost: limit.Token}, 0, nil)
 	return &out
 }
 

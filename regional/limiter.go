@@ -17,6 +17,7 @@ import (
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
@@ -175,7 +176,7 @@ func (g *group) verdicts() []verdict {
 
 // limiter decides validated requests. Safe for concurrent use.
 type limiter struct {
-	policies  *policies
+	policies  *policy.Policies
 	auth      *authority
 	emergency *emergency
 	metrics   *telemetry.Metrics
@@ -259,7 +260,7 @@ func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) 
 // groups that the store has to decide. If patient, requests that wait for another call stay in
 // todo.
 func (l *limiter) near(requests []request, s *scratch, now budget.Instant, nowMS int64, patient bool) (groups []*group) {
-	p := l.policies.at(nowMS)
+	p := l.policies.At(nowMS)
 	parked := s.todo[:0]
 	s.asks = s.asks[:0]
 	for _, i := range s.todo {

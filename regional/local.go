@@ -8,6 +8,7 @@ import (
 	"aliquot/internal/chunk"
 	"aliquot/limit"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
@@ -101,7 +102,7 @@ const (
 // nothing. A patient request then waits for other checks' calls. The request came at one instant
 // and is decided at another, which is read when its limits are locked: the wait for a lock may be
 // longer than a chunk's life, and the process may be stopped at any line before.
-func (d *decision) local(l *limiter, p *policy, r *request, came budget.Instant, s *scratch, patient bool) localWay {
+func (d *decision) local(l *limiter, p *policy.Policy, r *request, came budget.Instant, s *scratch, patient bool) localWay {
 	var plan localPlan
 	t := l.auth.local
 	if len(s.matched) > mostLocal || !plan.find(t, p, r, s) {
@@ -128,19 +129,19 @@ func (d *decision) local(l *limiter, p *policy, r *request, came budget.Instant,
 }
 
 // find looks up the entries of all limits. It returns false if a limit has none.
-func (l *localPlan) find(t *localTable, p *policy, r *request, s *scratch) bool {
+func (l *localPlan) find(t *localTable, p *policy.Policy, r *request, s *scratch) bool {
 	for i := range s.matched {
 		m := &s.matched[i]
 		cost, applies := r.costOf(m.Rule)
 		if !applies {
 			return false
 		}
-		number, known := p.numbers[m.Rule.ID]
+		number, known := p.Numbers[m.Rule.ID]
 		if !known || !m.Rule.LocalCache || cost > m.Limit.Capacity {
 			return false
 		}
 		if m.Rule.Enforcement == rules.Independent {
-			number |= aloneBit
+			number |= policy.IndependentBit
 		}
 		s.name = appendName(s.name[:0], number, m.Rule, r)
 		e, _ := t.find(s.name)

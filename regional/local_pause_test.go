@@ -19,7 +19,7 @@ func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
 	}{{99 * time.Millisecond, wayDecided}, {100 * time.Millisecond, wayStore}, {2 * time.Second, wayStore}} {
 		now := noon
 		l := limiterBefore(t, &moodyStore{}, "e1", func() budget.Instant { return now }, strictRule(1000, 1000, ""))
-		p, r, s := l.policies.load(), &asked("k")[0], &scratch{}
+		p, r, s := l.policies.Load(), &asked("k")[0], &scratch{}
 		d := decision{}
 		s.matched = d.match(p, r, 0, nil)
 		m := &s.matched[0]

@@ -100,7 +100,7 @@ rules:
 		in := &aliquotv1.ReserveRequest{
 			Attributes: map[string]string{"api_key": "k"}, Id: "b", Cost: proto.Int64(5), Costs: map[string]int64{"tokens_out": 400, "tokens_in": 30},
 		}
-		p := d.policies.load()
+		p := d.policies.Load()
 		r := reserving{id: boundIn(t, d, in), ttl: time.Minute, request: request{
 			attributes: rules.AttributesOf(in.GetAttributes()), cost: 5 * limit.Token, costs: rules.CostsOf(in.GetCosts()),
 		}}

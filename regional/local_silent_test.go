@@ -19,6 +19,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
@@ -87,9 +88,9 @@ func limiterBefore(t *testing.T, s Store, epoch string, now func() budget.Instan
 	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
 	auth.configure(0, budget.Config{Regions: []budget.RegionConfig{{Floor: half, Told: half, Low: half}}}, epoch)
 	auth.storeEpoch(epoch)
-	p := newPolicies("us", false, boottime.Now, log, m)
-	p.setCluster(clusterConfig{Secret: []byte(secret)})
-	if err := p.setRules(ruleText{Version: 1, YAML: yaml, Numbers: map[string]uint32{"r0": 1}}); err != nil {
+	p := policy.New("us", false, boottime.Now, log, m)
+	p.SetCluster(policy.Cluster{Secret: []byte(secret)})
+	if err := p.SetRules(policy.RuleText{Version: 1, YAML: yaml, Numbers: map[string]uint32{"r0": 1}}); err != nil {
 		t.Fatal(err)
 	}
 	e := newEmergency(now, storeclock.New())

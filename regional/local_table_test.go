@@ -12,6 +12,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/chunk"
 	"aliquot/limit"
+	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
@@ -148,7 +149,7 @@ func TestNamesAreApart(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, namespace := range []string{"", "x", "xy"} {
-		for _, number := range []uint32{1, 2, 1 | aloneBit} {
+		for _, number := range []uint32{1, 2, 1 | policy.IndependentBit} {
 			for _, values := range [][2]string{{"", ""}, {"y", ""}, {"", "y"}, {"yz", ""}, {"y", "z"}} {
 				r := request{namespace: namespace, attributes: rules.Attributes{{Name: "a", Value: values[0]}, {Name: "b", Value: values[1]}}}
 				name := string(appendName(nil, number, set.Rules()[0], &r))

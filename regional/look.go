@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/internal/wire"
+	"aliquot/regional/internal/policy"
 )
 
 // looked is the result of a request that was only looked at, which costs nothing.
@@ -24,7 +25,7 @@ func (l *limiter) lookAll(ctx context.Context, requests []request, s *scratch) (
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	p, out := l.policies.at(time.Now().UnixMilli()), make([]looked, len(requests))
+	p, out := l.policies.At(time.Now().UnixMilli()), make([]looked, len(requests))
 	var far []int
 	var asked []*request
 	for i := range requests {
@@ -47,7 +48,7 @@ func (l *limiter) lookAll(ctx context.Context, requests []request, s *scratch) (
 
 // lookNear decides a request from memory without charging it. It returns false if the store has to
 // be asked, or if a rule may hold the client back for its conduct.
-func (d *decision) lookNear(l *limiter, p *policy, r *request, s *scratch) bool {
+func (d *decision) lookNear(l *limiter, p *policy.Policy, r *request, s *scratch) bool {
 	now := l.auth.now()
 	s.matched = d.match(p, r, time.Now().UnixMilli(), s.matched)
 	var plan localPlan

@@ -50,12 +50,12 @@ func (d *Daemon) readiness() readiness {
 	r := readiness{
 		Region: d.cfg.Region, Phase: info.Phase.String(), Session: info.SessionOpen,
 		LeaseRemainingSeconds: info.LeaseRemaining.Seconds(), HotKeys: info.HotKeys,
-		RulesVersion: d.policies.load().text.Version, StoreReached: info.StoreEpoch != "",
+		RulesVersion: d.policies.Load().Text.Version, StoreReached: info.StoreEpoch != "",
 	}
 	switch {
 	case d.parting.begun():
 		r.Reason = "stopping"
-	case !d.policies.load().known():
+	case !d.policies.Load().Known():
 		r.Reason = d.reporter.withoutRules()
 	case r.StoreReached && !d.storeDown.Load() && !d.others.spends():
 		r.Reason = "another daemon of this region may be admitting without the store, or a coordinator has not said yet that this one may spend beside it"
@@ -75,10 +75,10 @@ func (d *Daemon) readiness() readiness {
 // withoutRules returns the reason why no rules are known, and how requests are answered meanwhile.
 func (r *reporter) withoutRules() string {
 	meanwhile := "every request is denied until rules are known"
-	if r.policies.load().open {
+	if r.policies.Load().Open {
 		meanwhile = "every request passes until rules are known"
 	}
-	if version := r.policies.versionSeen(); version > 0 {
+	if version := r.policies.VersionSeen(); version > 0 {
 		return fmt.Sprintf("no rules yet: this daemon cannot read version %d, its log says why; upgrade it, or roll the rules back; %s", version, meanwhile)
 	}
 	if why := r.peers.refusal(); why != "" {

@@ -16,6 +16,7 @@ import (
 	"aliquot/internal/roster"
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -32,7 +33,7 @@ type others struct {
 	guard     *guard
 	auth      *authority
 	emergency *emergency
-	policies  *policies
+	policies  *policy.Policies
 	metrics   *telemetry.Metrics
 	log       *slog.Logger
 	now       func() budget.Instant
@@ -162,7 +163,7 @@ func (o *others) tell(now budget.Instant) {
 	}
 	if known := o.roster.Others(now); !slices.Equal(known, o.kept) {
 		o.kept = known
-		o.policies.remind()
+		o.policies.Remind()
 	}
 }
 

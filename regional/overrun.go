@@ -6,6 +6,7 @@ import (
 	"aliquot/internal/abuse"
 	"aliquot/limit"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
 )
 
 // Rules with overrun: debt are for costs that are known only when they have been spent, such as
@@ -18,7 +19,7 @@ import (
 func (l *limiter) overrun(ctx context.Context, requests []request, decisions []decision) {
 	for i := range decisions {
 		d := &decisions[i]
-		if d.mode != "" || d.policy == nil || !d.policy.set.HasDebts() {
+		if d.mode != "" || d.policy == nil || !d.policy.Set.HasDebts() {
 			continue
 		}
 		if parts := l.overran(d, &requests[i]); len(parts.asks) > 0 {
@@ -41,11 +42,11 @@ func (l *limiter) overran(d *decision, r *request) *group {
 			continue
 		}
 		a := ask{rule: v.rule, limit: v.limit, window: v.window, cost: v.cost, enforcement: v.rule.Enforcement, key: v.key}
-		if len(d.policy.former) > 0 && !r.brings(v.rule) {
-			a.changed = d.policy.changed(a.key.Rule&^aloneBit, v.rule, r.attributes.Get("api_key"), v.limit, l.auth.now())
+		if d.policy.HasFormer() && !r.brings(v.rule) {
+			a.changed = d.policy.Changed(a.key.Rule&^policy.IndependentBit, v.rule, r.attributes.Get("api_key"), v.limit, l.auth.now())
 		}
 		if a.alone() {
-			a.key.Rule |= aloneBit
+			a.key.Rule |= policy.IndependentBit
 		}
 		parts.asks = append(parts.asks, a)
 	}

@@ -8,6 +8,7 @@ import (
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
@@ -21,7 +22,7 @@ import (
 const blockerRule = math.MaxUint32
 
 // peek decides a request as of now and charges nothing. Its error is errGone.
-func (l *limiter) peek(ctx context.Context, p *policy, r *request) (decision, error) {
+func (l *limiter) peek(ctx context.Context, p *policy.Policy, r *request) (decision, error) {
 	d := make([]decision, 1)
 	err := l.peekAll(ctx, p, []*request{r}, d)
 	return d[0], err
@@ -29,7 +30,7 @@ func (l *limiter) peek(ctx context.Context, p *policy, r *request) (decision, er
 
 // peekAll does the same for several requests, which share calls to the store. It writes one
 // decision for each request.
-func (l *limiter) peekAll(ctx context.Context, p *policy, requests []*request, into []decision) error {
+func (l *limiter) peekAll(ctx context.Context, p *policy.Policy, requests []*request, into []decision) error {
 	var peeks []*group
 	for i, r := range requests {
 		d := &into[i]

@@ -16,6 +16,7 @@ import (
 	"aliquot/internal/rights"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
@@ -29,7 +30,7 @@ const maxReplay = 30 * time.Second
 // time. A later task ends the one before, whose result is no longer needed. Safe for concurrent
 // use.
 type planner struct {
-	policies *policies
+	policies *policy.Policies
 	auth     *authority
 	recent   *recent
 
@@ -83,19 +84,19 @@ func (p *planner) run(ctx context.Context, task *aliquotv1.PlanTask) {
 }
 
 func (p *planner) replay(ctx context.Context, task *aliquotv1.PlanTask, out *aliquotv1.PlanResult) error {
-	policy := p.policies.load()
-	if policy.set == nil || policy.hasher == nil {
+	now := p.policies.Load()
+	if now.Set == nil || now.Hasher == nil {
 		return errors.New("this region knows no rules yet")
 	}
-	set, _, err := rules.Parse(rulesFile, []byte(task.GetYaml()))
+	set, _, err := rules.Parse(policy.RulesFile, []byte(task.GetYaml()))
 	if err != nil {
 		return errors.New("this region's version of the daemon cannot read the rules")
 	}
 	part := p.recent.take()
 	var span spanned
 	r := replay.Run(replay.Config{
-		Old: policy.set, New: set.With(policy.text.Entries), Hasher: policy.hasher, NowMS: time.Now().UnixMilli(),
-		Right: func(k replay.Key, l limit.Limit) replay.Right { return p.right(policy, k, l) },
+		Old: now.Set, New: set.With(now.Text.Entries), Hasher: now.Hasher, NowMS: time.Now().UnixMilli(),
+		Right: func(k replay.Key, l limit.Limit) replay.Right { return p.right(now, k, l) },
 		Stop:  func() bool { return p.stop(ctx, task.GetId()) },
 	}, span.requests(&part))
 	out.Replayed = &aliquotv1.RegionPlan{
@@ -156,16 +157,16 @@ func (s *spanned) requests(part *recentPart) iter.Seq[*replay.Request] {
 // right returns what the region may hold of a key now, under rules that may be new to it. A rule
 // keeps its shares as long as it keeps its name. A new rule gets the shares of a rule that the
 // client's requests already pass, because as much would be demanded of it.
-func (p *planner) right(now *policy, k replay.Key, l limit.Limit) replay.Right {
+func (p *planner) right(now *policy.Policy, k replay.Key, l limit.Limit) replay.Right {
 	if k.Rule.Enforcement == rules.Independent {
 		return replay.Right{Bucket: rights.Bucket(l, budget.Share{Rate: budget.Unit, Burst: budget.Unit})}
 	}
-	number, known := now.numbers[k.Rule.ID]
+	number, known := now.Numbers[k.Rule.ID]
 	if !known && k.Like != nil {
-		number, known = now.numbers[k.Like.ID]
+		number, known = now.Numbers[k.Like.ID]
 	}
 	if !known {
-		number = aloneBit // a number that the budget protocol does not know
+		number = policy.IndependentBit // a number that the budget protocol does not know
 	}
 	key := rights.KeyLimit(l)
 	key.Placement = placementOf(k.Rule)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/policy"
 )
 
 // TestAPlanGoesWithTheReports: the task comes with an answer, the result with a report,
@@ -82,7 +83,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 	if p.run(context.Background(), first); p.pending() != nil {
 		t.Errorf("nobody waits for %v", p.pending())
 	}
-	empty := &planner{policies: newPolicies("us", false, d.cfg.Now, d.log, d.metrics), auth: d.auth, recent: newRecent(d.cfg.Now)}
+	empty := &planner{policies: policy.New("us", false, d.cfg.Now, d.log, d.metrics), auth: d.auth, recent: newRecent(d.cfg.Now)}
 	empty.take(first)
 	if empty.run(context.Background(), first); !strings.Contains(empty.pending().GetReplayed().GetError(), "no rules") {
 		t.Errorf("%v", empty.pending())

@@ -11,6 +11,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
@@ -182,7 +183,7 @@ func BenchmarkRecent(b *testing.B) {
 func BenchmarkDenial(b *testing.B) {
 	var s denials
 	r := request{attributes: rules.AttributesOf(map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}), cost: limit.Token}
-	p := &policy{set: &rules.Set{}}
+	p := &policy.Policy{Set: &rules.Set{}}
 	n := uint64(0)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -17,6 +17,7 @@ import (
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
@@ -34,7 +35,7 @@ type reporter struct {
 	incarnation uint64
 	auth        *authority
 	guard       *guard
-	policies    *policies
+	policies    *policy.Policies
 	// changedAt is the latest change of limits that run has handled.
 	changedAt budget.Instant
 	emergency *emergency
@@ -88,7 +89,7 @@ func (r *reporter) run(ctx context.Context) {
 		r.watchWall()
 		r.auth.tick()
 		r.planner.recent.age()
-		if at := r.policies.look(r.auth.clock); at != r.changedAt {
+		if at := r.policies.EndOverrides(r.auth.clock); at != r.changedAt {
 			r.changedAt = at
 			r.emergency.revise()
 		}
@@ -178,7 +179,7 @@ func (r *reporter) watchPhase() {
 // outOfDate reports whether the answer is that of a deposed leader that does not know yet that it
 // was deposed. An answer with "busy" has no epoch.
 func (r *reporter) outOfDate(out *aliquotv1.HelloResponse) bool {
-	known := r.policies.load().cluster
+	known := r.policies.Load().Cluster
 	return known.ClusterID == out.GetConfig().GetClusterId() &&
 		(out.GetConfig().GetConfigVersion() < known.Version || !out.GetBusy() && out.GetEpoch() < known.LeaderEpoch)
 }
@@ -188,19 +189,19 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 		return
 	}
 	// policies logs and counts a refusal. The session goes on.
-	text := ruleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Entries: rules.EntriesOf(in.GetEntries())}
-	if r.policies.setRules(text) == nil {
+	text := policy.RuleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Entries: rules.EntriesOf(in.GetEntries())}
+	if r.policies.SetRules(text) == nil {
 		r.emergency.revise()
 		r.auth.post(budget.RulesReplaced{})
 	}
 }
 
 func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionEvent {
-	rep.RulesVersion = r.policies.versionSeen()
+	rep.RulesVersion = r.policies.VersionSeen()
 	rep.Standing = r.others.inSession(r.noStore())
 	in := reportRequest(r.region, rep)
-	if p := r.policies.load(); p.counts != nil {
-		in.DecidedRulesVersion, in.Allowed, in.Denied = p.text.Version, p.counts.Allowed.Load(), p.counts.Denied.Load()
+	if p := r.policies.Load(); p.Counts != nil {
+		in.DecidedRulesVersion, in.Allowed, in.Denied = p.Text.Version, p.Counts.Allowed.Load(), p.Counts.Denied.Load()
 	}
 	in.Plan = r.planner.pending()
 	sent := r.auth.now()
@@ -247,16 +248,16 @@ func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []bu
 	results := make([]budget.ShareResult, 0, len(changes))
 	carried := &group{} // in the form of asks, for the debts that the changes carry
 	var usable []budget.ShareChange
-	p := r.policies.load()
+	p := r.policies.Load()
 	for _, c := range changes {
-		known, l, ok := p.limitOf(c.Key.Rule, c.Limit)
+		known, l, ok := p.LimitOf(c.Key.Rule, c.Limit)
 		if !ok {
 			results = append(results, unknownLimit(c))
 			continue
 		}
 		usable = append(usable, c)
 		carried.asks = append(carried.asks, ask{
-			limit: l, enforcement: known.enforcement, key: c.Key, right: c.Before, changed: p.changedLimit(c.Key.Rule, l, r.auth.now()),
+			limit: l, enforcement: known.Enforcement, key: c.Key, right: c.Before, changed: p.ChangedLimit(c.Key.Rule, l, r.auth.now()),
 		})
 	}
 	if len(usable) == 0 {

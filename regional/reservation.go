@@ -14,6 +14,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
@@ -133,10 +134,10 @@ func (l *reservedLimit) ask() (ask, error) {
 
 // current returns the same key's limit under the rules in force. ok is false if they have no such
 // rule, or have it under another number; then the charge stays as it is.
-func (l *reservedLimit) current(p *policy, now budget.Instant) (a ask, ok bool) {
+func (l *reservedLimit) current(p *policy.Policy, now budget.Instant) (a ask, ok bool) {
 	a, err := l.ask()
-	rule := p.set.Rule(l.Rule)
-	if err != nil || rule == nil || p.numbers[l.Rule] != l.Number&^aloneBit || rule.Limit.Algorithm != l.Algorithm {
+	rule := p.Set.Rule(l.Rule)
+	if err != nil || rule == nil || p.Numbers[l.Rule] != l.Number&^policy.IndependentBit || rule.Limit.Algorithm != l.Algorithm {
 		return a, false
 	}
 	a.rule, a.enforcement = rule, rule.Enforcement
@@ -146,8 +147,8 @@ func (l *reservedLimit) current(p *policy, now budget.Instant) (a ask, ok bool) 
 			a.limit, a.window = o.Limit, o.Window
 		}
 	}
-	a.changed = p.changedLimit(l.Number, a.limit, now)
-	return a, a.alone() == (l.Number&aloneBit != 0)
+	a.changed = p.ChangedLimit(l.Number, a.limit, now)
+	return a, a.alone() == (l.Number&policy.IndependentBit != 0)
 }
 
 // used returns how much of the limit was used, in whole tokens: the cost that the caller of Settle

@@ -11,6 +11,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
 )
 
 // keepReservation is how long the store remembers a reservation after its end. A late Settle then
@@ -42,7 +43,7 @@ var errOtherRequest = fmt.Errorf("%w: you have a reservation under this id for o
 // rule's fallback decides; then nothing can be settled, and the estimate stays charged.
 func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, error) {
 	now := time.Now().UnixMilli()
-	p := l.policies.at(now)
+	p := l.policies.At(now)
 	out := reserveResult{decision: &decision{}}
 	d := out.decision
 	d.plan(p, &r.request, now, nil)
@@ -54,7 +55,7 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 		return out, nil
 	}
 	if r.chosen {
-		r.id, r.chosen = boundID(p.hasher, &r.request, r.id), false
+		r.id, r.chosen = boundID(p.Hasher, &r.request, r.id), false
 	}
 	l.recall(d.groups)
 	err := l.remember(ctx, p, r, d.groups, &out)
@@ -88,15 +89,15 @@ func (d *decision) hopeless() bool {
 }
 
 // remember asks the store for groups of the decision, once for each reservation id.
-func (l *limiter) remember(ctx context.Context, p *policy, r *reserving, groups []*group, out *reserveResult) error {
+func (l *limiter) remember(ctx context.Context, p *policy.Policy, r *reserving, groups []*group, out *reserveResult) error {
 	for _, g := range groups {
 		for i := range g.asks {
 			g.asks[i].lasts = r.ttl
 		}
 	}
-	print := printOf(p.hasher, &r.request)
+	print := printOf(p.Hasher, &r.request)
 	ends := time.Now().Add(r.ttl).UnixMilli()
-	found, err := l.askToRemember(ctx, groups, reservationKey(p.hasher, r.namespace, r.id), r.ttl+keepReservation,
+	found, err := l.askToRemember(ctx, groups, reservationKey(p.Hasher, r.namespace, r.id), r.ttl+keepReservation,
 		describer(out.decision, print, r.ttl, ends))
 	if found.again {
 		if err := groups[0].wait(ctx); err != nil {

@@ -66,7 +66,7 @@ func TestReservationThatCannotBeRead(t *testing.T) {
 	c.Redis = redis.url()
 	d, _ := startLive(t, c)
 	id := boundIn(t, d, estimate("call-1"))
-	name := reservationKey(d.policies.load().hasher, "", id)
+	name := reservationKey(d.policies.Load().Hasher, "", id)
 	for _, text := range []string{"nonsense", `"00000000 1\n{}"`, `"zz 1\n{}"`, `"00000000 x\n{}"`, `"00000000 1 1 2\nnull\n3\n[]"`} {
 		redis.say("SET " + name + " " + text)
 		if out, err := limiterClient(d).Reserve(t.Context(), estimate("call-1")); err == nil && out.GetId() != "" {

@@ -227,13 +227,13 @@ func (e *envoyService) put(c *envoyCall, out *rls.Response) {
 // that matches one of the descriptors replaces them.
 func (l *limiter) replacedBy(checks []rls.Check) (without []string) {
 	now := time.Now().UnixMilli()
-	p := l.policies.at(now)
-	if !p.known() || len(checks) < 2 || !p.set.ReplacesInRequest() {
+	p := l.policies.At(now)
+	if !p.Known() || len(checks) < 2 || !p.Set.ReplacesInRequest() {
 		return nil
 	}
 	var matched []rules.Matched
 	for i := range checks {
-		_, matched = p.set.Match(checks[i].Attributes, now, matched)
+		_, matched = p.Set.Match(checks[i].Attributes, now, matched)
 		for _, m := range matched {
 			if m.Rule.Addresses(checks[i].Attributes) {
 				without = append(without, m.Rule.ReplacesInRequest...)
@@ -260,7 +260,7 @@ func requestOf(c *rls.Check, without []string) request {
 
 // warn counts what a descriptor asks for and is ignored, and logs each kind once.
 func (e *envoyService) warn(c *rls.Check) {
-	if c.Override && !e.service.limiter.policies.load().takesLimits() {
+	if c.Override && !e.service.limiter.policies.Load().TakesLimits() {
 		e.metrics.ignored[ignoredLimit].Inc()
 		e.override.Do(func() {
 			e.log.Warn("a descriptor brings a limit of its own, and no rule has request_limit: allow: the rules decide it; see docs/envoy.md")

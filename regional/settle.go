@@ -9,6 +9,7 @@ import (
 
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/policy"
 )
 
 // The reasons why a reservation could not be settled.
@@ -45,11 +46,11 @@ type settledResult struct {
 
 // settle ends a reservation with what was used. Its errors are errNoReservation and errNotSettled.
 func (l *limiter) settle(ctx context.Context, namespace, id string, said usage) (settledResult, error) {
-	p := l.policies.at(time.Now().UnixMilli())
-	if p.hasher == nil || p.set == nil {
+	p := l.policies.At(time.Now().UnixMilli())
+	if p.Hasher == nil || p.Set == nil {
 		return settledResult{}, fmt.Errorf("%w: this region knows no rules yet", errNotSettled)
 	}
-	key := reservationKey(p.hasher, namespace, id)
+	key := reservationKey(p.Hasher, namespace, id)
 	for range settleTries {
 		kept, err := l.kept(ctx, key)
 		if err != nil {
@@ -75,7 +76,7 @@ func notSettled(err error) error { return fmt.Errorf("%w (%s)", errNotSettled, r
 
 // settleKept settles the reservation that was read. changed: it has changed in the store since
 // then.
-func (l *limiter) settleKept(ctx context.Context, p *policy, key string, kept *lua.Kept, said usage) (out settledResult, changed bool, err error) {
+func (l *limiter) settleKept(ctx context.Context, p *policy.Policy, key string, kept *lua.Kept, said usage) (out settledResult, changed bool, err error) {
 	if out.reservation, err = parseReservation(kept); err != nil {
 		return out, false, err
 	}

@@ -64,7 +64,7 @@ func TestSettleAfterTheRulesChanged(t *testing.T) {
 	id := reserveFor(t, d, estimate("call-1")).GetId()
 	changed := strings.Replace(llm, "  - id: r2", "  - id: r6", 1)
 	l.setRules(2, strings.Replace(changed, "capacity: 1000}", "capacity: 3000}", 1))
-	eventually(t, "the rules are in force", func() bool { return d.policies.load().text.Version == 2 })
+	eventually(t, "the rules are in force", func() bool { return d.policies.Load().Text.Version == 2 })
 	out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Costs: map[string]int64{"tokens_in": 100, "tokens_out": 100}})
 	if out.GetState() != stateSettled || out.GetLimits()[1].GetRefunded() != 200 || out.GetLimits()[2].GetRefunded() != 0 || out.GetLimits()[3].GetRefunded() != 1 {
 		t.Fatalf("%v", out)

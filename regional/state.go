@@ -19,6 +19,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/policy"
 )
 
 const (
@@ -36,11 +37,11 @@ type state struct {
 	// Sum is the SHA-256 of the file in hex, computed with zeros in Sum's own place. It is empty in
 	// files of older versions. It is the first field, so that the same text cannot come earlier in
 	// the file.
-	Sum     string        `json:"sum,omitempty"`
-	Format  int           `json:"format"`
-	Region  string        `json:"region"`
-	Cluster clusterConfig `json:"cluster"`
-	Rules   ruleText      `json:"rules"`
+	Sum     string          `json:"sum,omitempty"`
+	Format  int             `json:"format"`
+	Region  string          `json:"region"`
+	Cluster policy.Cluster  `json:"cluster"`
+	Rules   policy.RuleText `json:"rules"`
 	// NoRules: the coordinators have no rules. Empty Rules alone would not say that.
 	NoRules bool `json:"no_rules,omitempty"`
 	// Epoch is the highest epoch of a leader that opened a session here. After a restart the daemon
@@ -51,7 +52,7 @@ type state struct {
 	Daemon string   `json:"daemon,omitempty"`
 	Others []string `json:"others,omitempty"`
 	// Former are earlier versions of rules under which records in the store may still be stored.
-	Former []formerState `json:"former_rules,omitempty"`
+	Former []policy.FormerState `json:"former_rules,omitempty"`
 }
 
 // others returns the ids of the other daemons.
@@ -146,7 +147,7 @@ func readState(file, region string, log *slog.Logger) (*state, error) {
 		return nil, fmt.Errorf("--state-file %s belongs to region %q, this daemon is region %q; "+
 			"give each region a file of its own", file, s.Region, region)
 	}
-	if err := s.Cluster.check(region); err != nil {
+	if err := s.Cluster.Check(region); err != nil {
 		return nil, putAside(file, err, log)
 	}
 	return s, nil
@@ -186,7 +187,7 @@ func parseState(data []byte) (*state, error) {
 		}
 	}
 	for i, r := range s.Cluster.Regions {
-		s.Cluster.Regions[i] = r.normal()
+		s.Cluster.Regions[i] = r.Normal()
 	}
 	return &s, nil
 }
@@ -229,7 +230,7 @@ func keepUnread(file string, log *slog.Logger) {
 type keeper struct {
 	file     string // empty: there is no state file
 	region   string
-	policies *policies
+	policies *policy.Policies
 	others   *others
 	id       string // the file's id
 	log      *slog.Logger
@@ -242,16 +243,16 @@ type keeper struct {
 // keptConfig is the part of a configuration that a region acknowledges to the leader. A restart
 // must not forget it.
 type keptConfig struct {
-	region regionConfig
-	timing timing
+	region policy.Region
+	timing policy.Timing
 }
 
-func (c *clusterConfig) kept(region string) *keptConfig {
-	return &keptConfig{c.Regions[c.index(region)], c.timing()}
+func keptOf(c *policy.Cluster, region string) *keptConfig {
+	return &keptConfig{c.Regions[c.Index(region)], c.Timing()}
 }
 
 // newKeeper returns a keeper. read is the contents of the file, or nil if there are none.
-func newKeeper(file, region string, read *state, p *policies, log *slog.Logger) *keeper {
+func newKeeper(file, region string, read *state, p *policy.Policies, log *slog.Logger) *keeper {
 	k := &keeper{file: file, region: region, policies: p, log: log}
 	if file != "" {
 		k.id = newFileID()
@@ -260,17 +261,17 @@ func newKeeper(file, region string, read *state, p *policies, log *slog.Logger) 
 		if read.Daemon != "" {
 			k.id = read.Daemon
 		}
-		k.kept = read.Cluster.kept(region)
+		k.kept = keptOf(&read.Cluster, region)
 	}
 	return k
 }
 
 // outdated reports whether a restart from the file would use another floor or other timing than c
 // has.
-func (k *keeper) outdated(c *clusterConfig) bool {
+func (k *keeper) outdated(c *policy.Cluster) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.kept != nil && *k.kept != *c.kept(k.region)
+	return k.kept != nil && *k.kept != *keptOf(c, k.region)
 }
 
 // save writes the policy in force, if there is one, and reports whether that worked. A daemon whose
@@ -278,11 +279,11 @@ func (k *keeper) outdated(c *clusterConfig) bool {
 func (k *keeper) save() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p := k.policies.load()
-	if k.file == "" || p.cluster.ClusterID == "" {
+	p := k.policies.Load()
+	if k.file == "" || p.Cluster.ClusterID == "" {
 		return true
 	}
-	now := &state{Region: k.region, Cluster: p.cluster, Rules: p.text, NoRules: p.none, Epoch: p.epoch, Daemon: k.id, Former: p.formerState()}
+	now := &state{Region: k.region, Cluster: p.Cluster, Rules: p.Text, NoRules: p.None, Epoch: p.Epoch, Daemon: k.id, Former: p.FormerState()}
 	for _, id := range k.others.known() {
 		now.Others = append(now.Others, fmt.Sprintf("%016x", uint64(id)))
 	}
@@ -295,7 +296,7 @@ func (k *keeper) save() bool {
 	}
 	k.failing = err != nil
 	if err == nil {
-		k.kept = p.cluster.kept(k.region)
+		k.kept = keptOf(&p.Cluster, k.region)
 	}
 	return err == nil
 }
@@ -306,12 +307,12 @@ func (k *keeper) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.policies.changed:
+		case <-k.policies.Changed:
 		}
 		if k.save() {
 			continue
 		}
-		k.policies.remind()
+		k.policies.Remind()
 		if !background.Pause(ctx, saveAgain) {
 			return
 		}

@@ -54,30 +54,6 @@ func (h *header) view(a *ask) limit.View {
 	return v
 }
 
-// limitOf returns the limit of a key: the limit that the protocol sends, or else the rule's. It
-// returns false if the limit that was sent does not fit the rule's algorithm, or if neither gives
-// one.
-func (n *numbered) limitOf(k budget.KeyLimit) (limit.Limit, bool) {
-	if k.Capacity == 0 {
-		return n.least, n.least.Capacity > 0
-	}
-	return rights.Limit(k, n.algorithm)
-}
-
-// limitOf returns the limit of a key by its rule's number and by what the protocol sends, with what
-// the rules say of the number. It returns false if neither the rules here nor the protocol say how
-// the limit counts.
-func (p *policy) limitOf(rule uint32, k budget.KeyLimit) (numbered, limit.Limit, bool) {
-	n, known := p.byNumber[rule]
-	if !known {
-		if n.algorithm, known = rights.AlgorithmOf(k); !known {
-			return n, limit.Limit{}, false
-		}
-	}
-	l, ok := n.limitOf(k)
-	return n, l, ok
-}
-
 // wholeBucket returns a limit as one bucket, for a check of its range.
 func wholeBucket(l budget.KeyLimit) limit.Bucket {
 	return limit.Bucket{Cap: limit.Tokens(l.Capacity), Rate: limit.Rate{Micro: l.Rate, Frac: l.RateFrac}}

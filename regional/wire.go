@@ -7,6 +7,7 @@ import (
 
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/policy"
 )
 
 // Conversion of LeaseService's messages between the state machine's types and the wire's.
@@ -83,17 +84,17 @@ func helloIn(region int, in *aliquotv1.HelloResponse) (budget.HelloOK, error) {
 }
 
 // clusterIn converts the cluster's configuration. It does not check it.
-func clusterIn(in *aliquotv1.RegionConfig) clusterConfig {
-	c := clusterConfig{
+func clusterIn(in *aliquotv1.RegionConfig) policy.Cluster {
+	c := policy.Cluster{
 		ClusterID: in.GetClusterId(), Version: in.GetConfigVersion(),
 		Lease:     time.Duration(in.GetLeaseMicros()) * time.Microsecond,
 		LeaseWait: time.Duration(in.GetLeaseWaitMicros()) * time.Microsecond,
 		RhoPPM:    in.GetRhoPpm(), InitialEpoch: in.GetInitialRedisEpoch(), Secret: in.GetHashSecret(),
 	}
 	for _, r := range in.GetRegions() {
-		c.Regions = append(c.Regions, regionConfig{
+		c.Regions = append(c.Regions, policy.Region{
 			Name: r.GetName(), Floor: shareIn(r.GetFloor()), Low: shareIn(r.GetLow()), FloorVersion: r.GetFloorVersion(),
-		}.normal())
+		}.Normal())
 	}
 	return c
 }

@@ -5,7 +5,7 @@ func changedRules() []Plant {
 	const (
 		settle = "limit/settle.go"
 		change = "internal/rights/change.go"
-		former = "regional/former.go"
+		former = "regional/internal/policy/former.go"
 	)
 	return []Plant{
 		{

@@ -5,7 +5,7 @@ func unknownRules() []Plant {
 	return []Plant{
 		{
 			Name: "unknown-rules-pass", Breaks: "a daemon that has not been told its rules lets every request pass",
-			Edits: []Edit{{"regional/decision.go", "		return d.policy.open\n", "		return true\n"}},
+			Edits: []Edit{{"regional/decision.go", "		return d.policy.Open\n", "		return true\n"}},
 		},
 		{
 			Name: "silence-is-no-rules", Breaks: "a Hello's answer without rules counts as the word that there are none",
@@ -13,7 +13,7 @@ func unknownRules() []Plant {
 		},
 		{
 			Name: "none-outranks-rules", Breaks: "a coordinator that has no rules ends those that the region goes by",
-			Edits: []Edit{{"regional/policy.go", "	now := p.load()\n	if now.set != nil {\n		return\n	}\n", "	now := p.load()\n"}},
+			Edits: []Edit{{"regional/internal/policy/policy.go", "	now := p.Load()\n	if now.Set != nil {\n		return\n	}\n", "	now := p.Load()\n"}},
 		},
 		{
 			Name: "state-file-unsummed", Breaks: "a state file counts though its content does not match its checksum",

@@ -1,4 +1,4 @@
-package regional
+package policy
 
 import (
 	"fmt"
@@ -8,15 +8,15 @@ import (
 	"aliquot/budget"
 )
 
-// clusterConfig is the configuration of the cluster as the coordinators sent it, in the form of the
+// Cluster is the configuration of the cluster as the coordinators sent it, in the form of the
 // state file.
-type clusterConfig struct {
+type Cluster struct {
 	ClusterID string        `json:"cluster_id"`
 	Lease     time.Duration `json:"lease_ns"`
 	// LeaseWait is the lease that every participant waits for while the lease is changed; 0: Lease.
-	LeaseWait time.Duration  `json:"lease_wait_ns,omitempty"`
-	RhoPPM    int32          `json:"rho_ppm"`
-	Regions   []regionConfig `json:"regions"`
+	LeaseWait time.Duration `json:"lease_wait_ns,omitempty"`
+	RhoPPM    int32         `json:"rho_ppm"`
+	Regions   []Region      `json:"regions"`
 	// Version is the version of the floors and of everything else here. A lower one is out of date.
 	Version uint64 `json:"config_version"`
 	// InitialEpoch is the redis epoch of the first store contents of this region, which started
@@ -29,8 +29,8 @@ type clusterConfig struct {
 	Secret []byte `json:"hash_secret"`
 }
 
-// regionConfig is one declared region.
-type regionConfig struct {
+// Region is one declared region.
+type Region struct {
 	Name string `json:"name"`
 	// Floor is the floor that the region is told to enforce when it is cut off.
 	Floor budget.Share `json:"floor"`
@@ -41,16 +41,16 @@ type regionConfig struct {
 	FloorVersion uint64       `json:"floor_version"`
 }
 
-// normal returns r with Low set to Floor if no change matters.
-func (r regionConfig) normal() regionConfig {
+// Normal returns r with Low set to Floor if no change matters.
+func (r Region) Normal() Region {
 	if r.FloorVersion == 0 {
 		r.Low = r.Floor
 	}
 	return r
 }
 
-// protocol returns the part of the configuration that the budget protocol needs.
-func (c *clusterConfig) protocol() budget.Config {
+// Protocol returns the part of the configuration that the budget protocol needs.
+func (c *Cluster) Protocol() budget.Config {
 	out := budget.Config{Lease: c.Lease, LeaseWait: c.LeaseWait, RhoPPM: c.RhoPPM, Version: c.Version}
 	for _, r := range c.Regions {
 		out.Regions = append(out.Regions, budget.RegionConfig{
@@ -60,27 +60,28 @@ func (c *clusterConfig) protocol() budget.Config {
 	return out
 }
 
-// timing holds the times that decide how long a region that is cut off waits.
-type timing struct {
+// Timing holds the times that decide how long a region that is cut off waits.
+type Timing struct {
 	lease, wait time.Duration
 	rhoPPM      int32
 }
 
-func (c *clusterConfig) timing() timing { return timing{c.Lease, c.LeaseWait, c.RhoPPM} }
+// Timing returns the times of the configuration.
+func (c *Cluster) Timing() Timing { return Timing{c.Lease, c.LeaseWait, c.RhoPPM} }
 
-// index returns the position of a region, or -1.
-func (c *clusterConfig) index(region string) int {
-	return slices.IndexFunc(c.Regions, func(r regionConfig) bool { return r.Name == region })
+// Index returns the position of a region, or -1.
+func (c *Cluster) Index(region string) int {
+	return slices.IndexFunc(c.Regions, func(r Region) bool { return r.Name == region })
 }
 
-func (c *clusterConfig) equal(o *clusterConfig) bool {
-	return c.ClusterID == o.ClusterID && c.Version == o.Version && c.timing() == o.timing() &&
+func (c *Cluster) equal(o *Cluster) bool {
+	return c.ClusterID == o.ClusterID && c.Version == o.Version && c.Timing() == o.Timing() &&
 		slices.Equal(c.Regions, o.Regions) && c.InitialEpoch == o.InitialEpoch && c.LeaderEpoch == o.LeaderEpoch &&
 		slices.Equal(c.Secret, o.Secret)
 }
 
 // check returns an error for floors that no bucket could be divided by.
-func (r *regionConfig) check() error {
+func (r *Region) check() error {
 	whole := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
 	for _, s := range []budget.Share{r.Floor, r.Low} {
 		if s.Rate < 0 || s.Burst < 0 || !s.Within(whole) {
@@ -93,8 +94,8 @@ func (r *regionConfig) check() error {
 	return nil
 }
 
-// check returns an error for a configuration under which nothing could be enforced.
-func (c *clusterConfig) check(region string) error {
+// Check returns an error for a configuration under which nothing could be enforced.
+func (c *Cluster) Check(region string) error {
 	switch {
 	case c.ClusterID == "":
 		return fmt.Errorf("the cluster has no id")
@@ -102,7 +103,7 @@ func (c *clusterConfig) check(region string) error {
 		return fmt.Errorf("there is no secret to hash keys with")
 	case c.Lease <= 0 || c.LeaseWait < 0 || c.RhoPPM < 0 || c.RhoPPM > 1_000_000:
 		return fmt.Errorf("lease %v or drift bound %d ppm out of range", c.Lease, c.RhoPPM)
-	case c.index(region) < 0:
+	case c.Index(region) < 0:
 		return fmt.Errorf("region %q is not declared", region)
 	}
 	var sum budget.Share

@@ -1,4 +1,4 @@
-package regional
+package policy
 
 import (
 	"maps"
@@ -40,7 +40,7 @@ type formerRules struct {
 
 // floorShare returns the smallest share that a cold bucket of the region may have of a rule's
 // limit.
-func (p *policy) floorShare(r *rules.Rule) budget.Share {
+func (p *Policy) floorShare(r *rules.Rule) budget.Share {
 	if r.Enforcement == rules.Independent {
 		return budget.Share{Rate: budget.Unit, Burst: budget.Unit}
 	}
@@ -49,7 +49,7 @@ func (p *policy) floorShare(r *rules.Rule) budget.Share {
 
 // change returns the changes of a client's limit of a rule that are remembered, from the limits
 // that the client had in turn.
-func (p *policy) change(r *rules.Rule, former []formerRule, limitOf func(*rules.Rule, int64) limit.Limit, now limit.Limit) (c rights.Change) {
+func (p *Policy) change(r *rules.Rule, former []formerRule, limitOf func(*rules.Rule, int64) limit.Limit, now limit.Limit) (c rights.Change) {
 	floor, elastic := p.floorShare(r), r.Enforcement == rules.Elastic
 	for i := range former {
 		f := &former[i]
@@ -70,10 +70,10 @@ func (p *policy) change(r *rules.Rule, former []formerRule, limitOf func(*rules.
 	return c
 }
 
-// changed returns the remembered changes of the limit that a client has of a rule, or nil if none
+// Changed returns the remembered changes of the limit that a client has of a rule, or nil if none
 // matters any more.
-func (p *policy) changed(number uint32, r *rules.Rule, apiKey string, l limit.Limit, now budget.Instant) *rights.Change {
-	former, ok := p.former[number&^aloneBit]
+func (p *Policy) Changed(number uint32, r *rules.Rule, apiKey string, l limit.Limit, now budget.Instant) *rights.Change {
+	former, ok := p.former[number&^IndependentBit]
 	if !ok || now > former.until {
 		return nil
 	}
@@ -87,10 +87,10 @@ func (p *policy) changed(number uint32, r *rules.Rule, apiKey string, l limit.Li
 	return &c
 }
 
-// changedLimit returns the same for a key of which only the limit is known: the most cautious of
+// ChangedLimit returns the same for a key of which only the limit is known: the most cautious of
 // the changes of all clients with that limit.
-func (p *policy) changedLimit(number uint32, l limit.Limit, now budget.Instant) *rights.Change {
-	former, ok := p.former[number&^aloneBit]
+func (p *Policy) ChangedLimit(number uint32, l limit.Limit, now budget.Instant) *rights.Change {
+	former, ok := p.former[number&^IndependentBit]
 	if !ok || now > former.until {
 		return nil
 	}
@@ -100,18 +100,21 @@ func (p *policy) changedLimit(number uint32, l limit.Limit, now budget.Instant) 
 	return nil
 }
 
+// HasFormer reports whether any earlier version of a rule is remembered.
+func (p *Policy) HasFormer() bool { return len(p.former) > 0 }
+
 // holds reports whether at a time, in Unix milliseconds, exactly those overrides hold that held
 // when the policy was made.
-func (p *policy) holds(unixMS int64) bool { return p.fromMS <= unixMS && unixMS < p.untilMS }
+func (p *Policy) holds(unixMS int64) bool { return p.fromMS <= unixMS && unixMS < p.untilMS }
 
 // turnsAt sets the period around a time during which the overrides that hold at that time do not
 // change.
-func (p *policy) turnsAt(unixMS int64) {
+func (p *Policy) turnsAt(unixMS int64) {
 	p.unixMS, p.fromMS, p.untilMS = unixMS, 0, math.MaxInt64
-	if p.set == nil {
+	if p.Set == nil {
 		return
 	}
-	for _, r := range p.set.Rules() {
+	for _, r := range p.Set.Rules() {
 		for i := range r.Overrides() {
 			switch until := r.Overrides()[i].UntilMS; {
 			case until == 0:
@@ -124,10 +127,10 @@ func (p *policy) turnsAt(unixMS int64) {
 	}
 }
 
-// at returns the policy in force at a time, in Unix milliseconds. An override that has ended is a
+// At returns the policy in force at a time, in Unix milliseconds. An override that has ended is a
 // change of the rule.
-func (p *policies) at(unixMS int64) *policy {
-	now := p.load()
+func (p *Policies) At(unixMS int64) *Policy {
+	now := p.Load()
 	if now.holds(unixMS) {
 		return now
 	}
@@ -140,10 +143,10 @@ func (p *policies) at(unixMS int64) *policy {
 // seems.
 const unseen = 500 * time.Millisecond
 
-// look makes overrides end on time, and tells the clock when limits have changed. It returns the
+// EndOverrides makes overrides end on time, and tells the clock when limits have changed. It returns the
 // instant of the last change, or 0 if there was none.
-func (p *policies) look(clock *storeclock.Map) budget.Instant {
-	now := p.at(time.Now().UnixMilli())
+func (p *Policies) EndOverrides(clock *storeclock.Map) budget.Instant {
+	now := p.At(time.Now().UnixMilli())
 	p.seen.Store(int64(p.now()))
 	if at := now.changedAt; at != 0 {
 		clock.Changed(at.Add(rights.LateUse))
@@ -152,8 +155,8 @@ func (p *policies) look(clock *storeclock.Map) budget.Instant {
 }
 
 // turn does the work of at. The caller holds mu.
-func (p *policies) turn(unixMS int64) *policy {
-	before := p.load()
+func (p *Policies) turn(unixMS int64) *Policy {
+	before := p.Load()
 	if before.holds(unixMS) {
 		return before
 	}
@@ -174,13 +177,13 @@ func (p *policies) turn(unixMS int64) *policy {
 }
 
 // superseded returns, for the rules that next changes, what they were in the policy before.
-func (p *policies) superseded(before, next *policy) map[uint32]formerRules {
+func (p *Policies) superseded(before, next *Policy) map[uint32]formerRules {
 	at := p.now()
 	return p.remember(before, next, func(r *rules.Rule) *formerRule {
-		if before.set == nil || before.numbers[r.ID] != next.numbers[r.ID] {
+		if before.Set == nil || before.Numbers[r.ID] != next.Numbers[r.ID] {
 			return nil
 		}
-		old := before.set.Rule(r.ID)
+		old := before.Set.Rule(r.ID)
 		if old == nil || old.SameLimits(r) {
 			return nil
 		}
@@ -189,10 +192,10 @@ func (p *policies) superseded(before, next *policy) map[uint32]formerRules {
 }
 
 // remember adds the versions that rules have just had to those that they had before.
-func (p *policies) remember(before, next *policy, was func(*rules.Rule) *formerRule) map[uint32]formerRules {
+func (p *Policies) remember(before, next *Policy, was func(*rules.Rule) *formerRule) map[uint32]formerRules {
 	out := map[uint32]formerRules{}
-	for _, r := range next.set.Rules() {
-		number := next.numbers[r.ID]
+	for _, r := range next.Set.Rules() {
+		number := next.Numbers[r.ID]
 		former := before.former[number].rules
 		if f := was(r); f != nil {
 			former, next.changedAt = append(slices.Clone(former), *f), f.at
@@ -207,7 +210,7 @@ func (p *policies) remember(before, next *policy, was func(*rules.Rule) *formerR
 }
 
 // remembered returns those earlier versions of a rule that still matter.
-func (p *policy) remembered(r *rules.Rule, former []formerRule, now budget.Instant) (out formerRules) {
+func (p *Policy) remembered(r *rules.Rule, former []formerRule, now budget.Instant) (out formerRules) {
 	if extra := len(former) - mostFormer; extra > 0 {
 		former = slices.Clone(former[extra:])
 		former[0].rule = nil
@@ -228,7 +231,7 @@ func (p *policy) remembered(r *rules.Rule, former []formerRule, now budget.Insta
 
 // memory returns for how long records last that the limits of the rule of wrote. r is the rule that
 // has the records now.
-func (p *policy) memory(r, of *rules.Rule) time.Duration {
+func (p *Policy) memory(r, of *rules.Rule) time.Duration {
 	floor, elastic := p.floorShare(r), r.Enforcement == rules.Elastic
 	lasts := rights.Memory(of.Limit, floor, elastic)
 	for i := range of.Overrides() {
@@ -239,7 +242,7 @@ func (p *policy) memory(r, of *rules.Rule) time.Duration {
 
 // byLimit finds, for each limit that a client has now, which limits its clients had before. A
 // pattern stands for the keys that match it.
-func (p *policy) byLimit(r *rules.Rule, former []formerRule, now budget.Instant) map[limit.Limit]rights.Change {
+func (p *Policy) byLimit(r *rules.Rule, former []formerRule, now budget.Instant) map[limit.Limit]rights.Change {
 	out := map[limit.Limit]rights.Change{}
 	add := func(l limit.Limit, c rights.Change) {
 		if !c.Settled(l, p.floorShare(r), r.Enforcement == rules.Elastic, now) {
@@ -267,9 +270,9 @@ func (p *policy) byLimit(r *rules.Rule, former []formerRule, now budget.Instant)
 	return out
 }
 
-// formerState is a formerRule in the state file. It does not keep when the version ended: a daemon
+// FormerState is a formerRule in the state file. It does not keep when the version ended: a daemon
 // that restarts takes the present for it.
-type formerState struct {
+type FormerState struct {
 	Number    uint32          `json:"number"`
 	Unknown   bool            `json:"unknown,omitempty"`
 	UnixMS    int64           `json:"unix_ms"`
@@ -301,11 +304,11 @@ func (l formerLimit) in() limit.Limit {
 	return limit.Limit{Algorithm: l.Algorithm, Capacity: l.Capacity, Rate: limit.Rate{Micro: l.RateMicro, Frac: l.RateFrac}, Window: l.Window}
 }
 
-// formerState returns the remembered versions in the form of the state file.
-func (p *policy) formerState() (out []formerState) {
+// FormerState returns the remembered versions in the form of the state file.
+func (p *Policy) FormerState() (out []FormerState) {
 	for _, number := range slices.Sorted(maps.Keys(p.former)) {
 		for _, f := range p.former[number].rules {
-			s := formerState{Number: number, UnixMS: f.unixMS, Unknown: f.rule == nil}
+			s := FormerState{Number: number, UnixMS: f.unixMS, Unknown: f.rule == nil}
 			if f.rule != nil {
 				s.Limit = formerOut(f.rule.Limit)
 				for _, o := range f.rule.Overrides() {
@@ -318,13 +321,13 @@ func (p *policy) formerState() (out []formerState) {
 	return out
 }
 
-// recall restores what a state file remembers, and adds the overrides that have ended since the
+// Restore restores what a state file remembers, and adds the overrides that have ended since the
 // file was written.
-func (p *policies) recall(states []formerState) {
+func (p *Policies) Restore(states []FormerState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	next, at := *p.load(), p.now()
-	if next.set == nil {
+	next, at := *p.Load(), p.now()
+	if next.Set == nil {
 		return
 	}
 	next.changedAt = at

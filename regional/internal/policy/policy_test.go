@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"aliquot/budget"
+	"aliquot/internal/rights"
+	"aliquot/limit"
+	"aliquot/regional/internal/telemetry"
+)
+
+// TestChangeOfAnUnknownLimit: a region whose rules do not have a key's rule keeps the record of
+// its share by the limit that the leader tells. Without either there is no record.
+func TestChangeOfAnUnknownLimit(t *testing.T) {
+	log := limit.Limit{Algorithm: limit.SlidingLog, Capacity: limit.Token, Window: time.Second}
+	p := Policy{byNumber: map[uint32]numbered{1: {algorithm: limit.SlidingLog, least: log}}}
+	window := budget.KeyLimit{Capacity: 40e6, Rate: 10e6, Tail: 4 * time.Second}
+	if _, l, ok := p.LimitOf(1, window); !ok || l.Window != 4*time.Second || l.Capacity != 40*limit.Token {
+		t.Errorf("%+v, %t", l, ok)
+	}
+	if _, l, ok := p.LimitOf(1, budget.KeyLimit{}); !ok || l != log {
+		t.Errorf("the rule's own: %+v, %t", l, ok)
+	}
+	queue := limit.Limit{Algorithm: limit.LeakyBucket, Capacity: 9 * limit.Token, Rate: limit.Rate{Micro: 1e6}}
+	for _, told := range []limit.Limit{log, queue} {
+		if _, l, ok := p.LimitOf(2, rights.KeyLimit(told)); !ok || l != told {
+			t.Errorf("as told: %+v, %t, want %+v", l, ok, told)
+		}
+	}
+	future := rights.KeyLimit(queue)
+	future.Algorithm = 200
+	for _, k := range []budget.KeyLimit{window, {}, {Capacity: 40e6, Rate: 10e6}, future, {Algorithm: 1}} {
+		if _, l, ok := p.LimitOf(2, k); ok {
+			t.Errorf("%+v was read as %+v without its rule", k, l)
+		}
+	}
+}
+
+// TestRuleNumbersLeaveRoom: a number with the bit of the independent buckets would
+// share one with another rule.
+func TestRuleNumbersLeaveRoom(t *testing.T) {
+	text := RuleText{Version: 1, YAML: "rules:\n  - id: r0\n    params: {capacity: 10, refill_rate: 1}\n", Numbers: map[string]uint32{"r0": IndependentBit}}
+	if _, _, err := (&Policy{}).withRules(text); err == nil {
+		t.Error("accepted")
+	}
+	text.Numbers["r0"]--
+	if _, _, err := (&Policy{}).withRules(text); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatARuleWasIsForgottenInTime: nothing is remembered beyond what records could be kept for,
+// nor more than some changes of one rule.
+func TestWhatARuleWasIsForgottenInTime(t *testing.T) {
+	now := budget.Instant(time.Hour)
+	p := New("us", false, func() budget.Instant { return now }, slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry()))
+	third := budget.Share{Rate: budget.Unit / 3, Burst: budget.Unit / 3}
+	p.SetCluster(Cluster{ClusterID: "c", Secret: []byte("s"), Lease: time.Second, Regions: []Region{{Name: "us", Floor: third, Low: third}}})
+	version := uint64(0)
+	apply := func(rate int) {
+		version++
+		if err := p.SetRules(RuleText{Version: version, YAML: fmt.Sprintf("rules:\n  - id: r0\n    enforcement: strict\n    params: {capacity: 100, refill_rate: %d}\n", rate), Numbers: map[string]uint32{"r0": 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := func() *rights.Change {
+		r := p.Load().Set.Rule("r0")
+		return p.Load().Changed(1, r, "k", r.Limit, now)
+	}
+	apply(100)
+	if known() != nil {
+		t.Fatalf("a first version has changed nothing: %+v", known())
+	}
+	apply(10)
+	fast, slow := limit.Rate{Micro: 100e6}, limit.Rate{Micro: 10e6}
+	if c := known(); c == nil || *c != (rights.Change{At: now, Slow: fast, Cap: 100 * limit.Token, Rate: fast}) {
+		t.Fatalf("%+v", c)
+	}
+	now = now.Add(15 * time.Second)
+	if known() == nil {
+		t.Error("a bucket of 100 fills in 10 s; it was forgotten after 15")
+	}
+	now = now.Add(2 * time.Second)
+	if c := known(); c != nil {
+		t.Errorf("after 17 s %+v is remembered", c)
+	}
+	apply(100)
+	if c := known(); c == nil || c.Cap != limit.MaxTokens || c.Slow != slow {
+		t.Errorf("raised, it is %+v", c)
+	}
+	for i := range 20 {
+		apply(50 - i)
+	}
+	if got := len(p.Load().former[1].rules); got != mostFormer {
+		t.Errorf("%d changes of one rule are remembered", got)
+	}
+	if c := known(); c == nil || c.Slow != (limit.Rate{}) || c.Cap != 0 {
+		t.Errorf("of what went before nothing is known, but %+v", c)
+	}
+}
