@@ -19,7 +19,9 @@ type book struct {
 type ledgerOfUse struct {
 	label     int64 // windows of the store's clock
 	cur, prev limit.Tokens
-	entries   []bookEntry // in the order of admission
+	// unstored is what daemons admitted in the window without the store, prevUnstored in the one before.
+	unstored, prevUnstored limit.Tokens
+	entries                []bookEntry // in the order of admission
 }
 
 // bookEntry is one admission of a log, several at once, or one slot in use.
@@ -124,10 +126,22 @@ func (b *book) roll(r *ledgerOfUse, storeNow int64) {
 		return
 	case label == r.label+1:
 		r.prev, r.cur = r.cur, 0
+		r.prevUnstored, r.unstored = r.unstored, 0
 	case label > r.label:
 		r.prev, r.cur = 0, 0
+		r.prevUnstored, r.unstored = 0, 0
 	}
 	r.label = label
+}
+
+// unstored records that a daemon admits without the store at its store's present time. A nil book
+// records nothing.
+func (b *book) unstored(region int, cost limit.Tokens) {
+	if b == nil {
+		return
+	}
+	b.roll(&b.regions[region], b.w.stores[region].time())
+	b.regions[region].unstored += cost
 }
 
 // inLabel adds to what was admitted in the window of a store's present time, and returns the sum.
@@ -148,6 +162,8 @@ func (b *book) inLabel(storeNow int64, cost limit.Tokens) limit.Tokens {
 }
 
 // forget removes what nothing knows of any more from what one region admitted, the latest first.
+// amount is what its daemon knew to be in use. Of the previous window of a sliding counter a part is
+// in use, so the whole of it is more, but no more than daemons admitted in it without the store.
 func (b *book) forget(region int, amount limit.Tokens) {
 	r := &b.regions[region]
 	take := func(from *limit.Tokens, most limit.Tokens) limit.Tokens {
@@ -155,7 +171,11 @@ func (b *book) forget(region int, amount limit.Tokens) {
 		*from -= part
 		return most - part
 	}
-	left := take(&r.prev, take(&r.cur, amount))
+	left := take(&r.cur, amount)
+	if left > 0 && b.limit.Algorithm == limit.SlidingCounter {
+		left = r.prevUnstored
+	}
+	left = take(&r.prev, left)
 	for i := len(r.entries) - 1; i >= 0 && left > 0; i-- {
 		left = take(&r.entries[i].cost, left)
 	}
@@ -239,7 +259,7 @@ func (w *world) nameSlots(views []limit.View) {
 func (b *book) clockSet(region int, d int64) {
 	r := &b.regions[region]
 	if d < 0 {
-		r.label, r.cur, r.prev = 0, 0, 0
+		r.label, r.cur, r.prev, r.unstored, r.prevUnstored = 0, 0, 0, 0, 0
 	}
 	for i := range r.entries {
 		e := &r.entries[i]
