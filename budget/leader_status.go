@@ -30,7 +30,7 @@ func (l *Leader) Region(i int, now Instant, tail time.Duration) RegionStatus {
 		Live:         r.live,
 		Absent:       l.cfg.Regions[i].gone() && !r.open,
 		Acknowledged: r.open && r.acked && now.Sub(r.adoptedAt) >= l.cfg.adoptAfter(tail),
-		RulesVersion: r.rules, Incarnation: r.incarnation, LastReport: r.lastReport,
+		RulesVersion: r.rules.version, Incarnation: r.incarnation, LastReport: r.lastReport,
 	}
 	if r.renewedAt != 0 && r.leaseEnd > now {
 		s.LeaseRemaining = r.leaseEnd.Sub(now)

@@ -6,14 +6,34 @@ import "time"
 // reported a key's limit and it does not know the longest tail of the key's rule.
 const MaxTail = 2 * 366 * 24 * time.Hour
 
+// rulesState is a version of the rules, and how many of its overrides have ended.
+type rulesState struct {
+	version uint64
+	ended   uint32
+}
+
+// before reports whether s is an earlier state than o.
+func (s rulesState) before(o rulesState) bool {
+	return s.version < o.version || s.version == o.version && s.ended < o.ended
+}
+
+// overridesEnded makes the end of an override a change of the rules, once a region reports it. The
+// region ends overrides by its own clock, and a region that has not reported it yet takes no tokens
+// with the directive at which it finds that an override has ended.
+func (l *Leader) overridesEnded(rules rulesState) {
+	if rules.version == l.rules.version && l.rules.before(rules) {
+		l.newRules(rules)
+	}
+}
+
 // newRules discards the tokens in the pools. They are of limits that may have been larger, and the
 // buckets they would fill may be full by the new limits.
-func (l *Leader) newRules(version uint64) {
+func (l *Leader) newRules(rules rulesState) {
 	for _, key := range l.keys {
-		if key.since == version {
+		if !key.since.before(rules) {
 			continue
 		}
-		key.since, key.pool = version, 0
+		key.since, key.pool = rules, 0
 		for i := range key.regions {
 			key.regions[i].grant = 0
 		}
@@ -23,12 +43,12 @@ func (l *Leader) newRules(version uint64) {
 			l.committing.grows[i].grant = 0
 		}
 	}
-	l.rules = version
+	l.rules = rules
 }
 
 // limitNow returns the key's limit by the rules in force, or zero if no region has reported it.
 func (key *leaderKey) limitNow() KeyLimit {
-	if key.rules < key.since {
+	if key.rules.before(key.since) {
 		return KeyLimit{}
 	}
 	return key.limit
@@ -38,8 +58,8 @@ func (key *leaderKey) limitNow() KeyLimit {
 // rules differ, the latest version counts, whichever region reports last. Of the tails the longest
 // counts. If the limit was lowered, the pool is cut to what it could hold now, because the rest
 // would be handed out again with every move.
-func (l *Leader) learn(key *leaderKey, limit KeyLimit, rules uint64) {
-	if limit.Capacity <= 0 || rules < key.rules {
+func (l *Leader) learn(key *leaderKey, limit KeyLimit, rules rulesState) {
+	if limit.Capacity <= 0 || rules.before(key.rules) {
 		return
 	}
 	key.rules = rules

@@ -24,6 +24,7 @@ type Hello struct {
 	RedisEpoch   string
 	Nonce        uint64
 	RulesVersion uint64
+	RulesEnded   uint32 // see Report
 	Held         []Held
 	// Unreached lists the hash slots of the store in which the region cannot change any share at
 	// present, because their server does not answer. It is nil if there are none.
@@ -85,6 +86,9 @@ type Report struct {
 	TSend        Instant // an instant of the region's clock, opaque to the leader
 	Ack          uint64  // the latest directive whose actions are all applied; see Opening
 	RulesVersion uint64
+	// RulesEnded is how many overrides of that version have ended by the daemon's clock. Like another
+	// version, the end of an override changes limits.
+	RulesEnded uint32
 	// Pace is the interval at which the region reports one busy key at present. A key that is
 	// missing from a report may have been used during that interval.
 	Pace time.Duration

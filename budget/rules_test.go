@@ -42,6 +42,40 @@ func TestTokensOfALoweredLimitAreVoid(t *testing.T) {
 	}
 }
 
+// An override that ends is like other rules, from the first region's report of it: the tokens that regions
+// released under it are not handed out, and its limit goes out to no region.
+func TestAnOverridesEndVoidsItsTokens(t *testing.T) {
+	w := lent(t)
+	w.load[0] = 0
+	w.run(4 * time.Second)
+	key := w.leader.keys[w.key]
+	w.inForce(2, w.limit)
+	w.load = []int64{0, 10, 0}
+	w.runUntil("the limit is known again", 5*time.Second, func() bool { return key.limitNow().Capacity > 0 })
+	w.ended, w.load = 1, []int64{0, 0, 0}
+	for _, r := range w.regions {
+		r.Step(RulesReplaced{}, w.now)
+	}
+	w.runUntil("a region reports the end", 5*time.Second, func() bool { return w.leader.rules == rulesState{2, 1} })
+	if l := key.limitNow(); l != (KeyLimit{}) {
+		t.Errorf("the regions are sent the limit %+v, which may be the override's", l)
+	}
+	key.pool = 50 * microToken
+	w.leader.overridesEnded(rulesState{2, 2})
+	if key.pool != 0 {
+		t.Errorf("the pool still holds %d", key.pool)
+	}
+	key.pool = microToken
+	if w.leader.overridesEnded(rulesState{2, 1}); key.pool != microToken {
+		t.Error("the report of a region whose clock is behind voids the tokens again")
+	}
+	w.lead(w.leader.Step(RulesChanged{Kept: func(uint32) bool { return true }, Version: 2}, w.now))
+	w.run(time.Second)
+	if key.since != (rulesState{2, 2}) {
+		t.Errorf("the key's tokens count from %+v after the rules were read again", key.since)
+	}
+}
+
 // A region that still has older rules does not set a key's limit once another region has reported
 // it by newer rules. What it releases does not count.
 func TestTheLatestRulesSayWhatALimitIs(t *testing.T) {
@@ -49,13 +83,13 @@ func TestTheLatestRulesSayWhatALimitIs(t *testing.T) {
 	old, lowered := w.limit, KeyLimit{Capacity: 60 * microToken, Rate: 20 * microToken}
 	key := w.leader.keys[w.key]
 	w.inForce(2, lowered, 0)
-	w.leader.regions[0].rules, w.leader.regions[1].rules = 1, 2
-	w.leader.learn(key, lowered, 2)
-	w.leader.learn(key, old, 1)
+	w.leader.regions[0].rules, w.leader.regions[1].rules = rulesState{version: 1}, rulesState{version: 2}
+	w.leader.learn(key, lowered, rulesState{version: 2})
+	w.leader.learn(key, old, rulesState{version: 1})
 	if key.limit != lowered {
 		t.Errorf("the limit is %+v again", key.limit)
 	}
-	w.leader.learn(key, old, 3)
+	w.leader.learn(key, old, rulesState{version: 3})
 	if key.limit != old {
 		t.Error("newer rules raise it")
 	}

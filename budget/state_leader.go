@@ -55,7 +55,7 @@ func (l *Leader) AppendState(c *Canon, now Instant) {
 	c.Age(now, l.start, max(l.cfg.Lease/2, l.longestTail()))
 	c.Bools(l.committing != nil, l.verifying, l.urgent)
 	c.Left(now, l.nextSweep)
-	c.Int(int64(l.rules)) // ruleTail follows from it
+	c.rules(l.rules) // ruleTail follows from it
 	c.Int(int64(l.swept))
 	l.time(c, l.began)
 	if l.verifying {
@@ -117,7 +117,7 @@ func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
 	r := &l.regions[i]
 	c.Bools(r.open, r.acked, r.live, r.waiting, r.opening, r.hello != nil, r.renewedAt != 0, r.leaseEnd != 0)
 	c.Incarnation(i, r.incarnation)
-	c.Int(int64(r.rules))
+	c.rules(r.rules)
 	c.Left(now, r.leaseEnd)
 	c.Left(now, r.coolFrom)
 	c.Age(now, r.leaseOver, l.longestTail())
@@ -176,8 +176,8 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 	c.Int(key.pool)
 	c.Bools(key.dirty, key.over)
 	c.Int(int64(key.tail))
-	c.Int(int64(key.rules))
-	c.Int(int64(key.since))
+	c.rules(key.rules)
+	c.rules(key.since)
 	c.Int(int64(key.cooling))
 	c.Age(now, key.used, l.coolAfter(key.limit))
 	for i := range key.regions {

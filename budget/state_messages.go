@@ -9,7 +9,7 @@ func (c *Canon) Hello(h *Hello) {
 	c.Incarnation(h.Region, h.Incarnation)
 	c.String(h.RedisEpoch)
 	c.nonce(h.Region, h.Nonce)
-	c.Int(int64(h.RulesVersion))
+	c.rules(rulesState{h.RulesVersion, h.RulesEnded})
 	c.Int(int64(len(h.Held)))
 	for _, x := range h.Held {
 		c.key(x.Key)
@@ -58,7 +58,7 @@ func (c *Canon) Report(r *Report) {
 	c.seq(r.Epoch, r.Session, r.Ack)
 	c.regionTime(r.Region, r.TSend)
 	c.Bools(r.Opening)
-	c.Int(int64(r.RulesVersion))
+	c.rules(rulesState{r.RulesVersion, r.RulesEnded})
 	if c.Demand {
 		c.Int(int64(r.Pace))
 	}
@@ -156,4 +156,9 @@ func (l *Ledger) AppendState(c *Canon) {
 			c.share(s)
 		}
 	}
+}
+
+func (c *Canon) rules(s rulesState) {
+	c.Int(int64(s.version))
+	c.Int(int64(s.ended))
 }

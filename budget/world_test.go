@@ -31,6 +31,7 @@ type world struct {
 	// what lenders gave up and growing regions got, micro-tokens
 	released, granted int64
 	rules             uint64           // the version in force
+	ended             uint32           // how many of its overrides have ended
 	standings         map[int]Standing // what the daemons say of themselves
 	// left reports whether a region's reports leave out the key; nil: none does.
 	left func(region int) bool
@@ -333,12 +334,12 @@ func (w *world) rate(i int) int64 {
 
 // hello and report are as the daemon's shell sends them.
 func (w *world) hello(h Hello) Hello {
-	h.RulesVersion, h.Standing = w.rules, w.standings[h.Region]
+	h.RulesVersion, h.RulesEnded, h.Standing = w.rules, w.ended, w.standings[h.Region]
 	return h
 }
 
 func (w *world) report(r Report) Report {
-	r.RulesVersion, r.Standing = w.rules, w.standings[r.Region]
+	r.RulesVersion, r.RulesEnded, r.Standing = w.rules, w.ended, w.standings[r.Region]
 	if w.left != nil && w.left(r.Region) {
 		r.Keys = nil
 	}

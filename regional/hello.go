@@ -31,7 +31,7 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 	if !r.peers.turn(ctx, len(r.policies.Load().Cluster.Regions)) {
 		return budget.CallFailed{}
 	}
-	h.RulesVersion = r.policies.Load().Text.Version
+	h.RulesVersion, h.RulesEnded = r.policies.Load().Text.Version, r.overridesEnded.Load()
 	h.Standing = r.others.standing(r.noStore())
 	in := helloRequest(r.region, h)
 	in.Address, in.DaemonVersion = r.address, r.version

@@ -38,14 +38,16 @@ type reporter struct {
 	policies    *policy.Policies
 	// changedAt is the latest change of limits that run has handled.
 	changedAt budget.Instant
-	emergency *emergency
-	others    *others
-	keeper    *keeper
-	planner   *planner
-	peers     *coordinators
-	metrics   *telemetry.Metrics
-	log       *slog.Logger
-	bugs      *background.Panics
+	// overridesEnded is how many overrides had ended when the state machine was last told.
+	overridesEnded atomic.Uint32
+	emergency      *emergency
+	others         *others
+	keeper         *keeper
+	planner        *planner
+	peers          *coordinators
+	metrics        *telemetry.Metrics
+	log            *slog.Logger
+	bugs           *background.Panics
 
 	// unreached returns the hash slots that the store cannot reach at present; it is nil for a
 	// store of one server. told is the set that the state machine was last told.
@@ -184,20 +186,25 @@ func (r *reporter) outOfDate(out *aliquotv1.HelloResponse) bool {
 		(out.GetConfig().GetConfigVersion() < known.Version || !out.GetBusy() && out.GetEpoch() < known.LeaderEpoch)
 }
 
+// takeRules puts the rules of an answer in force. If that or the end of an override has changed
+// limits, the state machine learns of it before it gets the answer.
 func (r *reporter) takeRules(in *aliquotv1.Rules) {
-	if in == nil {
-		return
+	replaced := false
+	if in != nil {
+		// policies logs and counts a refusal. The session goes on.
+		text := policy.RuleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Entries: rules.EntriesOf(in.GetEntries())}
+		if replaced = r.policies.SetRules(text) == nil; replaced {
+			r.emergency.revise()
+		}
 	}
-	// policies logs and counts a refusal. The session goes on.
-	text := policy.RuleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Entries: rules.EntriesOf(in.GetEntries())}
-	if r.policies.SetRules(text) == nil {
-		r.emergency.revise()
+	ended := r.policies.At(time.Now().UnixMilli()).OverridesEnded
+	if r.overridesEnded.Swap(ended) != ended || replaced {
 		r.auth.post(budget.RulesReplaced{})
 	}
 }
 
 func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionEvent {
-	rep.RulesVersion = r.policies.VersionSeen()
+	rep.RulesVersion, rep.RulesEnded = r.policies.VersionSeen(), r.overridesEnded.Load()
 	rep.Standing = r.others.inSession(r.noStore())
 	in := reportRequest(r.region, rep)
 	if p := r.policies.Load(); p.Counts != nil {

@@ -36,6 +36,7 @@ func (n *node) send(deliver func(*coord, reply)) {
 		for range w.copies(n.cut || w.cutDown[n.region] || c.cutOff[n.region]) {
 			w.after(w.delay(n.region), n.when(func() {
 				n.takeRules(version)
+				n.noteEnds()
 				if id == n.call && n.calling {
 					n.compare(shows, ev)
 				}

@@ -36,6 +36,7 @@ type node struct {
 	pauseTo int64
 
 	version  uint64 // of its rules; 0: it knows none
+	ended    uint32 // how many overrides of that version its machine knows to have ended
 	epoch    string // the store's contents, as this daemon knows them
 	birth    int64
 	clockMap shell.ClockMap
@@ -242,11 +243,11 @@ func (n *node) step(ev budget.RegionEvent) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case budget.SendHello:
-			e.Hello.RulesVersion, e.Hello.Standing = n.version, n.standing(false)
+			e.Hello.RulesVersion, e.Hello.RulesEnded, e.Hello.Standing = n.version, n.ended, n.standing(false)
 			n.w.note("says Hello", n.region, int64(n.name), int64(e.Hello.Nonce), int64(len(e.Hello.Held)), 0)
 			n.send(func(c *coord, reply reply) { c.hello(e.Hello, reply) })
 		case budget.SendReport:
-			e.Report.RulesVersion, e.Report.Standing = n.version, n.standing(n.unmarked)
+			e.Report.RulesVersion, e.Report.RulesEnded, e.Report.Standing = n.version, n.ended, n.standing(n.unmarked)
 			n.w.quiet("reports", n.region, int64(n.name), int64(e.Report.Seq), int64(e.Report.Session), int64(len(e.Report.Keys)))
 			n.send(func(c *coord, reply reply) { c.report(e.Report, reply) })
 		case budget.ApplyShares:

@@ -69,6 +69,16 @@ func (r *rule) at(version uint64, now int64) limit.Limit {
 	return l
 }
 
+// ended returns how many overrides of a version of the rules have ended by now.
+func (r *rule) ended(version uint64, now int64) (n int) {
+	for _, t := range r.terms {
+		if t.since <= version && t.ends != 0 && t.ends <= now {
+			n++
+		}
+	}
+	return n
+}
+
 // past returns the limits that a version of the rules knows of up to now, the oldest first.
 func (r *rule) past(version uint64, now int64) (out []limit.Limit) {
 	var times []int64
@@ -304,6 +314,18 @@ func (c *coord) wanted(keys []budget.KeyReport) []budget.KeyReport {
 		}
 	}
 	return out
+}
+
+// noteEnds tells a daemon's state machine that overrides have ended, before the machine gets an answer.
+func (n *node) noteEnds() {
+	var ended uint32
+	for _, r := range n.w.rules {
+		ended += uint32(r.ended(n.version, n.wall()))
+	}
+	if ended != n.ended {
+		n.ended = ended
+		n.step(budget.RulesReplaced{})
+	}
 }
 
 // takeRules lets a daemon adopt the rules that came with an answer.

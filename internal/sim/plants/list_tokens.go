@@ -69,8 +69,13 @@ func tokens() []Plant {
 		},
 		{
 			Name: "pool-outlives-rules", Breaks: "released tokens of a limit that was lowered are granted under the new one",
-			Edits: []Edit{{"budget/leader_use.go", "key.since, key.pool = version, 0", "key.since = version"}},
+			Edits: []Edit{{"budget/leader_use.go", "key.since, key.pool = rules, 0", "key.since = rules"}},
 			World: World{Faults: []string{"limit lowered", "messages lost"}, Just: true},
+		},
+		{
+			Name: "overrides-end-unnoticed", Breaks: "released tokens of an override are granted after its end",
+			Edits: []Edit{{"budget/leader_use.go", "if rules.version == l.rules.version && l.rules.before(rules) {", "if false {"}},
+			World: World{Faults: []string{"limit raised", "messages lost"}, Just: true},
 		},
 		{
 			Name: "released-of-old-rules", Breaks: "what a region released of an older limit is told under the new one",

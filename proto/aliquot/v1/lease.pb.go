@@ -325,8 +325,10 @@ type HelloRequest struct {
 	// What a daemon without a session has admitted and given back, by key, since it had the answer
 	// to the Hello with the nonce spent_since: keys, limits and these counters alone, at most 1,000.
 	// It is for the watch over promises. 0: nothing was counted.
-	Spent         []*KeyReport `protobuf:"bytes,120,rep,name=spent,proto3" json:"spent,omitempty"`
-	SpentSince    uint64       `protobuf:"varint,121,opt,name=spent_since,json=spentSince,proto3" json:"spent_since,omitempty"`
+	Spent      []*KeyReport `protobuf:"bytes,120,rep,name=spent,proto3" json:"spent,omitempty"`
+	SpentSince uint64       `protobuf:"varint,121,opt,name=spent_since,json=spentSince,proto3" json:"spent_since,omitempty"`
+	// As in ReportRequest.
+	RulesEnded    uint32 `protobuf:"varint,90,opt,name=rules_ended,json=rulesEnded,proto3" json:"rules_ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -469,6 +471,13 @@ func (x *HelloRequest) GetSpent() []*KeyReport {
 func (x *HelloRequest) GetSpentSince() uint64 {
 	if x != nil {
 		return x.SpentSince
+	}
+	return 0
+}
+
+func (x *HelloRequest) GetRulesEnded() uint32 {
+	if x != nil {
+		return x.RulesEnded
 	}
 	return 0
 }
@@ -979,7 +988,10 @@ type ReportRequest struct {
 	Others    []uint64 `protobuf:"fixed64,53,rep,packed,name=others,proto3" json:"others,omitempty"`
 	// The region is still applying what the Hello's answer said: the report acknowledges the
 	// keys in it, and ack the answers received, which say nothing until all of it is applied.
-	Opening       bool `protobuf:"varint,80,opt,name=opening,proto3" json:"opening,omitempty"`
+	Opening bool `protobuf:"varint,80,opt,name=opening,proto3" json:"opening,omitempty"`
+	// How many overrides of these rules have ended by the daemon's clock. The end of an override
+	// changes limits as another version does.
+	RulesEnded    uint32 `protobuf:"varint,90,opt,name=rules_ended,json=rulesEnded,proto3" json:"rules_ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1159,6 +1171,13 @@ func (x *ReportRequest) GetOpening() bool {
 		return x.Opening
 	}
 	return false
+}
+
+func (x *ReportRequest) GetRulesEnded() uint32 {
+	if x != nil {
+		return x.RulesEnded
+	}
+	return 0
 }
 
 // KeyReport: counters are cumulative over the session.
@@ -1805,7 +1824,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\"/\n" +
 	"\x05KeyId\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\rR\x04rule\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xff\x03\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xa0\x04\n" +
 	"\fHelloRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1f\n" +
@@ -1825,7 +1844,9 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06others\x185 \x03(\x06R\x06others\x12+\n" +
 	"\x05spent\x18x \x03(\v2\x15.aliquot.v1.KeyReportR\x05spent\x12\x1f\n" +
 	"\vspent_since\x18y \x01(\x04R\n" +
-	"spentSince\"\xad\x01\n" +
+	"spentSince\x12\x1f\n" +
+	"\vrules_ended\x18Z \x01(\rR\n" +
+	"rulesEnded\"\xad\x01\n" +
 	"\aHeldKey\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1869,7 +1890,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\aentries\x18Q \x03(\v2\x11.aliquot.v1.EntryR\aentries\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\bn\x10o\"\xec\x04\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\bn\x10o\"\x8d\x05\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1893,7 +1914,9 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\tstoreless\x183 \x01(\bR\tstoreless\x12\x14\n" +
 	"\x05alone\x184 \x01(\bR\x05alone\x12\x16\n" +
 	"\x06others\x185 \x03(\x06R\x06others\x12\x18\n" +
-	"\aopening\x18P \x01(\bR\aopening\"\xfb\x03\n" +
+	"\aopening\x18P \x01(\bR\aopening\x12\x1f\n" +
+	"\vrules_ended\x18Z \x01(\rR\n" +
+	"rulesEnded\"\xfb\x03\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +

@@ -110,7 +110,7 @@ func (p *Policy) holds(unixMS int64) bool { return p.fromMS <= unixMS && unixMS 
 // turnsAt sets the period around a time during which the overrides that hold at that time do not
 // change.
 func (p *Policy) turnsAt(unixMS int64) {
-	p.unixMS, p.fromMS, p.untilMS = unixMS, 0, math.MaxInt64
+	p.unixMS, p.fromMS, p.untilMS, p.OverridesEnded = unixMS, 0, math.MaxInt64, 0
 	if p.Set == nil {
 		return
 	}
@@ -120,6 +120,7 @@ func (p *Policy) turnsAt(unixMS int64) {
 			case until == 0:
 			case until <= unixMS:
 				p.fromMS = max(p.fromMS, until)
+				p.OverridesEnded++
 			default:
 				p.untilMS = min(p.untilMS, until)
 			}

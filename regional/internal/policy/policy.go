@@ -52,6 +52,8 @@ type Policy struct {
 	// unixMS is when this became the policy. From fromMS to before untilMS the same overrides apply
 	// as at that time. All are Unix milliseconds.
 	unixMS, fromMS, untilMS int64
+	// OverridesEnded is how many overrides had ended then.
+	OverridesEnded uint32
 	// changedAt is when a limit last changed; 0 if none did.
 	changedAt budget.Instant
 }
