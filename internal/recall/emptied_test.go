@@ -232,3 +232,38 @@ func TestOtherContentsWithAClockThatIsNotReadYet(t *testing.T) {
 		t.Error("the store is told by a clock that may be another one that nothing is in use")
 	}
 }
+
+// What an elastic key earned beyond its share is told apart, because a strict one may not keep it.
+func TestEmptiedStoreIsToldOfExtraTokens(t *testing.T) {
+	for left, want := range map[int]limit.Tokens{80: 30 * limit.Token, 50: 0, 20: 0} {
+		table, c := emptied(bucket, left, hour), charge(bucket, 1, 0, hour)
+		c.Bucket.Cap, c.Extra = 50*limit.Token, true
+		if m := table.Memory(&c, hour); m == nil || m.Extra != want {
+			t.Errorf("%d left of a share of 50: %+v, extra are %d", left, m, want/limit.Token)
+		}
+		if c.Extra = false; table.Memory(&c, hour).Extra != 0 {
+			t.Errorf("%d left of a strict key's share of 50: some are extra", left)
+		}
+	}
+}
+
+// Admissions of several windows may be known of a counting limit when its store loses its contents. The
+// window that a call in flight was charged in is unknown then, so nothing is told or admitted of the key.
+func TestCallsInFlightBesideAdmissionsOfACountingLimit(t *testing.T) {
+	table, now := New(10, 0), hour
+	answered(table, counting, 1, 40, now)
+	if !table.Decide([]Charge{charge(counting, 1, 7, now)}, false, now, make([]limit.Outcome, 1)) {
+		t.Fatal("40 are left, and 7 are not admitted")
+	}
+	var inFlight Ticket
+	c := charge(counting, 1, 3, now)
+	table.Sent(&inFlight, &c, now)
+	table.HoldsUntil(now + second)
+	table.Emptied(now)
+	if m := table.Memory(&c, now); m != nil {
+		t.Errorf("the store is told of %+v", *m)
+	}
+	if n := burst(table, counting, 1, now); n != 0 {
+		t.Errorf("%d admitted", n)
+	}
+}

@@ -492,3 +492,74 @@ func TestBorrowedCountsAsHeld(t *testing.T) {
 		}
 	}
 }
+
+// An admission without the store stays owed if the store denies the call that the request had sent: the
+// store has charged nothing.
+func TestADeniedCallLeavesWhatWasAdmittedOwed(t *testing.T) {
+	for allowed, want := range map[bool]limit.Tokens{false: limit.Token, true: 0} {
+		table, now := New(10, 0), 60*second
+		answered(table, bucket, 1, 60, now)
+		var k Ticket
+		c := charge(bucket, 1, 1, now)
+		table.Sent(&k, &c, now)
+		c.Own = &k
+		if !table.Decide([]Charge{c}, false, now, make([]limit.Outcome, 1)) {
+			t.Fatal("60 are left, and 1 is not admitted")
+		}
+		table.Answered(&k, &c, allowed, limit.Outcome{Bucket: c.Bucket}, Debt{}, int64(now)/1000+1, now)
+		if owed := table.Owed(keyOf(1), now); owed != want {
+			t.Errorf("the store allowed the call: %v, %d owed, want %d", allowed, owed/limit.Token, want/limit.Token)
+		}
+	}
+}
+
+// Use that the store reports counts besides what was admitted here and not reported to it.
+func TestTheStoresUseCountsBesideAdmissionsHere(t *testing.T) {
+	table, began := New(10, 0), 600*second // a window of a minute begins
+	answered(table, counting, 1, 70, began+10*second)
+	if !table.Decide([]Charge{charge(counting, 1, 5, began+11*second)}, false, began+11*second, make([]limit.Outcome, 1)) {
+		t.Fatal("70 are left, and 5 are not admitted")
+	}
+	answered(table, counting, 1, 50, began+12*second) // the call carried nothing of the 5
+	if n := burst(table, counting, 1, began+13*second); n > 45 {
+		t.Errorf("%d more admitted of 100; 50 are in use by the store, and 5 were admitted here", n)
+	}
+}
+
+// A denial without the store says something about a limit only if it is known what is left.
+func TestWhatIsLeftIsKnown(t *testing.T) {
+	now := 60 * second
+	none := charge(bucket, 1, 1, now)
+	none.Bucket = limit.Bucket{}
+	late := charge(bucket, 1, 1, now)
+	late.From = now
+	slots := charge(counting, 1, 1, now)
+	slots.Limit.Algorithm = limit.Concurrency
+	unclear := charge(counting, 1, 1, now)
+	unclear.StoreNow = 0
+	for what, c := range map[string]struct {
+		of    Charge
+		tells bool
+	}{
+		"of a bucket that the store has reported":         {charge(bucket, 1, 1, now), true},
+		"of a bucket that was never asked about":          {charge(bucket, 2, 1, now), false},
+		"of a region that may spend nothing":              {none, false},
+		"of a bucket that was another region's until now": {late, false},
+		"of a window that the store has reported":         {charge(counting, 1, 1, now), true},
+		"of a window by a clock that is not known":        {unclear, false},
+		"of slots": {slots, false},
+	} {
+		table := New(10, 0)
+		answered(table, c.of.Limit, 1, 60, now-second)
+		if table.Tells(&c.of, now) != c.tells {
+			t.Errorf("%s: known is %v", what, !c.tells)
+		}
+	}
+	table := New(10, 0)
+	if burst(table, bucket, 2, now); !table.Owes(keyOf(2)) {
+		t.Fatal("nothing is owed")
+	}
+	if c := charge(bucket, 2, 1, now); !table.Tells(&c, now) {
+		t.Error("what is left is not known of a bucket that was spent from here")
+	}
+}
