@@ -41,13 +41,6 @@ One coordinator alone, for a try:
 Flags:
 `
 
-// options are the flags that are not in coordinator.Config.
-type options struct {
-	version   bool
-	logLevel  string
-	logFormat string
-}
-
 // gcPercent: a leader's heap is mostly numbers, 300 MiB with 100,000 hot keys of ten
 // regions, and quickly looked through; so it may grow by half of what lives, not by as
 // much again. GOGC says otherwise.
@@ -62,20 +55,25 @@ func main() {
 }
 
 func run(args, environ []string, stdout, stderr io.Writer) int {
-	cfg, opts := coordinator.DefaultConfig(), options{}
-	fs := flags(&cfg, &opts, stdout)
-	switch err := parse(fs, args, environ); {
+	cfg, process := coordinator.DefaultConfig(), config.Process{}
+	fs := flags(&cfg, &process, stdout)
+	err := parse(fs, args, environ)
+	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		return exitOK
 	case err != nil:
 		fmt.Fprintf(stderr, "%v\ncoordinator --help lists all flags\n", err)
 		return exitUsage
 	}
-	if opts.version {
+	if process.Help {
+		fs.Usage()
+		return exitOK
+	}
+	if process.Version {
 		fmt.Fprintln(stdout, "aliquot coordinator", config.Version())
 		return exitOK
 	}
-	log, err := config.NewLogger(stderr, opts.logLevel, opts.logFormat)
+	log, err := config.NewLogger(stderr, process.LogLevel, process.LogFormat)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return exitUsage
@@ -115,32 +113,12 @@ func parse(fs *pflag.FlagSet, args, environ []string) error {
 	return config.Load(fs, config.File(fs, environ), environ)
 }
 
-func flags(c *coordinator.Config, o *options, help io.Writer) *pflag.FlagSet {
+func flags(c *coordinator.Config, p *config.Process, help io.Writer) *pflag.FlagSet {
 	fs := pflag.NewFlagSet("coordinator", pflag.ContinueOnError)
 	fs.SortFlags = false
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() { fmt.Fprint(help, intro, strings.TrimRight(fs.FlagUsages(), "\n"), "\n") }
-
-	fs.String("config", "", "YAML file with settings")
-	fs.StringVar(&c.NodeID, "node-id", c.NodeID, "name of this coordinator, for the life of its data directory")
-	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "directory for the replicated log, this node's alone")
-	fs.StringVar(&c.Listen, "listen", c.Listen, "address for Connect RPC, gRPC and REST")
-	fs.StringVar(&c.RaftListen, "raft-listen", c.RaftListen, "address for Raft between coordinators")
-	fs.StringVar(&c.GossipListen, "gossip-listen", c.GossipListen, "address for gossip between coordinators (TCP and UDP)")
-	fs.StringVar(&c.OpsListen, "ops-listen", c.OpsListen, "address for /metrics, /healthz and /readyz")
-	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "host that others reach this coordinator by (default the listen addresses')")
-	fs.StringSliceVar(&c.AllowHosts, "allow-host", c.AllowHosts, "name, without a port, by which this coordinator may be asked, a,b,c; addresses, --advertise, the machine's name and names that are not public are allowed")
-	fs.StringSliceVar(&c.Join, "join", c.Join, "gossip addresses of other coordinators, host:port,...")
-	fs.IntVar(&c.BootstrapExpect, "bootstrap-expect", c.BootstrapExpect, "coordinators that form a new cluster together; 0 joins only")
-	fs.StringSliceVar(&c.Regions, "regions", c.Regions, "regions of a new cluster, a,b,c (first boot only)")
-	fs.StringVar(&c.RulesFile, "rules", c.RulesFile, "rules file of a new cluster (first boot only)")
-	fs.StringVar(&c.ClusterLabel, "cluster-label", c.ClusterLabel, "keeps this cluster's gossip apart from others'")
-	fs.StringVar(&c.GossipKeyFile, "gossip-key-file", c.GossipKeyFile, "file with the AES key of the gossip, 16, 24 or 32 bytes, raw or base64")
-	fs.StringSliceVar(&c.GossipCIDRs, "gossip-allow", c.GossipCIDRs, "networks that gossip is taken from, CIDR,... (default any)")
-	fs.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow listening beyond this machine without TLS")
-	fs.IntVar(&c.RaftMultiplier, "raft-multiplier", c.RaftMultiplier, "stretches Raft's timeouts of about a second, 1 to 10")
-	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	fs.StringVar(&o.logFormat, "log-format", "text", "text or json")
-	fs.BoolVar(&o.version, "version", false, "print the version and exit")
+	c.Bind(fs)
+	p.Bind(fs)
 	return fs
 }

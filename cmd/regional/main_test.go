@@ -37,18 +37,18 @@ func TestWordsBeforeServing(t *testing.T) {
 		{"config field", []string{"--config", file}, nil, exitUsage, file + ":2:1"},
 		{"environment", nil, []string{"ALIQUOT_REGION=../x"}, exitUsage, `"../x"`},
 		{"log level", []string{"--log-level", "loud"}, nil, exitUsage, "loud"},
-		{"redis", []string{"--region", "us", "--join", "h:1", "--redis", "redis+sentinel://h"}, nil, exitUsage, "/NAME"},
-		{"headers", []string{"--region", "us", "--join", "h:1"}, []string{"ALIQUOT_HEADERS=all"}, exitUsage, "use both, legacy, ietf or none"},
-		{"proxies", []string{"--region", "us", "--join", "h:1", "--trusted-proxies", "10.0.0.0/8,here"}, nil, exitUsage, `"here" is no network`},
-		{"throttle", []string{"--region", "us", "--join", "h:1", "--throttle-after", "-1"}, nil, exitUsage, "--throttle-after -1: give"},
-		{"hot keys", []string{"--region", "us", "--join", "h:1"}, []string{"ALIQUOT_HOT_KEY_LOG=-5"}, exitUsage, "--hot-key-log -5: give"},
-		{"without rules", []string{"--region", "us", "--join", "h:1", "--without-rules", "perhaps"}, nil, exitUsage, "--without-rules \"perhaps\": give deny, or allow"},
-		{"without rules in the environment", []string{"--region", "us", "--join", "h:1"}, []string{"ALIQUOT_WITHOUT_RULES=no"}, exitUsage, "--without-rules \"no\""},
+		{"redis", []string{"--region", "us", "--coordinators", "h:1", "--redis", "redis+sentinel://h"}, nil, exitUsage, "/NAME"},
+		{"headers", []string{"--region", "us", "--coordinators", "h:1"}, []string{"ALIQUOT_HEADERS=all"}, exitUsage, "use both, legacy, ietf or none"},
+		{"proxies", []string{"--region", "us", "--coordinators", "h:1", "--trusted-proxies", "10.0.0.0/8,here"}, nil, exitUsage, `"here" is no network`},
+		{"throttle", []string{"--region", "us", "--coordinators", "h:1", "--throttle-after", "-1"}, nil, exitUsage, "--throttle-after -1: give"},
+		{"hot keys", []string{"--region", "us", "--coordinators", "h:1"}, []string{"ALIQUOT_HOT_KEY_LOG=-5"}, exitUsage, "--hot-key-log -5: give"},
+		{"without rules", []string{"--region", "us", "--coordinators", "h:1", "--without-rules", "perhaps"}, nil, exitUsage, "--without-rules \"perhaps\": give deny, or allow"},
+		{"without rules in the environment", []string{"--region", "us", "--coordinators", "h:1"}, []string{"ALIQUOT_WITHOUT_RULES=no"}, exitUsage, "--without-rules \"no\""},
 		{"help on without rules", []string{"--help"}, nil, 0, "--without-rules"},
 		{"help on the state file", []string{"--help"}, nil, 0, "regional-REGION-PORT.json"},
-		{"state file of nobody", []string{"--region", "us", "--join", "h:1", "--state-file", file + "/state"}, nil, exitError, "--state-file " + file + "/state"},
-		{"state file of nobody in the environment", []string{"--region", "us", "--join", "h:1"}, []string{"ALIQUOT_STATE_FILE=" + file + "/state"}, exitError, "--state-file " + file + "/state"},
-		{"open listener", []string{"--region", "us", "--join", "h:1", "--listen", ":7500"}, nil, exitUsage, "--insecure"},
+		{"state file of nobody", []string{"--region", "us", "--coordinators", "h:1", "--state-file", file + "/state"}, nil, exitError, "--state-file " + file + "/state"},
+		{"state file of nobody in the environment", []string{"--region", "us", "--coordinators", "h:1"}, []string{"ALIQUOT_STATE_FILE=" + file + "/state"}, exitError, "--state-file " + file + "/state"},
+		{"open listener", []string{"--region", "us", "--coordinators", "h:1", "--listen", ":7500"}, nil, exitUsage, "--insecure"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -127,7 +127,7 @@ func TestDefaultStateFile(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			got, code := configured(append([]string{"--region", "us", "--join", "h:1"}, c.args...), append(c.environ, "HOME="+home), &out, &out)
+			got, code := configured(append([]string{"--region", "us", "--coordinators", "h:1"}, c.args...), append(c.environ, "HOME="+home), &out, &out)
 			if got == nil {
 				t.Fatalf("exit %d: %s", code, out.String())
 			}

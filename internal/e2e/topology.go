@@ -113,7 +113,7 @@ func (l *Lab) daemon(process, region, redis string, free *ports) *Region {
 	}
 	address, ops := free.next(), free.next()
 	p := newProcess(l.dir, process, filepath.Join(l.bin, "regional"), "--region", region, "--listen", address, "--ops-listen", ops,
-		"--grpc-listen", free.next(), "--gossip-listen", free.next(), "--redis", store,
+		"--grpc-listen", free.next(), "--redis", store,
 		"--state-file", filepath.Join(l.dir, process+".json"), "--coordinators", strings.Join(coordinators, ","))
 	return &Region{Process: p, Address: address, Region: region, ops: ops, redis: redis}
 }
