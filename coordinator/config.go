@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"aliquot/budget"
 	"aliquot/cluster"
 	"aliquot/internal/rpc"
@@ -54,6 +56,8 @@ type Config struct {
 
 	// Logger is required.
 	Logger *slog.Logger
+	// Registry gets and serves the daemon's metrics; nil: a new one.
+	Registry *prometheus.Registry
 	// Now reads this machine's boot clock; nil: the kernel's. It must never go back.
 	Now func() budget.Instant
 	// OnListening, if not nil, is called once when all ports are open.

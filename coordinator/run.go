@@ -78,7 +78,10 @@ type daemon struct {
 // start starts everything in the order of dependency: ports, the replicated state, the leader's loop,
 // the services.
 func (d *daemon) start(ctx context.Context) error {
-	registry := prometheus.NewRegistry()
+	registry := d.cfg.Registry
+	if registry == nil {
+		registry = prometheus.NewRegistry()
+	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := d.listen(); err != nil {
 		return err

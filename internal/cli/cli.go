@@ -66,7 +66,7 @@ type globals struct {
 // code: 0 ok, 1 error, 2 usage, 3 denied. Errors are printed to Err. A command
 // that serves ends when ctx does, with 0.
 func Run(ctx context.Context, args []string, s Streams) int {
-	root := newRoot(s)
+	root := Command(s)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch usage := (usageError{}); {
@@ -83,7 +83,8 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	}
 }
 
-func newRoot(s Streams) *cobra.Command {
+// Command returns the command aliquot with all its subcommands. Run executes it.
+func Command(s Streams) *cobra.Command {
 	g := &globals{Streams: s}
 	root := &cobra.Command{
 		Use:           "aliquot",
