@@ -77,9 +77,10 @@ arch: need-go ## who may import whom
 	$(GO) test -count=1 .
 
 .PHONY: generate
-generate: need-go ## regenerate the code beside the .proto files
+generate: need-go ## regenerate the code beside the .proto files, and docs/reference
 	@deploy/local/install.sh protoc
 	proto/gen.sh
+	$(GO) run -C tools ./reference
 
 .PHONY: generated
 generated: need-go
@@ -87,6 +88,8 @@ generated: need-go
 	@before=$$(find proto -name '*.go' | sort | xargs cat | cksum); proto/gen.sh; \
 	after=$$(find proto -name '*.go' | sort | xargs cat | cksum); \
 	test "$$before" = "$$after" || { echo "the generated code was out of date; it was regenerated, commit it" >&2; exit 1; }
+	@changed=$$($(GO) run -C tools ./reference) || exit 1; \
+	test -z "$$changed" || { echo "these pages were out of date; they were regenerated, commit them:" $$changed >&2; exit 1; }
 
 .PHONY: fuzz
 fuzz: need-go ## every fuzzer for FUZZTIME (30s)

@@ -192,10 +192,11 @@ func startFloor(ctx context.Context, c load.Config) (beside load.Config, stop fu
 func newFloor(g *globals) *cobra.Command {
 	var protocol, listen string
 	cmd := &cobra.Command{
-		Use:   "floor",
-		Short: "Serve constant answers, to measure the cost of a server without decisions",
-		Long:  "Prints the address that it listens on. Answers every check alike until it is stopped.",
-		Args:  cobra.NoArgs,
+		Use:     "floor",
+		Example: "  aliquot bench floor --protocol grpc --listen 127.0.0.1:7600",
+		Short:   "Serve constant answers, to measure the cost of a server without decisions",
+		Long:    "Prints the address that it listens on. Answers every check alike until it is stopped.",
+		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&protocol, "protocol", string(load.Connect), "connect, json, grpc, stream, rls or http")
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "where to listen")

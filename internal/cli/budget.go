@@ -57,6 +57,7 @@ func newBudgetGet(g *globals) *cobra.Command {
 func newBudgetList(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:               "list [RULE]",
+		Example:           "  aliquot budget list\n  aliquot budget list per-key --output json",
 		ValidArgsFunction: g.nth(0, ruleIDs),
 		Short:             "List the budgets of all hot keys",
 		Args:              cobra.MaximumNArgs(1),

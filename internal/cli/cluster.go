@@ -18,9 +18,10 @@ func newCluster(g *globals) *cobra.Command {
 
 func newClusterStatus(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "status",
-		Short: "Show a coordinator's view of the cluster; exits with 1 if there is no leader",
-		Args:  cobra.NoArgs,
+		Use:     "status",
+		Example: "  aliquot cluster status --addr c2:7400",
+		Short:   "Show a coordinator's view of the cluster; exits with 1 if there is no leader",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			status, err := g.status(cmd)
 			if err != nil {
@@ -39,9 +40,10 @@ func newClusterStatus(g *globals) *cobra.Command {
 
 func newClusterMembers(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "members",
-		Short: "List the member coordinators, as one of them knows them",
-		Args:  cobra.NoArgs,
+		Use:     "members",
+		Example: "  aliquot cluster members",
+		Short:   "List the member coordinators, as one of them knows them",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			status, err := g.status(cmd)
 			if err != nil {
@@ -64,8 +66,9 @@ func (g *globals) status(cmd *cobra.Command) (*aliquotv1.GetStatusResponse, erro
 
 func newClusterRemove(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "remove NODE",
-		Short: "Remove a coordinator from the cluster",
+		Use:     "remove NODE",
+		Example: "  aliquot cluster remove c3",
+		Short:   "Remove a coordinator from the cluster",
 		Long: `Removes a coordinator from the cluster for good, by its node id. If its process still
 runs, it notices that and exits. With an empty data directory it can join again.
 

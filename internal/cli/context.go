@@ -24,7 +24,9 @@ func newContext(g *globals) *cobra.Command {
 
 func newContextList(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the contexts, with the one in use", Args: cobra.NoArgs,
+		Use:     "list",
+		Example: "  aliquot context list",
+		Short:   "List the contexts, with the one in use", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			all, err := readContexts()
 			if err != nil {
@@ -68,7 +70,9 @@ func newContextSet(g *globals) *cobra.Command {
 
 func newContextUse(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Use this installation from now on", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
+		Use:     "use NAME",
+		Example: "  aliquot context use prod",
+		Short:   "Use this installation from now on", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return g.changeContexts(func(all *contexts) error {
 				all.Current = args[0]
@@ -80,7 +84,9 @@ func newContextUse(g *globals) *cobra.Command {
 
 func newContextRemove(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "Forget an installation", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
+		Use:     "remove NAME",
+		Example: "  aliquot context remove prod",
+		Short:   "Forget an installation", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return g.changeContexts(func(all *contexts) error {
 				err := all.has(args[0])

@@ -31,9 +31,10 @@ func newEntries(g *globals) *cobra.Command {
 
 func newEntriesList(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
-		Short: "List the entries with what they set and the rules that they hold for",
-		Args:  cobra.NoArgs,
+		Use:     "list",
+		Example: "  aliquot entries list",
+		Short:   "List the entries with what they set and the rules that they hold for",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			answer, err := g.getRules(cmd, 0)
 			if err != nil {
@@ -127,9 +128,10 @@ func limitText(l *aliquotv1.TierLimit) string {
 func newEntriesHistory(g *globals) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
-		Use:   "history",
-		Short: "List the changes of entries, the latest first",
-		Args:  cobra.NoArgs,
+		Use:     "history",
+		Example: "  aliquot entries history --limit 5",
+		Short:   "List the changes of entries, the latest first",
+		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().IntVar(&limit, "limit", 20, "how many")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -257,9 +259,10 @@ func (t *entryText) message() (*aliquotv1.Entry, error) {
 
 func newEntriesExport(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "export",
-		Short: "Write the entries to standard output, as a file for import",
-		Args:  cobra.NoArgs,
+		Use:     "export",
+		Example: "  aliquot entries export > entries.yaml",
+		Short:   "Write the entries to standard output, as a file for import",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			answer, err := g.getRules(cmd, 0)
 			if err != nil {

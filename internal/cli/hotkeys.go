@@ -84,8 +84,9 @@ func (p *heldBack) shown() any {
 func newHotKeys(g *globals) *cobra.Command {
 	n, held, values := 20, false, false
 	cmd := &cobra.Command{
-		Use:   "hotkeys",
-		Short: "List the busiest keys of a region, or the clients that it holds back",
+		Use:     "hotkeys",
+		Example: "  aliquot hotkeys --number 5\n  aliquot hotkeys --held --addr us-east:7503",
+		Short:   "List the busiest keys of a region, or the clients that it holds back",
 		Long: "Lists the busiest keys of a region by their hashes; 'aliquot explain' shows the hash of a client. With --held\n" +
 			"it lists the clients that cool_down or auto_block of a rule holds back. --addr is a regional daemon's ops listener (" + defaultOps + ").",
 		Args: cobra.NoArgs,

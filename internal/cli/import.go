@@ -19,8 +19,9 @@ func newImport(g *globals) *cobra.Command {
 func newImportEnvoy(g *globals) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
-		Use:   "envoy-ratelimit FILE...",
-		Short: "Configuration files of envoyproxy/ratelimit (- reads standard input)",
+		Use:     "envoy-ratelimit FILE...",
+		Example: "  aliquot import envoy-ratelimit config/*.yaml --write rules.yaml",
+		Short:   "Configuration files of envoyproxy/ratelimit (- reads standard input)",
 		Long: "Turns configuration files of envoyproxy/ratelimit into one rules file; - reads standard\n" +
 			"input. Files of the same domain are merged. The same files give the same text.\n\n" +
 			"The command prints what it cannot translate, and what differs, to standard error as\n" +

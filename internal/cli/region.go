@@ -20,9 +20,10 @@ func newRegion(g *globals) *cobra.Command {
 
 func newRegionList(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
-		Short: "List the declared regions",
-		Args:  cobra.NoArgs,
+		Use:     "list",
+		Example: "  aliquot region list",
+		Short:   "List the declared regions",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := g.call(cmd)
 			defer cancel()
@@ -38,8 +39,9 @@ func newRegionList(g *globals) *cobra.Command {
 func newRegionAdd(g *globals) *cobra.Command {
 	var weight int32
 	cmd := &cobra.Command{
-		Use:   "add NAME",
-		Short: "Declare a region, or take back a drained or fenced one",
+		Use:     "add NAME",
+		Example: "  aliquot region add sa-east --weight 2",
+		Short:   "Declare a region, or take back a drained or fenced one",
 		Long: "Declares a region, or takes back a drained or fenced one. It gets an empty floor when its daemon has sent Hello\n" +
 			"and the other regions have made room: a few seconds.",
 		Args: cobra.ExactArgs(1),
@@ -75,6 +77,7 @@ func newRegionWeight(g *globals) *cobra.Command {
 func newRegionDrain(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:               "drain NAME",
+		Example:           "  aliquot region drain sa-east",
 		ValidArgsFunction: g.nth(0, regionIDs),
 		Short:             "Take away a region's floor and shares, step by step",
 		Long: "Takes away a region's floor and shares in acknowledged steps. Its daemon denies every request afterwards, so send it no\n" +
@@ -92,6 +95,7 @@ func newRegionFence(g *globals) *cobra.Command {
 	var dead bool
 	cmd := &cobra.Command{
 		Use:               "fence NAME --dead",
+		Example:           "  aliquot region fence sa-east --dead",
 		ValidArgsFunction: g.nth(0, regionIDs),
 		Short:             "Give what a dead region held to the others at once",
 		Long: "Gives what a region held to the others at once. You confirm that none of its daemons admits requests any more. If one does,\n" +

@@ -50,9 +50,10 @@ func newRulesApply(g *globals) *cobra.Command {
 	var expected uint64
 	var denyAll bool
 	cmd := &cobra.Command{
-		Use:   "apply FILE",
-		Short: "Replace all rules; in force in every region within 2 s (- reads standard input)",
-		Args:  cobra.ExactArgs(1),
+		Use:     "apply FILE",
+		Example: "  aliquot rules apply rules.yaml --comment \"more for partners\"\n  aliquot rules apply rules.yaml --stage-regions eu-west --promote-after 10m --halt-above 0.05",
+		Short:   "Replace all rules; in force in every region within 2 s (- reads standard input)",
+		Args:    cobra.ExactArgs(1),
 	}
 	by.add(cmd)
 	in.add(cmd)
@@ -92,6 +93,7 @@ func (f *changeFlags) add(cmd *cobra.Command) {
 
 func (f *changeFlags) addAuthor(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.author, "author", whoami(), "who changes the rules")
+	cmd.Flags().Lookup("author").DefValue = "USER@HOST" // the help is the same on every machine
 }
 
 // whoami is who changes the rules unless they say so: user@host, as far as either is
@@ -149,9 +151,10 @@ func (g *globals) explainChange(err error) error {
 func newRulesShow(g *globals) *cobra.Command {
 	var version uint64
 	cmd := &cobra.Command{
-		Use:   "show",
-		Short: "Print the rules in force or another version (its number goes to standard error)",
-		Args:  cobra.NoArgs,
+		Use:     "show",
+		Example: "  aliquot rules show --version 7 > rules.yaml",
+		Short:   "Print the rules in force or another version (its number goes to standard error)",
+		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().Uint64Var(&version, "version", 0, "a version of the history (default: the one in force)")
 	_ = cmd.RegisterFlagCompletionFunc("version", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -70,9 +70,10 @@ func newListed(g *globals, verb, short string, request func(*aliquotv1.ListEdit)
 func newUnlist(g *globals) *cobra.Command {
 	var by changeFlags
 	cmd := &cobra.Command{
-		Use:   "unlist PATTERN",
-		Short: "Remove the block or the allow of a pattern",
-		Args:  cobra.ExactArgs(1),
+		Use:     "unlist PATTERN",
+		Example: "  aliquot unlist sk_probe",
+		Short:   "Remove the block or the allow of a pattern",
+		Args:    cobra.ExactArgs(1),
 	}
 	by.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

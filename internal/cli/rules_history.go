@@ -17,9 +17,10 @@ func newRulesHistory(g *globals) *cobra.Command {
 	var before uint64
 	var diffs bool
 	cmd := &cobra.Command{
-		Use:   "history",
-		Short: "List the versions of the rules, the latest first: who, when and why",
-		Args:  cobra.NoArgs,
+		Use:     "history",
+		Example: "  aliquot rules history --limit 5 --diff",
+		Short:   "List the versions of the rules, the latest first: who, when and why",
+		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().Int32Var(&limit, "limit", 20, "how many, at most 1000")
 	cmd.Flags().Uint64Var(&before, "before", 0, "only versions below this one (default: from the latest)")
@@ -118,6 +119,7 @@ func newRulesRollback(g *globals) *cobra.Command {
 	var expected uint64
 	cmd := &cobra.Command{
 		Use:               "rollback VERSION",
+		Example:           "  aliquot rules rollback 7",
 		ValidArgsFunction: g.nth(0, ruleVersions),
 		Short:             "Bring the text of an earlier version into force, as a new version",
 		Args:              cobra.ExactArgs(1),

@@ -18,8 +18,9 @@ func newRulesPlan(g *globals) *cobra.Command {
 	var wait time.Duration
 	var fail bool
 	cmd := &cobra.Command{
-		Use:   "plan FILE",
-		Short: "Show which recent requests the rules in FILE would have denied or allowed (- reads standard input)",
+		Use:     "plan FILE",
+		Example: "  aliquot rules plan rules.yaml\n  aliquot rules plan rules.yaml --fail-if-denied",
+		Short:   "Show which recent requests the rules in FILE would have denied or allowed (- reads standard input)",
 		Long: "Shows how other rules would have decided the recent requests of the regions;\n" +
 			"nothing changes. Every region replays a sample: up to ten minutes, and all requests\n" +
 			"of the keys in it. It uses the rules that it follows and the rules in FILE: both start\n" +

@@ -49,9 +49,10 @@ func (f *stageFlags) stage(cmd *cobra.Command) (*aliquotv1.Stage, error) {
 func newRulesPromote(g *globals) *cobra.Command {
 	var by changeFlags
 	cmd := &cobra.Command{
-		Use:   "promote [VERSION]",
-		Short: "Bring the staged version into force everywhere",
-		Args:  cobra.MaximumNArgs(1),
+		Use:     "promote [VERSION]",
+		Example: "  aliquot rules promote",
+		Short:   "Bring the staged version into force everywhere",
+		Args:    cobra.MaximumNArgs(1),
 	}
 	by.addAuthor(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -69,9 +70,10 @@ func newRulesPromote(g *globals) *cobra.Command {
 func newRulesAbort(g *globals) *cobra.Command {
 	var by changeFlags
 	cmd := &cobra.Command{
-		Use:   "abort [VERSION]",
-		Short: "End a staged roll-out: its regions return to the text in force",
-		Args:  cobra.MaximumNArgs(1),
+		Use:     "abort [VERSION]",
+		Example: "  aliquot rules abort",
+		Short:   "End a staged roll-out: its regions return to the text in force",
+		Args:    cobra.MaximumNArgs(1),
 	}
 	by.addAuthor(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

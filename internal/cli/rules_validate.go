@@ -12,8 +12,9 @@ import (
 
 func newRulesValidate(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "validate FILE",
-		Short: "Check a rules file without a cluster (- reads standard input)",
+		Use:     "validate FILE",
+		Example: "  aliquot rules validate rules.yaml",
+		Short:   "Check a rules file without a cluster (- reads standard input)",
 		Long: "Check a rules file without a cluster; - reads standard input.\n\n" +
 			"Prints problems to standard output as file:line:column: text, one a line and in\n" +
 			"the order of the file; with --output json or yaml as a list. Warnings do not make a\n" +

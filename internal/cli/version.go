@@ -13,9 +13,10 @@ import (
 // newVersion returns the command that says which build this is.
 func newVersion(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Show the version of this build ('aliquot cluster status' shows a coordinator's)",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Example: "  aliquot version",
+		Short:   "Show the version of this build ('aliquot cluster status' shows a coordinator's)",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			platform := runtime.GOOS + "/" + runtime.GOARCH
 			shown := map[string]string{"version": config.Version(), "go": runtime.Version(), "platform": platform}

@@ -20,6 +20,10 @@ const EnvPrefix = "ALIQUOT_"
 // notSettings are flags that make the program do something else. A file cannot contain them.
 var notSettings = []string{"config", "help", "version"}
 
+// IsSetting reports whether a flag can be set in a file or in the environment. "config", "help" and
+// "version" cannot; the variable of "config" only names the file.
+func IsSetting(flag string) bool { return !slices.Contains(notSettings, flag) }
+
 // File returns the configuration file to read: the value of the flag "config", or of ALIQUOT_CONFIG
 // if the flag was not given. Empty means none.
 func File(fs *pflag.FlagSet, environ []string) string {
@@ -87,23 +91,23 @@ func loadEnv(fs *pflag.FlagSet, environ []string, given []kept) error {
 	fs.VisitAll(func(f *pflag.Flag) {
 		value, found := lookupEnv(environ, f.Name)
 		onLine := slices.ContainsFunc(given, func(k kept) bool { return k.flag == f })
-		if err != nil || !found || onLine || slices.Contains(notSettings, f.Name) {
+		if err != nil || !found || onLine || !IsSetting(f.Name) {
 			return
 		}
 		if wrong := set(fs, f, scalar(value)); wrong != "" {
-			err = fmt.Errorf("environment %s: %s", envName(f.Name), wrong)
+			err = fmt.Errorf("environment %s: %s", Variable(f.Name), wrong)
 		}
 	})
 	return err
 }
 
-// envName returns the name of the variable that sets a flag.
-func envName(flag string) string {
+// Variable returns the name of the environment variable that sets a flag.
+func Variable(flag string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // lookupEnv returns a flag's value in the environment.
-func lookupEnv(environ []string, flag string) (string, bool) { return lookup(environ, envName(flag)) }
+func lookupEnv(environ []string, flag string) (string, bool) { return lookup(environ, Variable(flag)) }
 
 // Getenv returns the value of a variable in environ, whose entries are NAME=VALUE; empty if it is
 // not there.

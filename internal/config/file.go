@@ -84,7 +84,7 @@ func (l *loader) field(f *ast.MappingValueNode) {
 	name := strings.ReplaceAll(at.Value, "_", "-")
 	flag := l.fs.Lookup(name)
 	switch {
-	case flag == nil || slices.Contains(notSettings, name):
+	case flag == nil || !IsSetting(name):
 		l.problem(at, "unknown field %q%s", spelled, l.suggest(name))
 	case l.seen[name]:
 		l.problem(at, "field %q is given twice", spelled)
@@ -110,7 +110,7 @@ func (l *loader) value(flag *pflag.Flag, n ast.Node) {
 func (l *loader) suggest(name string) string {
 	var known []string
 	l.fs.VisitAll(func(f *pflag.Flag) {
-		if !slices.Contains(notSettings, f.Name) {
+		if IsSetting(f.Name) {
 			known = append(known, f.Name)
 		}
 	})
