@@ -46,7 +46,7 @@ test: need-go ## every test, with the race detector
 	$(GO) test -count=1 -timeout 20m ./internal/sim/check/
 	$(GO) test -count=1 ./internal/abuse/
 	$(GO) test -count=1 -timeout 40m ./internal/sim/plants/
-	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./links/... ./modpath/... ./prose/... ./sametree/...
+	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./links/... ./modpath/... ./prose/... ./reference/... ./sametree/...
 	@# By itself: it measures what real processes admit, on two cores.
 	$(TESTS) --packages=./internal/e2e/... -- -count=1 -timeout 25m -p 1
 

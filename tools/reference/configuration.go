@@ -32,8 +32,9 @@ func daemons() (sets []*pflag.FlagSet) {
 // outside are variables of the environment that are no flags of a daemon.
 var outside = [][]string{
 	{"`GOGC`", "both daemons", "Sets the pace of Go's garbage collector. Without it the daemons choose their own."},
-	{"`STATE_DIRECTORY`", "regional", "The first folder for the default state file. systemd sets it from `StateDirectory=`."},
-	{"`XDG_STATE_HOME`", "regional", "The second folder for the default state file. The third is `~/.local/state`."},
+	{"`STATE_DIRECTORY`", "regional", "Is the first folder for the default state file. systemd sets it from `StateDirectory=`."},
+	{"`XDG_STATE_HOME`", "regional", "Has the second folder for the default state file: `aliquot` in it."},
+	{"`HOME`", "regional", "Has the third folder for the default state file: `.local/state/aliquot` in it."},
 	{"`ALIQUOT_ADDR`", "`aliquot`", "The address to ask, in place of `--addr`."},
 	{"`ALIQUOT_REGION_ADDR`", "`aliquot`", "The address to ask for `check`, `explain`, `reserve` and `settle`. It has precedence over `ALIQUOT_ADDR`."},
 	{"`ALIQUOT_CONTEXT`", "`aliquot`", "The installation to ask, in place of `--context`."},
