@@ -171,3 +171,36 @@ func TestBucketsWaitForChunksOfEarlierContents(t *testing.T) {
 		t.Errorf("a clock set back by half a minute counts %d us as out", waits)
 	}
 }
+
+// TestViewOfAChangedLimit: a cold bucket of the region held its part of the limit before, and the whole
+// of it if the limit was only raised, or is elastic.
+func TestViewOfAChangedLimit(t *testing.T) {
+	right := budget.Right{Floor: third, Phase: budget.Live, Until: 95e9}
+	part := func(c limit.Tokens) limit.Tokens { return rights.Bucket(limit.Limit{Capacity: c}, third).Cap }
+	const before = 600 * limit.Token
+	slowed := rights.Change{At: 50e9, Slow: limit.Rate{Micro: 10e6}, Cap: before, Rate: limit.Rate{Micro: 200e6}}
+	raised := slowed
+	raised.Cap = limit.MaxTokens
+	for _, c := range []struct {
+		what    string
+		limit   limit.Limit
+		change  rights.Change
+		elastic bool
+		cap     limit.Tokens
+	}{
+		{"slowed", bucket, slowed, false, part(before)},
+		{"slowed and elastic", bucket, slowed, true, before},
+		{"raised", bucket, raised, false, limit.MaxTokens},
+		{"a longer window", window, rights.Change{At: 50e9, Cap: before}, false, part(before)},
+	} {
+		d := daemon(true)
+		f := d.Frame(right, c.limit.Tail())
+		v := f.View(right, c.limit, c.elastic)
+		if f.Changed(&v, c.change, 51e6, right, c.elastic); v.Before.Cap != c.cap || v.RuleSince != 51e6 {
+			t.Errorf("%s: since %d it held up to %d, want %d", c.what, v.RuleSince, v.Before.Cap, c.cap)
+		}
+		if slow := (rights.Bucket(limit.Limit{Rate: c.change.Slow}, third).Rate); v.Slow != slow {
+			t.Errorf("%s: it earned %+v, want %+v", c.what, v.Slow, slow)
+		}
+	}
+}
