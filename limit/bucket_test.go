@@ -108,3 +108,26 @@ func TestRefillInParts(t *testing.T) {
 		}
 	})
 }
+
+// The store counts a bucket exactly if each of its numbers is from 0 to its maximum.
+func TestBucketsThatTheStoreCountsExactly(t *testing.T) {
+	largest := Bucket{Cap: MaxTokens, Rate: Rate{Micro: int64(MaxTokens), Frac: million - 1}}
+	for _, b := range []Bucket{{}, largest} {
+		if !b.Valid() {
+			t.Errorf("%+v is refused", b)
+		}
+	}
+	for what, change := range map[string]func(*Bucket){
+		"a capacity below 0":    func(b *Bucket) { b.Cap = -1 },
+		"too large a capacity":  func(b *Bucket) { b.Cap++ },
+		"a rate below 0":        func(b *Bucket) { b.Rate.Micro = -1 },
+		"too fast a rate":       func(b *Bucket) { b.Rate.Micro++ },
+		"a fraction below 0":    func(b *Bucket) { b.Rate.Frac = -1 },
+		"a fraction of a whole": func(b *Bucket) { b.Rate.Frac = million },
+	} {
+		b := largest
+		if change(&b); b.Valid() {
+			t.Errorf("%s: %+v passes", what, b)
+		}
+	}
+}

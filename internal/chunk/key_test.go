@@ -201,6 +201,29 @@ func TestWaitIsNeverEarly(t *testing.T) {
 	}
 }
 
+// A busy key renews its chunk before that is spent or over, so its checks do not wait for the store.
+func TestABusyKeyRenewsItsChunkInTime(t *testing.T) {
+	for what, use := range map[string]func(d *desk){
+		"nearly spent": func(d *desk) {
+			for d.key.Left() > 3*token && d.key.Due(d.now) == chunk.Nothing {
+				d.check(token)
+			}
+		},
+		"nearly over": func(d *desk) {
+			for range 9 {
+				d.pass(chunk.Life / 12)
+				d.check(token)
+			}
+		},
+	} {
+		d := newDesk(t, 1000, 1000)
+		d.borrow()
+		if use(d); d.key.Left() == 0 || d.key.Due(d.now) != chunk.Renewal {
+			t.Errorf("%s: due is %v, with %d left", what, d.key.Due(d.now), d.key.Left()/token)
+		}
+	}
+}
+
 // TestUnusedChunkGoesBack within half its life, whole.
 func TestUnusedChunkGoesBack(t *testing.T) {
 	d := newDesk(t, 1000, 1)
