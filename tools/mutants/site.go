@@ -22,6 +22,8 @@ type site struct {
 	After  string `json:"after"`
 	from   int    // offsets in the file
 	to     int
+	// handles reports whether the line looks only at an error.
+	handles bool
 }
 
 func (s site) String() string {
@@ -65,9 +67,65 @@ func sitesUnder(root string, folders []string) ([]site, error) {
 	return out, nil
 }
 
-// shuffled are the sites in an order drawn from a seed, at most one of a line.
-func shuffled(all []site, seed uint64) []site {
+// guards are the files of regional, coordinator and cluster whose lines guard the promise, by their
+// names without .go: those that decide what a daemon may spend, what it knows of other daemons and of
+// its store, what a coordinator may promise, and what the log may say.
+var guards = strings.Fields(`
+	authority authority_settle batcher batcher_alone breaker clock clock_stops emergency fallback former guard hello
+	introduce leave limiter local local_again local_call local_park local_table others overrun policy probe reporter
+	reserve reservation settle retry session_watch slot state unreported wire
+	cluster cluster_breaker cluster_clock cluster_config cluster_contents cluster_epoch cluster_heard cluster_nodes
+	cluster_reach cluster_refusals cluster_reserve cluster_run cluster_take cold memory memory_apply memory_reserve
+	redis reply_bounds sentinel shard
+	audit key breach floors leadership loop promise rollout floor_claims lease
+	bootstrap commands fsm identity join leader membership node proof propose remove log damage seal snapshots proofs
+	command machine regions rulebook snapshot`)
+
+// divides are the files of budget that divide what is safe to divide, display it, or write it for the
+// checker: the promise does not rest on them.
+var divides = strings.Fields("demand leader_use leader_status state state_leader state_messages state_region state_tokens unused use wants")
+
+// guarding reports whether lines of a file guard the promise.
+func guarding(file string) bool {
+	folder, name := filepath.ToSlash(filepath.Dir(file)), strings.TrimSuffix(filepath.Base(file), ".go")
+	switch folder, _, _ := strings.Cut(folder, "/"); folder {
+	case "regional", "coordinator", "cluster":
+		return !strings.Contains(file, "/gossip/") && slices.Contains(guards, name)
+	case "budget":
+		return !slices.Contains(divides, name)
+	}
+	return true
+}
+
+// drawn are the sites in an order drawn from a seed, at most one of a line, of each folder in turn.
+func drawn(root string, folders []string, seed uint64, all bool) ([]site, error) {
 	random := rand.New(rand.NewPCG(seed, 0))
+	var each [][]site
+	most := 0
+	for _, folder := range folders {
+		found, err := sitesUnder(root, []string{folder})
+		if err != nil {
+			return nil, err
+		}
+		if !all {
+			found = slices.DeleteFunc(found, func(s site) bool { return !guarding(s.File) || s.handles })
+		}
+		each = append(each, shuffled(found, random))
+		most = max(most, len(found))
+	}
+	var out []site
+	for i := range most {
+		for _, found := range each {
+			if i < len(found) {
+				out = append(out, found[i])
+			}
+		}
+	}
+	return out, nil
+}
+
+// shuffled are sites in random order, at most one of a line.
+func shuffled(all []site, random *rand.Rand) []site {
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	seen := map[string]bool{}
 	return slices.DeleteFunc(all, func(s site) bool {
@@ -103,7 +161,11 @@ func goSites(path, name string) ([]site, error) {
 			return
 		}
 		a, b := start.Offset, set.Position(to).Offset
-		out = append(out, site{File: name, Line: start.Line, Kind: kind, Before: string(text[a:b]), After: after, from: a, to: b})
+		handles := strings.Contains(line, "err != nil") || strings.Contains(line, "err == nil")
+		out = append(out, site{File: name, Line: start.Line, Kind: kind, Before: string(text[a:b]), After: after, from: a, to: b, handles: handles})
+	}
+	source := func(n ast.Node) string {
+		return string(text[set.Position(n.Pos()).Offset:set.Position(n.End()).Offset])
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -118,8 +180,29 @@ func goSites(path, name string) ([]site, error) {
 			}
 		case *ast.IfStmt:
 			if n.Init == nil {
-				add("condition", n.Cond.Pos(), n.Cond.End(), "true || "+string(text[set.Position(n.Cond.Pos()).Offset:set.Position(n.Cond.End()).Offset]))
-				add("condition", n.Cond.Pos(), n.Cond.End(), "false && ("+string(text[set.Position(n.Cond.Pos()).Offset:set.Position(n.Cond.End()).Offset])+")")
+				add("condition", n.Cond.Pos(), n.Cond.End(), "true || "+source(n.Cond))
+				add("condition", n.Cond.Pos(), n.Cond.End(), "false && ("+source(n.Cond)+")")
+			}
+		case *ast.CallExpr:
+			switch called := source(n.Fun); {
+			case called == "min":
+				add("swapped", n.Fun.Pos(), n.Fun.End(), "max")
+			case called == "max":
+				add("swapped", n.Fun.Pos(), n.Fun.End(), "min")
+			case called == "context.WithTimeout" || called == "context.WithDeadline":
+				add("deadline left out", n.Pos(), n.End(), "context.WithCancel("+source(n.Args[0])+")")
+			}
+		case *ast.SwitchStmt:
+			if n.Tag == nil {
+				for _, c := range n.Body.List {
+					for _, x := range c.(*ast.CaseClause).List {
+						add("case", x.Pos(), x.End(), "false && ("+source(x)+")")
+					}
+				}
+			}
+		case *ast.AssignStmt:
+			if _, field := n.Lhs[0].(*ast.SelectorExpr); field && n.Tok != token.DEFINE {
+				add("assignment left out", n.Pos(), n.End(), "")
 			}
 		case *ast.ExprStmt:
 			if _, call := n.X.(*ast.CallExpr); call {
@@ -141,13 +224,14 @@ func luaSites(path, name string) ([]site, error) {
 	if err != nil {
 		return nil, err
 	}
+	swaps := []string{" < ", " <= ", " > ", " >= ", " == ", " ~= ", " and ", " or ", "math.min(", "math.max("}
 	var out []site
 	offset := 0
 	for i, line := range strings.SplitAfter(string(text), "\n") {
 		code, _, _ := strings.Cut(line, "--")
-		for before, after := range map[string]string{" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " == ": " ~= ", " ~= ": " == ", " and ": " or ", " or ": " and "} {
+		for j, before := range swaps {
 			if at := strings.Index(code, before); at >= 0 {
-				out = append(out, site{File: name, Line: i + 1, Kind: "operator", Before: before, After: after, from: offset + at, to: offset + at + len(before)})
+				out = append(out, site{File: name, Line: i + 1, Kind: "operator", Before: before, After: swaps[j^1], from: offset + at, to: offset + at + len(before)})
 			}
 		}
 		offset += len(line)
