@@ -99,7 +99,8 @@ fuzz: need-go ## every fuzzer for FUZZTIME (30s)
 	  done; done
 
 # Fuzzers of what peers and disks send, which fuzz-long runs for ten minutes each.
-LONG_FUZZ = FuzzEntry FuzzSnapshot FuzzDecodeMeta FuzzStateFile FuzzReplies
+LONG_FUZZ = FuzzEntry FuzzSnapshot FuzzDecodeMeta FuzzStateFile FuzzReplies FuzzHello FuzzReport \
+            FuzzStoreReplies FuzzRecord FuzzKept FuzzReservation
 
 .PHONY: fuzz-long
 fuzz-long: need-go ## ten minutes for each fuzzer of what peers and disks send, two for each other one

@@ -68,15 +68,22 @@ func TestHostileReportOfALimitThatCounts(t *testing.T) {
 
 // opened is a leader with whom two regions have a session each.
 func opened() *budget.Leader {
+	l, _ := openedWith()
+	return l
+}
+
+// openedWith is opened with a copy of its ledger.
+func openedWith() (*budget.Leader, *budget.Ledger) {
 	c := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
-	l := budget.NewLeader(&budget.Ledger{Config: c, Epoch: 1}, 1)
+	ledger := &budget.Ledger{Config: c, Epoch: 1}
+	l := budget.NewLeader(ledger.Clone(), 1)
 	for region := range 2 {
 		l.Step(budget.HelloReceived{Hello: budget.Hello{Region: region, Incarnation: 1, Nonce: 1, RedisEpoch: "n:r:1"}}, 1)
 	}
 	l.Step(budget.Tick{}, budget.Instant(20*time.Millisecond))
 	l.Step(budget.Committed{}, budget.Instant(20*time.Millisecond))
 	l.Step(budget.Verified{}, budget.Instant(20*time.Millisecond))
-	return l
+	return l, ledger
 }
 
 // refusal is why the leader refuses a report of the first region; nil if it does not.
