@@ -31,7 +31,7 @@ func (r Record) Absent() bool { return r.Stamp == 0 && r.At == 0 }
 // Buckets and counting limits share the rules of trust and of the share in force. They differ only in
 // what is left of it.
 func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
-	r, enforced, amnesia := settle(r, v, now)
+	r, enforced, amnesia := settle(r, &v, now)
 	if v.Algorithm.Counts() {
 		enforced.Cap = r.Use.rights(enforced.Cap, now)
 	}
@@ -39,16 +39,20 @@ func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
 }
 
 // settle is Settle, but the bucket in force includes the part of the rights that does not count
-// yet.
-func settle(r Record, v View, now int64) (Record, Bucket, bool) {
-	v.Since = v.begins()
+// yet. It does not change the view: it copies one that is not as it has to be at now, which few are.
+func settle(r Record, v *View, now int64) (Record, Bucket, bool) {
 	phase := v.phaseAt(now)
-	if v.Blind && v.Phase != Live && phase == Limbo {
-		v.Floor, v.Low = v.LimboFloor, v.Low.Min(v.LimboFloor)
+	blind := v.Blind && v.Phase != Live && phase == Limbo
+	if since := v.begins(); since != v.Since || blind {
+		present := *v
+		v, present.Since = &present, since
+		if blind {
+			present.Floor, present.Low = v.LimboFloor, v.Low.Min(v.LimboFloor)
+		}
 	}
 	amnesia, counts := false, v.Algorithm.Counts()
 	if r.Stamp == v.Stamp && now < r.At {
-		r.setBack(&v, now)
+		r.setBack(v, now)
 	}
 	found := r
 	trusted := r.Stamp == v.Stamp && (!v.Hot || r.Gen >= v.Gen)
@@ -61,19 +65,19 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 		}
 		r = v.remembered(enforced, now)
 	case trusted && r.Hot:
-		f := r.obey(&v, phase)
+		f := r.obey(v, phase)
 		enforced = f.enforced
 		if !counts {
 			r.Extra = min(r.Extra, v.Extra)
-			r.refillHot(f, &v, phase, now)
+			r.refillHot(f, v, phase, now)
 		}
 		if f.cooled {
-			r.coolDown(&v)
+			r.coolDown(v)
 		}
 	case trusted:
 		enforced = v.Floor
 		if !counts {
-			r.settleCold(&v, now)
+			r.settleCold(v, now)
 		}
 	case v.Hot:
 		enforced = under(phase, v.Share, v.Floor)
@@ -84,17 +88,17 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 		amnesia = true
 	case counts:
 		enforced = v.Floor
-		r = Record{Use: freshUse(r, &v, now)}
+		r = Record{Use: freshUse(r, v, now)}
 	default:
 		enforced = v.Floor
-		r = freshCold(r, &v, now)
+		r = freshCold(r, v, now)
 	}
 	if !trusted && !remembered && !counts {
 		r.Lent, r.LentUntil = v.mayBeOut(found, now)
 	}
 	r.At, r.Stamp = now, v.Stamp
 	if counts {
-		r.Use = r.Use.at(&v, now).add(&v, v.Debit, 0, now)
+		r.Use = r.Use.at(v, now).add(v, v.Debit, 0, now)
 	} else {
 		r.spend(min(v.Debit, max(0, r.held())))
 		r.expire(now)

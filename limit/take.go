@@ -79,7 +79,7 @@ func (out *Outcome) borrowed(r *Record, v *View, now int64) {
 
 // look settles a record and returns what a request of a price would find there.
 func (r *Record) look(v *View, price Tokens, now int64) Outcome {
-	settled, in, amnesia := settle(*r, *v, now)
+	settled, in, amnesia := settle(*r, v, now)
 	*r = settled
 	out := Outcome{Bucket: in, Amnesia: amnesia}
 	switch {

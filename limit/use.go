@@ -47,7 +47,7 @@ func (u *Use) LabelOf(at int64) int64 { return label(at, u.Window) }
 const mostUse = 2 * MaxTokens
 
 // at brings the use to now: it forgets what no longer counts. Use that was counted by windows of
-// another length counts as of now.
+// another length counts as of now. The result is u itself if that is as it has to be at now.
 func (u *Use) at(v *View, now int64) *Use {
 	if u == nil {
 		return nil
@@ -62,7 +62,7 @@ func (u *Use) at(v *View, now int64) *Use {
 			expired++
 		}
 		out.Entries = u.Entries[expired:]
-		return &out
+		return u.or(out)
 	}
 	current := label(now, v.Window)
 	switch {
@@ -83,7 +83,17 @@ func (u *Use) at(v *View, now int64) *Use {
 		out.Held, out.HeldLabel = 0, 0
 	}
 	out.Window, out.Label = v.Window, current
-	return &out
+	return u.or(out)
+}
+
+// or returns u, or a later state of u if that differs. The entries of a later state are the last of u's.
+func (u *Use) or(later Use) *Use {
+	if later.Free == u.Free && later.Window == u.Window && later.Label == u.Label && later.Cur == u.Cur && later.Prev == u.Prev &&
+		later.Held == u.Held && later.HeldLabel == u.HeldLabel && len(later.Entries) == len(u.Entries) {
+		return u
+	}
+	kept := later // only this copy is on the heap
+	return &kept
 }
 
 // inUse returns what counts at now, the instant that u was brought to. If that is not known, it

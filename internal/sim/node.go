@@ -38,6 +38,7 @@ type node struct {
 	version  uint64 // of its rules; 0: it knows none
 	ended    uint32 // how many overrides of that version its machine knows to have ended
 	epoch    string // the store's contents, as this daemon knows them
+	stamp    uint32 // of epoch
 	birth    int64
 	clockMap shell.ClockMap
 	oldClock shell.ClockMap // of the store's earlier contents

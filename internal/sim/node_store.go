@@ -63,7 +63,7 @@ func (n *node) storeIs(epoch string) {
 	if n.epoch != "" {
 		n.recalled.Emptied(n.now())
 	}
-	n.epoch, n.birth = epoch, birth
+	n.epoch, n.stamp, n.birth = epoch, limit.Stamp(epoch), birth
 	n.step(budget.StoreEpoch{Epoch: epoch})
 }
 

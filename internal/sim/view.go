@@ -9,7 +9,7 @@ import (
 // view translates a right for the store, as the daemon does.
 func (n *node) view(right budget.Right, r *rule, l limit.Limit) limit.View {
 	d := rights.Daemon{
-		Region: n.region, Config: n.machine.Config(), Stamp: limit.Stamp(n.epoch),
+		Region: n.region, Config: n.machine.Config(), Stamp: n.stamp,
 		Birth: n.birth, StartedFull: n.machine.StoreStartedFull(), Clock: &n.clockMap,
 	}
 	f := d.Frame(right, l.Tail())
