@@ -135,7 +135,23 @@ func (c *client) happen() {
 		c.change()
 	}
 	c.act()
-	c.w.plan(c.every, c)
+	c.w.plan(c.every*c.turns(), c)
+}
+
+// turns returns after how many of its turns the client next does something. When the recovery is
+// checked, every client begins to ask.
+func (c *client) turns() int64 {
+	until := c.changes
+	if greedyFrom := c.w.faultsEnd + int64(recovery/2); c.w.now < greedyFrom {
+		until = min(until, greedyFrom)
+	}
+	switch now := c.w.now; {
+	case c.mode == pulsing && now >= c.pauseTo-c.pause:
+		until = min(until, c.pauseTo)
+	case c.mode != idle:
+		until = now
+	}
+	return max((until-c.w.now+c.every-1)/c.every, 1)
 }
 
 // change draws another behaviour.

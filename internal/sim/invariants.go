@@ -5,8 +5,8 @@ import (
 	"aliquot/limit"
 )
 
-// sampleEvery is how many events pass between two checks of a key that no event concerned.
-const sampleEvery = 16
+// sampleEvery is the time between two checks of a key that no event concerned.
+const sampleEvery = 100 * milli
 
 // suspectAll schedules a check of every key after the present event.
 func (w *world) suspectAll() {
@@ -38,7 +38,8 @@ func (w *world) checkShares() {
 				w.checkKey(r)
 			}
 		}
-	case w.events%sampleEvery == 0:
+	case w.now >= w.sampleAt:
+		w.sampleAt = w.now + sampleEvery
 		w.turn = (w.turn + 1) % len(w.rules)
 		w.checkKey(w.rules[w.turn])
 	}

@@ -57,6 +57,7 @@ type world struct {
 	caused         [faultKinds]int64
 
 	turn        int    // whose shares are checked next, if none is suspect
+	sampleAt    int64  // when
 	suspects    bool   // some rule is suspect
 	slots       uint64 // the latest slot that was named
 	decisions   int64
