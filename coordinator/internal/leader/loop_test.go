@@ -262,6 +262,11 @@ func TestTailsOfTheRules(t *testing.T) {
 	if got := c.rulesEvent().Tail(number); got != 2*time.Hour {
 		t.Errorf("a region may still go by the rules before: %v", got)
 	}
+	c.apply(twoRules)
+	c.reloadRulesIfChanged(t.Context())
+	if got := c.rulesEvent().Tail(number); got != budget.MaxTail {
+		t.Errorf("a deleted rule: %v, want the longest", got)
+	}
 }
 
 // proof waits for the outcome of the proof that the machine asked for.

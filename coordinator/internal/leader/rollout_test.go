@@ -95,7 +95,7 @@ func TestJump(t *testing.T) {
 func TestJudge(t *testing.T) {
 	staged := &clusterstate.Rollout{
 		Version: 2, Base: 1, Regions: []string{"us", "eu"}, State: clusterstate.RolloutStaged, PromoteAtUnixMS: 1000, HaltAbovePPM: 50_000,
-		Before: []clusterstate.Decisions{{Region: "us", Allowed: 2000}, {Region: "eu", Allowed: 2000}},
+		Before: []clusterstate.Decisions{{Region: "us", Allowed: 2000}, {Region: "eu", Allowed: 1000, Denied: 1000}},
 	}
 	all := func(int) bool { return true }
 	for name, c := range map[string]struct {
@@ -125,6 +125,14 @@ func TestJudge(t *testing.T) {
 		}, 1000, clusterstate.RolloutStaged},
 		"a jump": {func(w *rolloutWatch) func(int) bool {
 			w.regions[1].add(under(2, 0, 1000), second(18))
+			return all
+		}, 0, clusterstate.RolloutHalted},
+		"as many denials as the region had before": {func(w *rolloutWatch) func(int) bool {
+			w.regions[1].add(under(2, 500, 500), second(18))
+			return all
+		}, 0, ""},
+		"as many denials as another region had before": {func(w *rolloutWatch) func(int) bool {
+			w.regions[0].add(under(2, 500, 500), second(18))
 			return all
 		}, 0, clusterstate.RolloutHalted},
 		"a jump elsewhere": {func(w *rolloutWatch) func(int) bool {
