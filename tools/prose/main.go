@@ -1,5 +1,6 @@
 // Command prose counts what makes documentation hard to read: long lines and long sentences. It looks
 // at README.md, the other pages at the top and docs/, and leaves out code, tables, headings and links' targets.
+// It ends with the figures that are wanted of all pages together, and the number of pages by need.
 package main
 
 import (
@@ -46,6 +47,7 @@ func main() {
 		err = json.NewEncoder(os.Stdout).Encode(pages)
 	} else {
 		print(pages, *show)
+		err = printFigures(*root, pages)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -167,4 +169,47 @@ func print(pages []page, show bool) {
 			}
 		}
 	}
+}
+
+// printFigures prints what is wanted of all pages together, beside what there is.
+func printFigures(root string, pages []page) error {
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		return err
+	}
+	lines, longest := 0, 0
+	for line := range strings.Lines(string(readme)) {
+		lines++
+		longest = max(longest, utf8.RuneCountInString(strings.TrimRight(line, "\n")))
+	}
+	all := pages[len(pages)-1]
+	sentences := float64(max(all.Sentences, 1))
+	fmt.Printf("\nREADME.md: %d lines (at most 180), the longest has %d characters (at most 110)\n", lines, longest)
+	fmt.Printf("lines above %d characters: %d (0)\n", longLine, all.LongLines)
+	fmt.Printf("mean words a sentence: %.1f (at most 18)\n", float64(all.Words)/sentences)
+	fmt.Printf("sentences above %d words: %.1f %% (at most 3 %%)\n", longSentence, float64(all.Long)*100/sentences)
+	fmt.Printf("pages by need: %s\n", strings.Join(byNeed(pages), ", "))
+	return nil
+}
+
+// byNeed counts the pages of docs/ by the reader's need. The folder of a page says which one it is.
+func byNeed(pages []page) []string {
+	needs := []string{"tutorial", "how-to", "reference", "explanation", "benchmarks", "other"}
+	count := map[string]int{}
+	for _, p := range pages {
+		name, inDocs := strings.CutPrefix(filepath.ToSlash(p.Name), "docs/")
+		if !inDocs {
+			continue
+		}
+		need, _, _ := strings.Cut(strings.TrimSuffix(name, ".md"), "/")
+		if !slices.Contains(needs, need) {
+			need = "other"
+		}
+		count[need]++
+	}
+	var out []string
+	for _, need := range needs {
+		out = append(out, fmt.Sprintf("%s %d", need, count[need]))
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -81,5 +82,16 @@ func TestCountFindsWhatIsTooLong(t *testing.T) {
 	got := count("page", sentence+"\n")
 	if got.LongLines != 1 || got.Longest != 180 || got.Long != 1 || got.Sentences != 1 {
 		t.Errorf("count = %+v, want one long line of 180 characters and one long sentence", got)
+	}
+}
+
+func TestPagesByNeed(t *testing.T) {
+	got := byNeed([]page{
+		{Name: "README.md"}, {Name: "docs/README.md"}, {Name: "docs/tutorial.md"}, {Name: "docs/how-to/a.md"},
+		{Name: "docs/reference/b.md"}, {Name: "docs/explanation/decisions/0001-c.md"}, {Name: "docs/explanation/d.md"}, {Name: "all"},
+	})
+	want := []string{"tutorial 1", "how-to 1", "reference 1", "explanation 2", "benchmarks 0", "other 1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
