@@ -18,7 +18,11 @@ import (
 //go:embed frontdoor.txt
 var frontDoor string
 
-// apiText lists the services, and the messages by the file that declares them.
+// between is the file of the service that the daemons themselves use.
+const between = "aliquot/v1/lease.proto"
+
+// apiText lists the services, and the messages by the file that declares them. Every declaration has a
+// comment, or the page would say nothing of it.
 func apiText(root string) (string, error) {
 	names, err := filepath.Glob(filepath.Join(root, "proto/aliquot/v1/*.proto"))
 	if err != nil || len(names) == 0 {
@@ -27,6 +31,7 @@ func apiText(root string) (string, error) {
 	for i := range names {
 		names[i] = "aliquot/v1/" + filepath.Base(names[i])
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == between })
 	// What a client asks of a region comes first.
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(place(a), place(b)) })
 	compiler := protocompile.Compiler{
@@ -37,17 +42,26 @@ func apiText(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	b.WriteString(frontDoor + "\n")
+	a := apiPage{}
+	a.WriteString(frontDoor + "\n")
 	for _, f := range files {
 		for i := range f.Services().Len() {
-			serviceText(&b, f, f.Services().Get(i))
+			a.service(f, f.Services().Get(i))
 		}
 		for i := range f.Messages().Len() {
-			messageText(&b, f, f.Messages().Get(i))
+			a.message(f, f.Messages().Get(i))
 		}
 	}
-	return strings.TrimRight(b.String(), "\n") + "\n", nil
+	if len(a.silent) > 0 {
+		return "", fmt.Errorf("without a comment: %s", strings.Join(a.silent, ", "))
+	}
+	return strings.TrimRight(a.String(), "\n") + "\n", nil
+}
+
+// apiPage is the page as far as it is written. silent are declarations without a comment.
+type apiPage struct {
+	strings.Builder
+	silent []string
 }
 
 // place orders the files.
@@ -59,22 +73,26 @@ func place(file string) string {
 }
 
 // comment returns what a .proto file says of a declaration, as one paragraph.
-func comment(f linker.File, d protoreflect.Descriptor) string {
+func (a *apiPage) comment(f linker.File, d protoreflect.Descriptor) string {
 	at := f.SourceLocations().ByDescriptor(d)
-	return strings.Join(strings.Fields(at.LeadingComments+" "+at.TrailingComments), " ")
+	text := strings.Join(strings.Fields(at.LeadingComments+" "+at.TrailingComments), " ")
+	if text == "" {
+		a.silent = append(a.silent, string(d.FullName()))
+	}
+	return text
 }
 
-func serviceText(b *strings.Builder, f linker.File, s protoreflect.ServiceDescriptor) {
-	fmt.Fprintf(b, "## %s\n\n", s.Name())
-	b.WriteString(paragraph(comment(f, s)))
+func (a *apiPage) service(f linker.File, s protoreflect.ServiceDescriptor) {
+	fmt.Fprintf(a, "## %s\n\n", s.Name())
+	a.WriteString(paragraph(a.comment(f, s)))
 	for i := range s.Methods().Len() {
 		m := s.Methods().Get(i)
-		fmt.Fprintf(b, "### %s.%s\n\n%s", s.Name(), m.Name(), paragraph(comment(f, m)))
+		fmt.Fprintf(a, "### %s.%s\n\n%s", s.Name(), m.Name(), paragraph(a.comment(f, m)))
 		call := fmt.Sprintf("`rpc %s(%s) returns (%s)`", m.Name(), streamed(m.IsStreamingClient(), m.Input()), streamed(m.IsStreamingServer(), m.Output()))
 		if !m.IsStreamingClient() && !m.IsStreamingServer() {
 			call += fmt.Sprintf(", as JSON `POST /%s/%s`", s.FullName(), m.Name())
 		}
-		fmt.Fprintf(b, "%s\n\n", wrapped(fmt.Sprintf("%s: %s, %s.", call, linked(m.Input()), linked(m.Output()))))
+		fmt.Fprintf(a, "%s\n\n", wrapped(fmt.Sprintf("%s: %s, %s.", call, linked(m.Input()), linked(m.Output()))))
 	}
 }
 
@@ -85,25 +103,25 @@ func streamed(stream bool, m protoreflect.MessageDescriptor) string {
 	return string(m.Name())
 }
 
-func messageText(b *strings.Builder, f linker.File, m protoreflect.MessageDescriptor) {
-	fmt.Fprintf(b, "### %s\n\n%s", m.Name(), paragraph(comment(f, m)))
+func (a *apiPage) message(f linker.File, m protoreflect.MessageDescriptor) {
+	fmt.Fprintf(a, "### %s\n\n%s", m.Name(), paragraph(a.comment(f, m)))
 	if m.Fields().Len() == 0 {
-		b.WriteString("It has no fields.\n\n")
+		a.WriteString("It has no fields.\n\n")
 		return
 	}
 	var rows [][]string
 	for i := range m.Fields().Len() {
 		field := m.Fields().Get(i)
-		meaning := sentence(comment(f, field))
+		meaning := a.comment(f, field)
 		if of := field.ContainingOneof(); of != nil && !of.IsSynthetic() {
 			meaning = strings.TrimSpace(fmt.Sprintf("One of `%s`. %s", of.Name(), meaning))
 		}
 		rows = append(rows, []string{code(string(field.Name())), fmt.Sprint(field.Number()), kindOf(field), meaning})
 	}
-	b.WriteString(table([]string{"field", "number", "type", "meaning"}, rows))
+	a.WriteString(table([]string{"field", "number", "type", "meaning"}, rows))
 	for i := range m.Messages().Len() {
 		if nested := m.Messages().Get(i); !nested.IsMapEntry() {
-			messageText(b, f, nested)
+			a.message(f, nested)
 		}
 	}
 }
@@ -139,10 +157,4 @@ func linked(m protoreflect.MessageDescriptor) string {
 	return fmt.Sprintf("[%s](#%s)", m.Name(), strings.ToLower(string(m.Name())))
 }
 
-// paragraph writes a text that may be empty.
-func paragraph(text string) string {
-	if text == "" {
-		return ""
-	}
-	return wrapped(sentence(text)) + "\n\n"
-}
+func paragraph(text string) string { return wrapped(text) + "\n\n" }

@@ -22,14 +22,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// GetBudgetRequest names a rule and a key.
 type GetBudgetRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	RuleId string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
-	// The rule's key attributes, e.g. {"api_key": "k"}.
-	Key       map[string]string `protobuf:"bytes,2,rep,name=key,proto3" json:"key,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Namespace string            `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// In place of key and namespace, for one who does not know them or keeps them to
-	// himself: the key's hash, 16 bytes. The limit shown is the rule's own then.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rule.
+	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// The attributes of the key, such as {"api_key": "k"}.
+	Key map[string]string `protobuf:"bytes,2,rep,name=key,proto3" json:"key,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The namespace of the key. Absent means "default".
+	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The hash of the key, 16 bytes, in place of key and namespace. The limit shown is then that of
+	// the rule without an override.
 	KeyHash       []byte `protobuf:"bytes,4,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -93,9 +96,11 @@ func (x *GetBudgetRequest) GetKeyHash() []byte {
 	return nil
 }
 
+// GetBudgetResponse has one budget.
 type GetBudgetResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Budget        *Budget                `protobuf:"bytes,1,opt,name=budget,proto3" json:"budget,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The budget.
+	Budget        *Budget `protobuf:"bytes,1,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -137,12 +142,14 @@ func (x *GetBudgetResponse) GetBudget() *Budget {
 	return nil
 }
 
+// ListBudgetsRequest asks for a page of budgets.
 type ListBudgetsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only this rule; empty means all.
+	// Only budgets of this rule. Empty means all.
 	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
-	// At most this many (default 100, at most 1000).
-	PageSize      int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// How many budgets to return, at most 1000. 0 means 100.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// The next_page_token of the page before. Empty means the first page.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -199,11 +206,14 @@ func (x *ListBudgetsRequest) GetPageToken() string {
 	return ""
 }
 
+// ListBudgetsResponse is a page of budgets.
 type ListBudgetsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Budgets       []*Budget              `protobuf:"bytes,1,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// What is promised of the rules' own limits, by the id of each rule listed.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The budgets.
+	Budgets []*Budget `protobuf:"bytes,1,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// Asks for the next page. Empty on the last one.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// What the limits of the rules promise, by the id of each rule listed.
 	Promises      map[string]*Promise `protobuf:"bytes,3,rep,name=promises,proto3" json:"promises,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -260,12 +270,15 @@ func (x *ListBudgetsResponse) GetPromises() map[string]*Promise {
 	return nil
 }
 
+// WatchBudgetsRequest says which budgets to watch.
 type WatchBudgetsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty watches all hot keys (of the rule, when one is given).
-	RuleId        string            `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
-	Key           map[string]string `protobuf:"bytes,2,rep,name=key,proto3" json:"key,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Namespace     string            `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Only budgets of this rule. Empty means all.
+	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// The attributes of the key. Empty watches all hot keys.
+	Key map[string]string `protobuf:"bytes,2,rep,name=key,proto3" json:"key,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The namespace of the key. Absent means "default".
+	Namespace     string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -321,9 +334,11 @@ func (x *WatchBudgetsRequest) GetNamespace() string {
 	return ""
 }
 
+// WatchBudgetsResponse has the budgets that changed.
 type WatchBudgetsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Budgets       []*Budget              `protobuf:"bytes,1,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The budgets as they are now.
+	Budgets       []*Budget `protobuf:"bytes,1,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -365,41 +380,41 @@ func (x *WatchBudgetsResponse) GetBudgets() []*Budget {
 	return nil
 }
 
-// Budget is one limit of one key, split over regions.
+// Budget is one limit of one key, divided over the regions.
 type Budget struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	RuleId string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
-	// 22 characters: the keyed hash that also names the key in Redis. Attribute
-	// values themselves never reach a coordinator.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rule of the limit.
+	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// The keyed hash of the key, in 22 characters. It also names the key in Redis. A coordinator
+	// never receives the values of attributes.
 	KeyHash string `protobuf:"bytes,2,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
-	Limit   *Limit `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// What no region holds, 0 to 1. pool_share plus the regions' shares is 1 at
-	// the most.
-	PoolShare float64         `protobuf:"fixed64,4,opt,name=pool_share,json=poolShare,proto3" json:"pool_share,omitempty"`
-	Regions   []*RegionBudget `protobuf:"bytes,5,rep,name=regions,proto3" json:"regions,omitempty"`
-	// Whether the ledger has an entry of its own for this key. If not, every
-	// region is at its floor.
+	// The limit.
+	Limit *Limit `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The part that no region holds, 0 to 1. With the shares of the regions it adds up to at most 1.
+	PoolShare float64 `protobuf:"fixed64,4,opt,name=pool_share,json=poolShare,proto3" json:"pool_share,omitempty"`
+	// What each region holds.
+	Regions []*RegionBudget `protobuf:"bytes,5,rep,name=regions,proto3" json:"regions,omitempty"`
+	// Whether the ledger has an entry for this key. Otherwise every region is at its floor.
 	Hot bool `protobuf:"varint,6,opt,name=hot,proto3" json:"hot,omitempty"`
-	// Tokens that all regions together could ever admit in t seconds above
-	// capacity + bound_rate x t: 0 for strict, (N-1) x capacity for elastic and
-	// independent.
+	// The most tokens that all regions could ever admit above capacity + bound_rate x t. 0 for
+	// strict, (N-1) x capacity for elastic and independent.
 	WorstCaseExcess float64 `protobuf:"fixed64,7,opt,name=worst_case_excess,json=worstCaseExcess,proto3" json:"worst_case_excess,omitempty"`
-	// Raft index of the last change that the shares were read with.
+	// The Raft index of the last change that the shares include.
 	AppliedIndex uint64 `protobuf:"varint,8,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
-	// strict, elastic or independent.
+	// One of strict, elastic and independent.
 	Enforcement string `protobuf:"bytes,9,opt,name=enforcement,proto3" json:"enforcement,omitempty"`
-	// The most tokens a second that are admitted over a long time: the limit's rate
-	// and the drift of clocks; N times as much for independent.
+	// The most tokens a second that are admitted over a long time: the rate of the limit with the
+	// drift of clocks. It is N times as much for independent.
 	BoundRate float64 `protobuf:"fixed64,10,opt,name=bound_rate,json=boundRate,proto3" json:"bound_rate,omitempty"`
-	// Tokens, and tokens a second, that regions which have not acknowledged the rules in
-	// force could admit above the limit, because they go by an older, larger one; 0 if
-	// there is none. GetBudget alone fills it in.
-	ResidualExcess     float64 `protobuf:"fixed64,11,opt,name=residual_excess,json=residualExcess,proto3" json:"residual_excess,omitempty"`
+	// Tokens that regions with an older and larger limit could still admit above this one. 0 if there
+	// are none. Only GetBudget sets it.
+	ResidualExcess float64 `protobuf:"fixed64,11,opt,name=residual_excess,json=residualExcess,proto3" json:"residual_excess,omitempty"`
+	// The same for the rate, in tokens a second. Only GetBudget sets it.
 	ResidualExcessRate float64 `protobuf:"fixed64,14,opt,name=residual_excess_rate,json=residualExcessRate,proto3" json:"residual_excess_rate,omitempty"`
-	// What is promised of this limit; GetBudget alone fills it in.
+	// What the limit promises. Only GetBudget sets it.
 	Promise *Promise `protobuf:"bytes,12,opt,name=promise,proto3" json:"promise,omitempty"`
-	// Tokens above capacity + bound_rate x t that this key was seen at, at the most, since
-	// it became hot, while the present leader's node led: a lower bound that is certain.
+	// The most tokens by which this key was seen above capacity + bound_rate x t since it became hot,
+	// while this leader has led. It is a certain lower bound.
 	ExcessObserved float64 `protobuf:"fixed64,13,opt,name=excess_observed,json=excessObserved,proto3" json:"excess_observed,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -533,13 +548,14 @@ func (x *Budget) GetExcessObserved() float64 {
 	return 0
 }
 
-// Promise is the worst that a limit can do: to those whom it protects (excess) and,
-// while nothing fails but what a bound names, to those whom it limits (shortfall,
-// against one ideal bucket for the whole world).
+// Promise is the worst that a limit can do: how much it may admit in excess, and how much it may
+// refuse that one ideal bucket for the whole world would admit (shortfall).
 type Promise struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Bounds        []*Bound               `protobuf:"bytes,1,rep,name=bounds,proto3" json:"bounds,omitempty"`
-	Measured      *Measured              `protobuf:"bytes,2,opt,name=measured,proto3" json:"measured,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The bounds.
+	Bounds []*Bound `protobuf:"bytes,1,rep,name=bounds,proto3" json:"bounds,omitempty"`
+	// The measurements that the bounds depend on.
+	Measured      *Measured `protobuf:"bytes,2,opt,name=measured,proto3" json:"measured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -588,18 +604,21 @@ func (x *Promise) GetMeasured() *Measured {
 	return nil
 }
 
+// Bound is one figure of a promise.
 type Bound struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A fixed word, such as admitted_burst, lost_step or cut_off_keeps.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// excess or shortfall.
-	Kind  string  `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Either excess or shortfall.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The figure.
 	Value float64 `protobuf:"fixed64,3,opt,name=value,proto3" json:"value,omitempty"`
-	// tokens, tokens/s or s.
+	// The unit of the figure: one of tokens, tokens/s and s.
 	Unit string `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
 	// One line for people.
 	Meaning string `protobuf:"bytes,5,opt,name=meaning,proto3" json:"meaning,omitempty"`
-	// The value follows from what has not been measured yet, and means nothing.
+	// True if the figure depends on a measurement that there is not yet. Its value means nothing
+	// then.
 	Unmeasured    bool `protobuf:"varint,6,opt,name=unmeasured,proto3" json:"unmeasured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -677,14 +696,13 @@ func (x *Bound) GetUnmeasured() bool {
 	return false
 }
 
-// Measured is what the leader has measured and the promise builds on. Nothing while no
-// leader can be asked.
+// Measured is what the leader has measured. It is empty while no leader answers.
 type Measured struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By region: the smallest round trip in the last 5 to 10 minutes between a directive
-	// and the report that acknowledges it.
+	// By region, the shortest time in the last 5 to 10 minutes between a directive and the report
+	// that acknowledges it.
 	RoundTrips map[string]*durationpb.Duration `protobuf:"bytes,1,rep,name=round_trips,json=roundTrips,proto3" json:"round_trips,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Mean of the latest commits: a round of the quorum.
+	// The mean time of the latest commits.
 	Commit        *durationpb.Duration `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -734,11 +752,14 @@ func (x *Measured) GetCommit() *durationpb.Duration {
 	return nil
 }
 
+// Limit is the size of a limit.
 type Limit struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Capacity int64                  `protobuf:"varint,1,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	// Tokens per second.
-	RefillRate    float64              `protobuf:"fixed64,2,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The burst, in tokens.
+	Capacity int64 `protobuf:"varint,1,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	// The rate, in tokens a second.
+	RefillRate float64 `protobuf:"fixed64,2,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	// The period over which the limit is stated.
 	Window        *durationpb.Duration `protobuf:"bytes,3,opt,name=window,proto3" json:"window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -795,27 +816,30 @@ func (x *Limit) GetWindow() *durationpb.Duration {
 	return nil
 }
 
+// RegionBudget is what one region holds of a limit.
 type RegionBudget struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Region string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
-	// The liability in the ledger: an upper bound of what the region may enforce,
-	// as a fraction of the rate.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The region.
+	Region string `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	// An upper bound of the share in the rate that the region may enforce, 0 to 1.
 	Share float64 `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"`
 	// The same for the burst.
 	BurstShare float64 `protobuf:"fixed64,3,opt,name=burst_share,json=burstShare,proto3" json:"burst_share,omitempty"`
-	// share x the limit's refill rate, tokens per second.
+	// The share in the rate as tokens a second.
 	Rate float64 `protobuf:"fixed64,4,opt,name=rate,proto3" json:"rate,omitempty"`
-	// burst_share x the limit's capacity, tokens.
+	// The share in the burst as tokens.
 	Burst float64 `protobuf:"fixed64,5,opt,name=burst,proto3" json:"burst,omitempty"`
-	// As last reported by the region (known by the leader only; 0 when unknown).
+	// What the region had left when it reported last. Only the leader knows it; 0 if it is not known.
 	Tokens float64 `protobuf:"fixed64,6,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	// Cost admitted and offered since the region's session began.
+	// The cost that the region has admitted since its session began.
 	Admitted int64 `protobuf:"varint,7,opt,name=admitted,proto3" json:"admitted,omitempty"`
-	Offered  int64 `protobuf:"varint,8,opt,name=offered,proto3" json:"offered,omitempty"`
-	// "epoch.counter" of the share last sent.
-	Generation     string               `protobuf:"bytes,9,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The cost that the region was asked for since its session began.
+	Offered int64 `protobuf:"varint,8,opt,name=offered,proto3" json:"offered,omitempty"`
+	// The generation of the share that was sent last, as "epoch.counter".
+	Generation string `protobuf:"bytes,9,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The time until the lease of the region ends.
 	LeaseRemaining *durationpb.Duration `protobuf:"bytes,10,opt,name=lease_remaining,json=leaseRemaining,proto3" json:"lease_remaining,omitempty"`
-	// cold, live, lent, silent; "unknown" when no leader could be asked.
+	// One of cold, live, lent and silent, or unknown if no leader answers.
 	State         string `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

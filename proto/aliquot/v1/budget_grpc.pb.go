@@ -28,15 +28,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// BudgetService shows how limits are split over regions. Any coordinator
-// answers, from the ledger it has applied.
+// BudgetService shows how limits are divided over regions. Any coordinator answers from the ledger
+// that it has applied.
 type BudgetServiceClient interface {
-	// GetBudget answers for one rule and key; a key that is not hot lists the
-	// floors. An unknown rule is not_found.
+	// GetBudget returns the budget of one rule and key. A key that is not hot has the floors. An
+	// unknown rule is not_found.
 	GetBudget(ctx context.Context, in *GetBudgetRequest, opts ...grpc.CallOption) (*GetBudgetResponse, error)
-	// ListBudgets pages through the hot keys.
+	// ListBudgets returns the hot keys, page by page.
 	ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error)
-	// WatchBudgets sends a budget when it changes (and once at the start).
+	// WatchBudgets sends each budget once at the start, and again when it changes.
 	WatchBudgets(ctx context.Context, in *WatchBudgetsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchBudgetsResponse], error)
 }
 
@@ -91,15 +91,15 @@ type BudgetService_WatchBudgetsClient = grpc.ServerStreamingClient[WatchBudgetsR
 // All implementations must embed UnimplementedBudgetServiceServer
 // for forward compatibility.
 //
-// BudgetService shows how limits are split over regions. Any coordinator
-// answers, from the ledger it has applied.
+// BudgetService shows how limits are divided over regions. Any coordinator answers from the ledger
+// that it has applied.
 type BudgetServiceServer interface {
-	// GetBudget answers for one rule and key; a key that is not hot lists the
-	// floors. An unknown rule is not_found.
+	// GetBudget returns the budget of one rule and key. A key that is not hot has the floors. An
+	// unknown rule is not_found.
 	GetBudget(context.Context, *GetBudgetRequest) (*GetBudgetResponse, error)
-	// ListBudgets pages through the hot keys.
+	// ListBudgets returns the hot keys, page by page.
 	ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error)
-	// WatchBudgets sends a budget when it changes (and once at the start).
+	// WatchBudgets sends each budget once at the start, and again when it changes.
 	WatchBudgets(*WatchBudgetsRequest, grpc.ServerStreamingServer[WatchBudgetsResponse]) error
 	mustEmbedUnimplementedBudgetServiceServer()
 }

@@ -22,11 +22,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// SetTimingRequest has the new timing.
 type SetTimingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 2s to 10m; absent: as it is.
+	// The lease, 2s to 10m. Absent leaves it as it is.
 	Lease *durationpb.Duration `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
-	// How differently any two clocks may run, 0.001 to 0.2; absent: as it is.
+	// How much the rates of two clocks may differ, 0.001 to 0.2. Absent leaves it as it is.
 	Rho           *float64 `protobuf:"fixed64,2,opt,name=rho,proto3,oneof" json:"rho,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -76,9 +77,11 @@ func (x *SetTimingRequest) GetRho() float64 {
 	return 0
 }
 
+// SetTimingResponse has the timing after the change.
 type SetTimingResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Timing        *Timing                `protobuf:"bytes,1,opt,name=timing,proto3" json:"timing,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The timing as it is now.
+	Timing        *Timing `protobuf:"bytes,1,opt,name=timing,proto3" json:"timing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -120,17 +123,19 @@ func (x *SetTimingResponse) GetTiming() *Timing {
 	return nil
 }
 
+// Timing is the lease and the bound on clock rates.
 type Timing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What a region is granted with each renewal.
+	// How long a lease lasts from each renewal.
 	Lease *durationpb.Duration `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
-	// The bound on the ratio of any two clocks' rates, minus 1.
+	// The bound on the ratio of the rates of any two clocks, minus 1.
 	Rho float64 `protobuf:"fixed64,2,opt,name=rho,proto3" json:"rho,omitempty"`
-	// Of a change under way, absent if none is: what the lease is changed to, and the
-	// longest lease that may still run, for which everyone waits.
+	// The lease that a change under way leads to. Absent if there is none.
 	LeaseNext *durationpb.Duration `protobuf:"bytes,3,opt,name=lease_next,json=leaseNext,proto3" json:"lease_next,omitempty"`
+	// The longest lease that may still run, for which everything waits. Absent if no change is under
+	// way.
 	LeaseWait *durationpb.Duration `protobuf:"bytes,4,opt,name=lease_wait,json=leaseWait,proto3" json:"lease_wait,omitempty"`
-	// Not every region has acknowledged rho, which was smaller before.
+	// True until every region has acknowledged a larger rho.
 	RhoRising     bool `protobuf:"varint,5,opt,name=rho_rising,json=rhoRising,proto3" json:"rho_rising,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -201,9 +206,11 @@ func (x *Timing) GetRhoRising() bool {
 	return false
 }
 
+// RemoveMemberRequest names a coordinator.
 type RemoveMemberRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its node id.
+	NodeId        string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -245,6 +252,7 @@ func (x *RemoveMemberRequest) GetNodeId() string {
 	return ""
 }
 
+// RemoveMemberResponse has the rest of the cluster.
 type RemoveMemberResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The members that remain.
@@ -290,6 +298,7 @@ func (x *RemoveMemberResponse) GetMembers() []*Member {
 	return nil
 }
 
+// GetStatusRequest asks for the status.
 type GetStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -326,23 +335,34 @@ func (*GetStatusRequest) Descriptor() ([]byte, []int) {
 	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
+// GetStatusResponse is the cluster as one coordinator knows it.
 type GetStatusResponse struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// leader, follower, candidate, or starting.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The node id of the coordinator that answers.
+	NodeId string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Its state in Raft: one of leader, follower, candidate and starting.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// Empty while there is none.
-	LeaderId     string    `protobuf:"bytes,3,opt,name=leader_id,json=leaderId,proto3" json:"leader_id,omitempty"`
-	Term         uint64    `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
-	AppliedIndex uint64    `protobuf:"varint,5,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
-	RulesVersion uint64    `protobuf:"varint,6,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
-	Members      []*Member `protobuf:"bytes,7,rep,name=members,proto3" json:"members,omitempty"`
-	Regions      []*Region `protobuf:"bytes,8,rep,name=regions,proto3" json:"regions,omitempty"`
-	ClusterId    string    `protobuf:"bytes,9,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	// The epoch of the latest leader that took charge of the budgets.
-	Epoch         uint64  `protobuf:"varint,10,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	HotKeys       int64   `protobuf:"varint,11,opt,name=hot_keys,json=hotKeys,proto3" json:"hot_keys,omitempty"`
-	Version       string  `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`
+	// The node id of the leader. Empty while there is none.
+	LeaderId string `protobuf:"bytes,3,opt,name=leader_id,json=leaderId,proto3" json:"leader_id,omitempty"`
+	// The current Raft term.
+	Term uint64 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
+	// The last log index that it has applied.
+	AppliedIndex uint64 `protobuf:"varint,5,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	// The version of the rules in force.
+	RulesVersion uint64 `protobuf:"varint,6,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
+	// The coordinators of the cluster.
+	Members []*Member `protobuf:"bytes,7,rep,name=members,proto3" json:"members,omitempty"`
+	// The declared regions.
+	Regions []*Region `protobuf:"bytes,8,rep,name=regions,proto3" json:"regions,omitempty"`
+	// The id of the cluster, which never changes.
+	ClusterId string `protobuf:"bytes,9,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	// The epoch of the latest leader of the budgets.
+	Epoch uint64 `protobuf:"varint,10,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// How many keys have shares of their own.
+	HotKeys int64 `protobuf:"varint,11,opt,name=hot_keys,json=hotKeys,proto3" json:"hot_keys,omitempty"`
+	// The version of the coordinator's program.
+	Version string `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`
+	// The lease and the bound on clock rates.
 	Timing        *Timing `protobuf:"bytes,13,opt,name=timing,proto3" json:"timing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -469,16 +489,20 @@ func (x *GetStatusResponse) GetTiming() *Timing {
 	return nil
 }
 
+// Member is one coordinator of the cluster.
 type Member struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	NodeId      string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	RaftAddress string                 `protobuf:"bytes,2,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
-	// Where its RPC listens; empty when gossip does not know.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its node id.
+	NodeId string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// The address of its Raft port.
+	RaftAddress string `protobuf:"bytes,2,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
+	// The address of its RPC port. Empty if gossip does not know it.
 	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
-	// voter or nonvoter.
+	// Either voter or nonvoter.
 	Suffrage string `protobuf:"bytes,4,opt,name=suffrage,proto3" json:"suffrage,omitempty"`
-	Leader   bool   `protobuf:"varint,5,opt,name=leader,proto3" json:"leader,omitempty"`
-	// alive, failed or unknown, by gossip: a hint, nothing more.
+	// Whether it is the leader.
+	Leader bool `protobuf:"varint,5,opt,name=leader,proto3" json:"leader,omitempty"`
+	// One of alive, failed and unknown. It comes from gossip and is only a hint.
 	Gossip        string `protobuf:"bytes,6,opt,name=gossip,proto3" json:"gossip,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -556,11 +580,14 @@ func (x *Member) GetGossip() string {
 	return ""
 }
 
+// JoinRequest is how a coordinator asks to be added.
 type JoinRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// Minted at the node's first boot and kept in its data directory.
-	InstanceId    string `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its node id.
+	NodeId string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// A number of this instance, which its first boot created in its data directory.
+	InstanceId string `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// The address of its Raft port.
 	RaftAddress   string `protobuf:"bytes,3,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -617,9 +644,11 @@ func (x *JoinRequest) GetRaftAddress() string {
 	return ""
 }
 
+// JoinResponse accepts a coordinator.
 type JoinResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the cluster.
+	ClusterId     string `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -31,17 +31,17 @@ const (
 //
 // ClusterService is about the coordinators themselves.
 type ClusterServiceClient interface {
+	// GetStatus returns the cluster as this coordinator knows it.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
-	// Join adds the caller as a non-voter, promotes it once it has caught up, and
-	// then removes an older instance of the same node. Forwarded to the leader.
+	// Join adds the caller without a vote, gives it a vote once it has caught up, and then removes an
+	// older instance of the same node. It is forwarded to the leader.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
-	// RemoveMember takes a coordinator out of the cluster. Refused
-	// (failed_precondition) if the voters that would remain, as far as the leader
-	// hears them, are no majority of themselves. Forwarded to the leader.
+	// RemoveMember takes a coordinator out of the cluster. It is failed_precondition if the remaining
+	// voters that the leader hears are not a majority. It is forwarded to the leader.
 	RemoveMember(ctx context.Context, in *RemoveMemberRequest, opts ...grpc.CallOption) (*RemoveMemberResponse, error)
-	// SetTiming changes the lease and the bound on clock rates, step by step: a longer
-	// lease is granted once every region has acknowledged that it waits for it, a
-	// shorter one at once. Forwarded to the leader.
+	// SetTiming changes the lease and the bound on clock rates step by step. A longer lease is
+	// granted once every region has acknowledged it, a shorter one at once. It is forwarded to the
+	// leader.
 	SetTiming(ctx context.Context, in *SetTimingRequest, opts ...grpc.CallOption) (*SetTimingResponse, error)
 }
 
@@ -99,17 +99,17 @@ func (c *clusterServiceClient) SetTiming(ctx context.Context, in *SetTimingReque
 //
 // ClusterService is about the coordinators themselves.
 type ClusterServiceServer interface {
+	// GetStatus returns the cluster as this coordinator knows it.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
-	// Join adds the caller as a non-voter, promotes it once it has caught up, and
-	// then removes an older instance of the same node. Forwarded to the leader.
+	// Join adds the caller without a vote, gives it a vote once it has caught up, and then removes an
+	// older instance of the same node. It is forwarded to the leader.
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
-	// RemoveMember takes a coordinator out of the cluster. Refused
-	// (failed_precondition) if the voters that would remain, as far as the leader
-	// hears them, are no majority of themselves. Forwarded to the leader.
+	// RemoveMember takes a coordinator out of the cluster. It is failed_precondition if the remaining
+	// voters that the leader hears are not a majority. It is forwarded to the leader.
 	RemoveMember(context.Context, *RemoveMemberRequest) (*RemoveMemberResponse, error)
-	// SetTiming changes the lease and the bound on clock rates, step by step: a longer
-	// lease is granted once every region has acknowledged that it waits for it, a
-	// shorter one at once. Forwarded to the leader.
+	// SetTiming changes the lease and the bound on clock rates step by step. A longer lease is
+	// granted once every region has acknowledged it, a shorter one at once. It is forwarded to the
+	// leader.
 	SetTiming(context.Context, *SetTimingRequest) (*SetTimingResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }

@@ -22,18 +22,19 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// CheckRequest is one request to decide.
 type CheckRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Free-form names; the usual ones: api_key, endpoint, method, ip, user, tier,
-	// org, project, model. At most 64; a value is any valid UTF-8 up to 4 KiB.
+	// Attributes of the request, at most 64. Names are free; the usual ones are api_key, endpoint,
+	// method, ip, user, tier, org, project and model. A value is UTF-8 of at most 4 KiB.
 	Attributes map[string]string `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// How much the request consumes. Absent means 1; zero and below are invalid.
+	// How many requests it counts as. Absent means 1. Zero and below are invalid.
 	Cost *int64 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
-	// Separates tenants that share one installation; absent means "default".
+	// Separates tenants that share an installation. Absent means "default".
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// What the request consumes of other things than requests, by the unit that rules
-	// name: tokens_in, tokens_out. A rule of a unit that is not here does not apply; one
-	// of unit requests counts cost. A slot (unit concurrency) is 1 where it is not said.
+	// What the request consumes of other units, by the names that rules have for them, such as
+	// tokens_in. A rule with a unit that is missing here does not apply. A rule with the unit
+	// requests counts cost. The unit concurrency is one slot if it is missing.
 	Costs         map[string]int64 `protobuf:"bytes,4,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -97,38 +98,39 @@ func (x *CheckRequest) GetCosts() map[string]int64 {
 	return nil
 }
 
+// CheckResponse is a decision.
 type CheckResponse struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// The rule that decides the headers: the strictest of those that matched.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether the request may pass.
+	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// The strictest of the rules that matched. The numbers below are those of its limit.
 	RuleId string `protobuf:"bytes,2,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
-	// The global limit (burst capacity) of that rule, in whole requests.
+	// The global limit, which is the burst capacity of a bucket, in whole requests.
 	Limit int64 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// What this region can admit right now, in whole requests.
+	// What this region can admit now, in whole requests.
 	Remaining int64 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	// Until this region's bucket is full again.
+	// The time until the bucket of this region is full again.
 	ResetAfter *durationpb.Duration `protobuf:"bytes,5,opt,name=reset_after,json=resetAfter,proto3" json:"reset_after,omitempty"`
-	// Until the same request would be admitted at the present share with no other
-	// caller; never early. Zero when allowed.
+	// The time until the same request would be admitted with the present share and no other caller.
+	// It is never too short. Zero if the request is allowed.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// What decided: store, local, emergency, fail_open, fail_closed, allow_list,
-	// block_list, no_rule, no_rules_yet, unlimited.
+	// What decided: store, local, emergency, fail_open, fail_closed, allow_list, block_list, no_rule,
+	// no_rules_yet or unlimited.
 	Mode string `protobuf:"bytes,7,opt,name=mode,proto3" json:"mode,omitempty"`
-	// One entry for each rule that matched, in rule order.
+	// One entry for each rule that matched, in the order of the rules.
 	Limits []*LimitDecision `protobuf:"bytes,8,rep,name=limits,proto3" json:"limits,omitempty"`
-	// Why, in a sentence, when there is more to say than "the bucket is empty".
+	// A sentence with the reason, unless it is just that the bucket is empty.
 	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
-	// True when no amount of waiting helps: the cost is above the capacity, or
-	// the caller is on the block list.
+	// True if waiting does not help: the cost is above the capacity, or the caller is blocked.
 	Never bool `protobuf:"varint,10,opt,name=never,proto3" json:"never,omitempty"`
-	// Names this decision for Explain; every denial has one.
+	// Names this decision for Explain. Every denial has one.
 	DecisionId string `protobuf:"bytes,11,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
-	// For how long an allowed request is to wait before it proceeds: the longest of its
-	// queues (leaky_bucket with mode: queue). Zero otherwise.
+	// How long an allowed request must wait before it proceeds: the longest of its queues
+	// (leaky_bucket with mode: queue). Otherwise zero.
 	Delay *durationpb.Duration `protobuf:"bytes,12,opt,name=delay,proto3" json:"delay,omitempty"`
-	// Of a denial, the problem type by its registered name: temporary-reduced-capacity where
-	// nothing is known that the decision could go by, abnormal-usage-detected of a client that is
-	// blocked or held back. Empty: quota-exceeded.
+	// The registered name of a denial's problem type. temporary-reduced-capacity: the daemon knows
+	// nothing to decide by. abnormal-usage-detected: the client is blocked or held back. Empty means
+	// quota-exceeded.
 	Problem       string `protobuf:"bytes,70,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -255,24 +257,34 @@ func (x *CheckResponse) GetProblem() string {
 	return ""
 }
 
+// LimitDecision is the decision of one limit.
 type LimitDecision struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	RuleId     string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
-	Allowed    bool                   `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	Limit      int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	Remaining  int64                  `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	ResetAfter *durationpb.Duration   `protobuf:"bytes,5,opt,name=reset_after,json=resetAfter,proto3" json:"reset_after,omitempty"`
-	RetryAfter *durationpb.Duration   `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	Mode       string                 `protobuf:"bytes,7,opt,name=mode,proto3" json:"mode,omitempty"`
-	Never      bool                   `protobuf:"varint,8,opt,name=never,proto3" json:"never,omitempty"`
-	// The period the limit is stated over.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rule of the limit.
+	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// Whether this limit admits the request.
+	Allowed bool `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// The global limit in whole tokens of its unit.
+	Limit int64 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// What this region can admit now, in whole tokens of the unit.
+	Remaining int64 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// The time until the bucket of this region is full again.
+	ResetAfter *durationpb.Duration `protobuf:"bytes,5,opt,name=reset_after,json=resetAfter,proto3" json:"reset_after,omitempty"`
+	// The time until this limit would admit the request. Zero if it admits it now.
+	RetryAfter *durationpb.Duration `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// What decided, as in CheckResponse.
+	Mode string `protobuf:"bytes,7,opt,name=mode,proto3" json:"mode,omitempty"`
+	// True if waiting does not help.
+	Never bool `protobuf:"varint,8,opt,name=never,proto3" json:"never,omitempty"`
+	// The period over which the limit is stated.
 	Window *durationpb.Duration `protobuf:"bytes,9,opt,name=window,proto3" json:"window,omitempty"`
-	// As in the rules file: token_bucket, leaky_bucket, ...
-	Algorithm string               `protobuf:"bytes,10,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
-	Delay     *durationpb.Duration `protobuf:"bytes,11,opt,name=delay,proto3" json:"delay,omitempty"`
-	// The rule only watches: it never denies.
+	// The algorithm, as in the rules file: token_bucket, leaky_bucket and so on.
+	Algorithm string `protobuf:"bytes,10,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
+	// How long an allowed request must wait in the queue of this limit.
+	Delay *durationpb.Duration `protobuf:"bytes,11,opt,name=delay,proto3" json:"delay,omitempty"`
+	// True if the rule only watches: it never denies.
 	Shadow bool `protobuf:"varint,12,opt,name=shadow,proto3" json:"shadow,omitempty"`
-	// What the limit counts: requests, tokens_in, ...
+	// What the limit counts, such as requests or tokens_in.
 	Unit          string `protobuf:"bytes,13,opt,name=unit,proto3" json:"unit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -399,9 +411,11 @@ func (x *LimitDecision) GetUnit() string {
 	return ""
 }
 
+// CheckBatchRequest is up to 1,000 requests.
 type CheckBatchRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Requests      []*CheckRequest        `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The requests to decide.
+	Requests      []*CheckRequest `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -443,9 +457,11 @@ func (x *CheckBatchRequest) GetRequests() []*CheckRequest {
 	return nil
 }
 
+// CheckBatchResponse has the answers to a batch.
 type CheckBatchResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Results       []*CheckBatchResult    `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One result for each request, in the same order.
+	Results       []*CheckBatchResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -487,12 +503,12 @@ func (x *CheckBatchResponse) GetResults() []*CheckBatchResult {
 	return nil
 }
 
-// CheckBatchResult is a decision, or why that one request could not be decided
-// (its neighbours are decided all the same).
+// CheckBatchResult is a decision, or the reason why this one request could not be decided.
 type CheckBatchResult struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Response *CheckResponse         `protobuf:"bytes,1,opt,name=response,proto3" json:"response,omitempty"`
-	// Empty, or a sentence naming the invalid field.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The decision. Absent if there is an error.
+	Response *CheckResponse `protobuf:"bytes,1,opt,name=response,proto3" json:"response,omitempty"`
+	// A sentence that names the invalid field. Empty if there is a decision.
 	Error         string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -542,9 +558,10 @@ func (x *CheckBatchResult) GetError() string {
 	return ""
 }
 
+// CheckStreamRequest is one message of a client to the stream.
 type CheckStreamRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 1,000.
+	// The requests to decide, 1 to 1,000.
 	Requests      []*StreamedCheck `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -587,10 +604,12 @@ func (x *CheckStreamRequest) GetRequests() []*StreamedCheck {
 	return nil
 }
 
+// StreamedCheck is a request with a number.
 type StreamedCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The caller's name for the request: its answer bears it.
-	Id            uint64        `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The client's number for the request. Its answer has the same.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The request to decide.
 	Request       *CheckRequest `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -640,9 +659,11 @@ func (x *StreamedCheck) GetRequest() *CheckRequest {
 	return nil
 }
 
+// CheckStreamResponse answers one message of the client.
 type CheckStreamResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Answers       []*StreamedAnswer      `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One answer for each request of the message.
+	Answers       []*StreamedAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -684,14 +705,16 @@ func (x *CheckStreamResponse) GetAnswers() []*StreamedAnswer {
 	return nil
 }
 
-// StreamedAnswer is a decision, or why that one request could not be decided.
+// StreamedAnswer is a decision, or the reason why this one request could not be decided.
 type StreamedAnswer struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Id       uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Response *CheckResponse         `protobuf:"bytes,2,opt,name=response,proto3" json:"response,omitempty"`
-	// Empty, or a sentence naming the invalid field.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the request.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The decision. Absent if there is an error.
+	Response *CheckResponse `protobuf:"bytes,2,opt,name=response,proto3" json:"response,omitempty"`
+	// A sentence that names the invalid field. Empty if there is a decision.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// The error's code, as a call of its own would have had it, by gRPC's numbers.
+	// The code of the error, by gRPC's numbers. Zero if there is a decision.
 	Code          uint32 `protobuf:"varint,4,opt,name=code,proto3" json:"code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -755,19 +778,22 @@ func (x *StreamedAnswer) GetCode() uint32 {
 	return 0
 }
 
+// ReserveRequest is a request whose costs are an estimate.
 type ReserveRequest struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Attributes map[string]string      `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Cost       *int64                 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
-	Namespace  string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// The estimate, by unit; see CheckRequest.costs.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in CheckRequest.
+	Attributes map[string]string `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How many requests it counts as. Absent means 1.
+	Cost *int64 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	// As in CheckRequest.
+	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The estimate of each unit, as in CheckRequest.
 	Costs map[string]int64 `protobuf:"bytes,4,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Makes a repeated call harmless: 1 to 128 bytes of any UTF-8. Absent: one is made. It is
-	// bound to the namespace and the caller: the attribute api_key, else user, else ip, else
-	// all attributes.
+	// A name that makes a repeated call harmless: 1 to 128 bytes of UTF-8. The daemon makes one if it
+	// is absent.
 	Id string `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`
-	// After this time an unsettled reservation stands at its estimate and its slots are
-	// free. 1 s to 1 h; absent: one minute.
+	// The time after which a reservation that was not settled counts as used, and its slots are free.
+	// It is 1 s to 1 h. Absent means one minute.
 	Ttl           *durationpb.Duration `protobuf:"bytes,6,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -845,14 +871,16 @@ func (x *ReserveRequest) GetTtl() *durationpb.Duration {
 	return nil
 }
 
+// ReserveResponse is the decision about a reservation.
 type ReserveResponse struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Decision *CheckResponse         `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
-	// For Settle: the id of the request and, after a dot, 22 characters that another caller
-	// cannot guess. Empty if the request was denied, or allowed without the region's store:
-	// then there is nothing to settle, and the estimate stands.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The decision, as Check would have made it.
+	Decision *CheckResponse `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
+	// The id for Settle: that of the request, a dot and 22 characters that another caller cannot
+	// guess. Empty if the request was denied, or allowed without the store of the region: then there
+	// is nothing to settle, and the estimate counts.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	// By the daemon's clock, Unix milliseconds.
+	// When the reservation ends, in Unix milliseconds of the daemon's clock.
 	ExpiresUnixMs int64 `protobuf:"varint,3,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -909,16 +937,17 @@ func (x *ReserveResponse) GetExpiresUnixMs() int64 {
 	return 0
 }
 
+// SettleRequest has the actual use of a reservation.
 type SettleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The one that Reserve answered.
+	// The id that Reserve returned.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// As in Reserve.
+	// The namespace of the reservation.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// What was used, by unit; a unit that is not here stands at its estimate. 0 gives all
-	// of it back.
+	// The actual use of each unit. A unit that is missing here was used as estimated. 0 gives all of
+	// it back.
 	Costs map[string]int64 `protobuf:"bytes,3,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// What was used of unit requests; absent: the estimate.
+	// The actual number of requests. Absent means as estimated.
 	Cost          *int64 `protobuf:"varint,4,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -982,11 +1011,13 @@ func (x *SettleRequest) GetCost() int64 {
 	return 0
 }
 
+// SettleResponse is what became of a reservation.
 type SettleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "settled"; "already_settled": an earlier call did, and what it said stands;
-	// "expired": the time to live ended before, and the estimate stands.
-	State         string          `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// settled: this call ended the reservation. already_settled: an earlier call did, and its use
+	// counts. expired: its time ended before, and the estimate counts.
+	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// One entry for each limit of the reservation.
 	Limits        []*SettledLimit `protobuf:"bytes,2,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1036,17 +1067,21 @@ func (x *SettleResponse) GetLimits() []*SettledLimit {
 	return nil
 }
 
-// SettledLimit is what became of one limit's part of a reservation, in whole tokens.
+// SettledLimit is what became of the part of a reservation that one limit holds, in whole tokens.
 type SettledLimit struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	RuleId   string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
-	Unit     string                 `protobuf:"bytes,2,opt,name=unit,proto3" json:"unit,omitempty"`
-	Reserved int64                  `protobuf:"varint,3,opt,name=reserved,proto3" json:"reserved,omitempty"`
-	Used     int64                  `protobuf:"varint,4,opt,name=used,proto3" json:"used,omitempty"`
-	// What went back into the region's bucket; less than reserved - used where the bucket
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rule of the limit.
+	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// What the limit counts.
+	Unit string `protobuf:"bytes,2,opt,name=unit,proto3" json:"unit,omitempty"`
+	// The estimate.
+	Reserved int64 `protobuf:"varint,3,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	// The actual use.
+	Used int64 `protobuf:"varint,4,opt,name=used,proto3" json:"used,omitempty"`
+	// What went back into the bucket of this region. It is less than reserved - used if the bucket
 	// had no room for more.
 	Refunded int64 `protobuf:"varint,5,opt,name=refunded,proto3" json:"refunded,omitempty"`
-	// What was charged beyond the estimate, debt included.
+	// What was charged above the estimate, with the debt.
 	Charged       int64 `protobuf:"varint,6,opt,name=charged,proto3" json:"charged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1124,6 +1159,7 @@ func (x *SettledLimit) GetCharged() int64 {
 	return 0
 }
 
+// ExplainRequest asks about a request or about a denial.
 type ExplainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
@@ -1195,10 +1231,12 @@ type isExplainRequest_What interface {
 }
 
 type ExplainRequest_Request struct {
+	// A request, which is decided as if it came now.
 	Request *CheckRequest `protobuf:"bytes,1,opt,name=request,proto3,oneof"`
 }
 
 type ExplainRequest_DecisionId struct {
+	// The decision id of a denial.
 	DecisionId string `protobuf:"bytes,2,opt,name=decision_id,json=decisionId,proto3,oneof"`
 }
 
@@ -1206,24 +1244,29 @@ func (*ExplainRequest_Request) isExplainRequest_What() {}
 
 func (*ExplainRequest_DecisionId) isExplainRequest_What() {}
 
+// ExplainResponse is a decision with its reasons.
 type ExplainResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was decided, or would be now.
+	// The decision.
 	Decision *CheckResponse `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
-	Region   string         `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
-	// When it was decided, Unix milliseconds of the daemon's clock.
-	UnixMs       int64  `protobuf:"varint,3,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	// The region whose daemon decided.
+	Region string `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
+	// The time of the decision, in Unix milliseconds of the daemon's clock.
+	UnixMs int64 `protobuf:"varint,3,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	// The version of the rules by which the daemon decided.
 	RulesVersion uint64 `protobuf:"varint,4,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
-	// What decided before any rule: "block entry" or "allow entry" above the file, "whitelist"
-	// or "blacklist", and its entry.
-	List      string `protobuf:"bytes,5,opt,name=list,proto3" json:"list,omitempty"`
+	// The list that decided before any rule: "block entry" or "allow entry" above the file,
+	// "whitelist" or "blacklist". Empty if none did.
+	List string `protobuf:"bytes,5,opt,name=list,proto3" json:"list,omitempty"`
+	// The entry of that list.
 	ListEntry string `protobuf:"bytes,6,opt,name=list_entry,json=listEntry,proto3" json:"list_entry,omitempty"`
-	// Every rule in the order of the file; at most 200 of those that did not match.
+	// Every rule in the order of the file. Of those that did not match there are at most 200.
 	Rules []*RuleExplanation `protobuf:"bytes,7,rep,name=rules,proto3" json:"rules,omitempty"`
-	Lease *LeaseExplanation  `protobuf:"bytes,8,opt,name=lease,proto3" json:"lease,omitempty"`
-	// Rules that did not match and are left out above.
+	// The lease of the region.
+	Lease *LeaseExplanation `protobuf:"bytes,8,opt,name=lease,proto3" json:"lease,omitempty"`
+	// How many rules that did not match are left out above.
 	RulesOmitted int32 `protobuf:"varint,9,opt,name=rules_omitted,json=rulesOmitted,proto3" json:"rules_omitted,omitempty"`
-	// The tier that the request belongs to; empty if to none.
+	// The tier that the request belongs to. Empty if it belongs to none.
 	Tier          string `protobuf:"bytes,110,opt,name=tier,proto3" json:"tier,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1329,14 +1372,16 @@ func (x *ExplainResponse) GetTier() string {
 	return ""
 }
 
-// LeaseExplanation is what backs the region's rights.
+// LeaseExplanation is the lease on which the shares of a region depend.
 type LeaseExplanation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// live, limbo, floor or silent (no session yet).
-	Phase     string               `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	// The phase: live, limbo, floor, or silent if there was no session yet.
+	Phase string `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	// The time until the lease ends.
 	Remaining *durationpb.Duration `protobuf:"bytes,2,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	Epoch     uint64               `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// 0 always: by its number a stranger could end the session.
+	// The epoch of the leader that granted the lease.
+	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Always 0: a stranger who knows the number could end the session.
 	Session       uint64 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1400,42 +1445,50 @@ func (x *LeaseExplanation) GetSession() uint64 {
 	return 0
 }
 
+// RuleExplanation is what one rule did with a request.
 type RuleExplanation struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	RuleId  string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
-	Matched bool                   `protobuf:"varint,2,opt,name=matched,proto3" json:"matched,omitempty"`
-	// Why it does not apply: the condition that the request does not meet, the rule that
-	// replaces it, a unit that the request has none of.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rule.
+	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// Whether the rule applies to the request.
+	Matched bool `protobuf:"varint,2,opt,name=matched,proto3" json:"matched,omitempty"`
+	// Why it does not apply: a condition that is not met, a rule that replaces it, or a unit that the
+	// request does not use.
 	WhyNot string `protobuf:"bytes,3,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"`
-	// Empty if the rule does not apply.
+	// The decision of its limit. Absent if the rule does not apply.
 	Decision *LimitDecision `protobuf:"bytes,4,opt,name=decision,proto3" json:"decision,omitempty"`
-	// The attributes that have a bucket for each combination of their values.
+	// The attributes whose values name the bucket.
 	Key []string `protobuf:"bytes,5,rep,name=key,proto3" json:"key,omitempty"`
-	// The key's hash, base64url; never the values.
+	// The hash of the key in base64url. The values are never shown.
 	KeyHash string `protobuf:"bytes,6,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
-	// The pattern of the override that set the limit, if one did.
+	// The pattern of the override that set the limit. Empty if none did.
 	Override string `protobuf:"bytes,7,opt,name=override,proto3" json:"override,omitempty"`
-	// What is noted of it if it is an entry above the file.
+	// The end, the reason and the author of that override if it is an entry above the file.
 	OverrideEntry string `protobuf:"bytes,80,opt,name=override_entry,json=overrideEntry,proto3" json:"override_entry,omitempty"`
-	// The tier whose value set the limit, above the file; empty if none did.
+	// The tier whose value set the limit, above the file. Empty if none did.
 	SetForTier string `protobuf:"bytes,110,opt,name=set_for_tier,json=setForTier,proto3" json:"set_for_tier,omitempty"`
-	Hot        bool   `protobuf:"varint,8,opt,name=hot,proto3" json:"hot,omitempty"`
-	// This region's right: share of the rate and of the burst, 0 to 1.
-	RateShare  float64 `protobuf:"fixed64,9,opt,name=rate_share,json=rateShare,proto3" json:"rate_share,omitempty"`
+	// Whether the key has a share of its own.
+	Hot bool `protobuf:"varint,8,opt,name=hot,proto3" json:"hot,omitempty"`
+	// The share of this region in the rate, 0 to 1.
+	RateShare float64 `protobuf:"fixed64,9,opt,name=rate_share,json=rateShare,proto3" json:"rate_share,omitempty"`
+	// The share of this region in the burst, 0 to 1.
 	BurstShare float64 `protobuf:"fixed64,10,opt,name=burst_share,json=burstShare,proto3" json:"burst_share,omitempty"`
-	// What this region may hold, how fast it refills (tokens a second), and what there is.
-	Capacity   float64 `protobuf:"fixed64,11,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Rate       float64 `protobuf:"fixed64,12,opt,name=rate,proto3" json:"rate,omitempty"`
-	Tokens     float64 `protobuf:"fixed64,13,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	Generation string  `protobuf:"bytes,14,opt,name=generation,proto3" json:"generation,omitempty"`
-	// What the wait told comes from, in a sentence.
+	// What the bucket of this region holds at most, in tokens.
+	Capacity float64 `protobuf:"fixed64,11,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	// How fast the bucket of this region refills, in tokens a second.
+	Rate float64 `protobuf:"fixed64,12,opt,name=rate,proto3" json:"rate,omitempty"`
+	// What the bucket of this region holds now, in tokens.
+	Tokens float64 `protobuf:"fixed64,13,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// The generation of the share, as "epoch.counter".
+	Generation string `protobuf:"bytes,14,opt,name=generation,proto3" json:"generation,omitempty"`
+	// A sentence about how retry_after was computed.
 	RetryBasis string `protobuf:"bytes,15,opt,name=retry_basis,json=retryBasis,proto3" json:"retry_basis,omitempty"`
 	// What other regions hold of this key, as the coordinators know it.
 	Regions []*RegionHolding `protobuf:"bytes,16,rep,name=regions,proto3" json:"regions,omitempty"`
 	// Why regions is empty although the key is hot.
 	RegionsError string `protobuf:"bytes,17,opt,name=regions_error,json=regionsError,proto3" json:"regions_error,omitempty"`
-	// Of a hot key what is left here and, as they reported last, in the other regions: an
-	// estimate. 0 if nobody could tell.
+	// An estimate of what is left of a hot key in all regions, in tokens. It adds up what is left
+	// here and the latest reports of the other regions. 0 if it is not known.
 	Everywhere    float64 `protobuf:"fixed64,81,opt,name=everywhere,proto3" json:"everywhere,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1611,14 +1664,18 @@ func (x *RuleExplanation) GetEverywhere() float64 {
 	return 0
 }
 
+// RegionHolding is what one region holds of a key.
 type RegionHolding struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Region     string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
-	RateShare  float64                `protobuf:"fixed64,2,opt,name=rate_share,json=rateShare,proto3" json:"rate_share,omitempty"`
-	BurstShare float64                `protobuf:"fixed64,3,opt,name=burst_share,json=burstShare,proto3" json:"burst_share,omitempty"`
-	// cold, live, lent or silent, as in Budget.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The region.
+	Region string `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	// Its share in the rate, 0 to 1.
+	RateShare float64 `protobuf:"fixed64,2,opt,name=rate_share,json=rateShare,proto3" json:"rate_share,omitempty"`
+	// Its share in the burst, 0 to 1.
+	BurstShare float64 `protobuf:"fixed64,3,opt,name=burst_share,json=burstShare,proto3" json:"burst_share,omitempty"`
+	// One of cold, live, lent and silent, as in RegionBudget.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// What the region had left when it reported last.
+	// What the region had left when it reported last, in tokens.
 	Tokens        float64 `protobuf:"fixed64,80,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

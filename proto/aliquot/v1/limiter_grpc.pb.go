@@ -31,32 +31,31 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// LimiterService decides requests. Every regional daemon serves it, from its
-// own region: a call waits for another one only where it would be denied otherwise (borrow_wait).
+// LimiterService decides requests. Every regional daemon serves it from its own region. A call
+// waits for another region only if it would otherwise be denied (borrow_wait).
 type LimiterServiceClient interface {
-	// Check decides one request. A denial is an ordinary answer
-	// (allowed = false), never an RPC error.
+	// Check decides one request. A denial is an ordinary answer (allowed = false), not an RPC error.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
-	// CheckBatch decides up to 1,000 requests; answers are in request order and
-	// independent of each other.
+	// CheckBatch decides up to 1,000 requests. The answers have the order of the requests and do not
+	// depend on each other.
 	CheckBatch(ctx context.Context, in *CheckBatchRequest, opts ...grpc.CallOption) (*CheckBatchResponse, error)
-	// CheckStream decides requests as they come, for gateways and sidecars that ask all
-	// the time: one stream carries them all. Each message is decided as a batch and
-	// answered by one message; several are decided at once, so the answers of later ones
-	// may come first. Who sends without reading answers is not read from any more. The
-	// daemon ends its streams with unavailable when it stops: what was answered counts,
-	// what was not may count.
+	// CheckStream decides requests as they come. It is for gateways and sidecars, which carry all
+	// their requests in one stream. Each message is decided as a batch and answered by one message.
+	// Several messages are decided at once, so a later one may be answered first. The daemon stops
+	// reading from a client that does not read its answers. When it stops, it ends its streams with
+	// unavailable: answered requests are charged, the others may be.
 	CheckStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CheckStreamRequest, CheckStreamResponse], error)
-	// Reserve is Check for costs that are known only afterwards: it takes an estimate,
-	// which Settle replaces by the truth. Repeated with the same id it changes nothing
-	// and answers the same.
+	// Reserve is Check for costs that are known only afterwards. It charges an estimate, which Settle
+	// replaces by the actual use. A repeated call with the same id changes nothing and returns the
+	// same answer.
 	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error)
-	// Settle ends a reservation at what was used: the rest goes back, and its slots are
-	// free; more than that becomes a debt of at most the limit's capacity. Repeated it changes nothing. An id
-	// that this region does not know (any more) is not_found.
+	// Settle ends a reservation with its actual use. The rest goes back, and the slots are free. Use
+	// above the estimate becomes a debt of at most the capacity of the limit. A repeated call changes
+	// nothing. An id that this region does not know, or no longer knows, is not_found.
 	Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleResponse, error)
-	// Explain tells how a request would be decided now, charging nothing, or how a past
-	// one was (by the decision id of a denial; one long ago is not_found).
+	// Explain returns how a request would be decided now, and charges nothing. Or it returns how a
+	// denial came about, by its decision id. A denial that the daemon no longer remembers is
+	// not_found.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
 }
 
@@ -135,32 +134,31 @@ func (c *limiterServiceClient) Explain(ctx context.Context, in *ExplainRequest, 
 // All implementations must embed UnimplementedLimiterServiceServer
 // for forward compatibility.
 //
-// LimiterService decides requests. Every regional daemon serves it, from its
-// own region: a call waits for another one only where it would be denied otherwise (borrow_wait).
+// LimiterService decides requests. Every regional daemon serves it from its own region. A call
+// waits for another region only if it would otherwise be denied (borrow_wait).
 type LimiterServiceServer interface {
-	// Check decides one request. A denial is an ordinary answer
-	// (allowed = false), never an RPC error.
+	// Check decides one request. A denial is an ordinary answer (allowed = false), not an RPC error.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
-	// CheckBatch decides up to 1,000 requests; answers are in request order and
-	// independent of each other.
+	// CheckBatch decides up to 1,000 requests. The answers have the order of the requests and do not
+	// depend on each other.
 	CheckBatch(context.Context, *CheckBatchRequest) (*CheckBatchResponse, error)
-	// CheckStream decides requests as they come, for gateways and sidecars that ask all
-	// the time: one stream carries them all. Each message is decided as a batch and
-	// answered by one message; several are decided at once, so the answers of later ones
-	// may come first. Who sends without reading answers is not read from any more. The
-	// daemon ends its streams with unavailable when it stops: what was answered counts,
-	// what was not may count.
+	// CheckStream decides requests as they come. It is for gateways and sidecars, which carry all
+	// their requests in one stream. Each message is decided as a batch and answered by one message.
+	// Several messages are decided at once, so a later one may be answered first. The daemon stops
+	// reading from a client that does not read its answers. When it stops, it ends its streams with
+	// unavailable: answered requests are charged, the others may be.
 	CheckStream(grpc.BidiStreamingServer[CheckStreamRequest, CheckStreamResponse]) error
-	// Reserve is Check for costs that are known only afterwards: it takes an estimate,
-	// which Settle replaces by the truth. Repeated with the same id it changes nothing
-	// and answers the same.
+	// Reserve is Check for costs that are known only afterwards. It charges an estimate, which Settle
+	// replaces by the actual use. A repeated call with the same id changes nothing and returns the
+	// same answer.
 	Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error)
-	// Settle ends a reservation at what was used: the rest goes back, and its slots are
-	// free; more than that becomes a debt of at most the limit's capacity. Repeated it changes nothing. An id
-	// that this region does not know (any more) is not_found.
+	// Settle ends a reservation with its actual use. The rest goes back, and the slots are free. Use
+	// above the estimate becomes a debt of at most the capacity of the limit. A repeated call changes
+	// nothing. An id that this region does not know, or no longer knows, is not_found.
 	Settle(context.Context, *SettleRequest) (*SettleResponse, error)
-	// Explain tells how a request would be decided now, charging nothing, or how a past
-	// one was (by the decision id of a denial; one long ago is not_found).
+	// Explain returns how a request would be decided now, and charges nothing. Or it returns how a
+	// denial came about, by its decision id. A denial that the daemon no longer remembers is
+	// not_found.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
 	mustEmbedUnimplementedLimiterServiceServer()
 }

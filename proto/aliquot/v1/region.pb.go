@@ -22,11 +22,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// AddRegionRequest declares a region.
 type AddRegionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 63 lower-case letters, digits, '.', '_' and '-'.
+	// The name: 1 to 63 lower-case letters, digits, '.', '_' and '-'.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// 1 to 1000; 0 means 1. Floors are divided by weight.
+	// The weight, by which floors are divided: 1 to 1000. 0 means 1.
 	Weight        int32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -76,9 +77,11 @@ func (x *AddRegionRequest) GetWeight() int32 {
 	return 0
 }
 
+// AddRegionResponse has the declared region.
 type AddRegionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Region        *Region                `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The region as it is now.
+	Region        *Region `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -120,10 +123,13 @@ func (x *AddRegionResponse) GetRegion() *Region {
 	return nil
 }
 
+// UpdateRegionRequest changes a region.
 type UpdateRegionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Weight        int32                  `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the region.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The new weight, 1 to 1000.
+	Weight        int32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -172,9 +178,11 @@ func (x *UpdateRegionRequest) GetWeight() int32 {
 	return 0
 }
 
+// UpdateRegionResponse has the changed region.
 type UpdateRegionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Region        *Region                `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The region as it is now.
+	Region        *Region `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -216,9 +224,11 @@ func (x *UpdateRegionResponse) GetRegion() *Region {
 	return nil
 }
 
+// DrainRegionRequest names the region to drain.
 type DrainRegionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the region.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -260,9 +270,11 @@ func (x *DrainRegionRequest) GetName() string {
 	return ""
 }
 
+// DrainRegionResponse has the region that is being drained.
 type DrainRegionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Region        *Region                `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The region as it is now.
+	Region        *Region `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -304,9 +316,11 @@ func (x *DrainRegionResponse) GetRegion() *Region {
 	return nil
 }
 
+// FenceRegionRequest names the region to fence.
 type FenceRegionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the region.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -348,9 +362,11 @@ func (x *FenceRegionRequest) GetName() string {
 	return ""
 }
 
+// FenceRegionResponse has the fenced region.
 type FenceRegionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Region        *Region                `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The region as it is now.
+	Region        *Region `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -392,6 +408,7 @@ func (x *FenceRegionResponse) GetRegion() *Region {
 	return nil
 }
 
+// ListRegionsRequest asks for all regions.
 type ListRegionsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -428,9 +445,11 @@ func (*ListRegionsRequest) Descriptor() ([]byte, []int) {
 	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{8}
 }
 
+// ListRegionsResponse has all regions.
 type ListRegionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Regions       []*Region              `protobuf:"bytes,1,rep,name=regions,proto3" json:"regions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The declared regions.
+	Regions       []*Region `protobuf:"bytes,1,rep,name=regions,proto3" json:"regions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -475,22 +494,25 @@ func (x *ListRegionsResponse) GetRegions() []*Region {
 // Region is one declared region.
 type Region struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What the region enforces of any limit when it is cut off, 0 to 1.
 	Floor float64 `protobuf:"fixed64,2,opt,name=floor,proto3" json:"floor,omitempty"`
-	// live, silent; "unknown" when no leader could be asked.
-	State          string               `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// Either live or silent, or unknown if no leader answers.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// The time until its lease ends.
 	LeaseRemaining *durationpb.Duration `protobuf:"bytes,4,opt,name=lease_remaining,json=leaseRemaining,proto3" json:"lease_remaining,omitempty"`
-	// The rules version the region last said it enforces.
+	// The version of the rules that the region enforced when it reported last.
 	RulesVersion uint64 `protobuf:"varint,5,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
-	Weight       int32  `protobuf:"varint,6,opt,name=weight,proto3" json:"weight,omitempty"`
-	// active, joining (has no floor yet), draining, drained, or fenced.
+	// Its weight, 1 to 1000.
+	Weight int32 `protobuf:"varint,6,opt,name=weight,proto3" json:"weight,omitempty"`
+	// One of active, joining (without a floor yet), draining, drained and fenced.
 	Status string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
-	// What the region may still be enforcing; above floor until it has
-	// acknowledged a smaller floor.
+	// The largest floor that the region may still enforce. It is above floor until the region has
+	// acknowledged a smaller one.
 	FloorBound float64 `protobuf:"fixed64,8,opt,name=floor_bound,json=floorBound,proto3" json:"floor_bound,omitempty"`
-	// The floor that the weights amount to; it differs from floor until every
-	// region that has to make room has acknowledged.
+	// The floor that follows from the weights. It differs from floor until every region that must
+	// make room has acknowledged.
 	TargetFloor   float64 `protobuf:"fixed64,9,opt,name=target_floor,json=targetFloor,proto3" json:"target_floor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

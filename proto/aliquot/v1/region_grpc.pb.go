@@ -30,24 +30,24 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RegionService knows the declared regions. Any coordinator answers; changes are
-// forwarded to the leader. A change of floors takes effect step by step: what a
-// region loses is lowered first, and given to others once the region has
-// acknowledged (or was fenced). docs/operations.md tells how to use it.
+// RegionService shows and changes the declared regions. Any coordinator answers, and forwards a
+// change to the leader. A change of floors takes effect step by step: a floor is lowered first, and
+// given to others once the region has acknowledged it or was fenced.
 type RegionServiceClient interface {
+	// ListRegions returns the declared regions.
 	ListRegions(ctx context.Context, in *ListRegionsRequest, opts ...grpc.CallOption) (*ListRegionsResponse, error)
-	// AddRegion declares a region, or takes one that was drained or fenced back
-	// in. It gets its floor, empty, when its daemon has said Hello and the others
-	// have made room. A region that takes part already is already_exists.
+	// AddRegion declares a region, or takes back one that was drained or fenced. It gets an empty
+	// floor when its daemon has sent Hello and the others have made room. A region that takes part
+	// already is already_exists.
 	AddRegion(ctx context.Context, in *AddRegionRequest, opts ...grpc.CallOption) (*AddRegionResponse, error)
-	// UpdateRegion changes a region's weight.
+	// UpdateRegion changes the weight of a region.
 	UpdateRegion(ctx context.Context, in *UpdateRegionRequest, opts ...grpc.CallOption) (*UpdateRegionResponse, error)
-	// DrainRegion takes a region's floor and all its shares away, by ordinary,
-	// acknowledged steps. The last region that takes part is failed_precondition.
+	// DrainRegion takes away the floor and all shares of a region in acknowledged steps. The last
+	// region that takes part is failed_precondition.
 	DrainRegion(ctx context.Context, in *DrainRegionRequest, opts ...grpc.CallOption) (*DrainRegionResponse, error)
-	// FenceRegion asserts that no daemon of the region admits anything any more,
-	// and gives what it held to the others at once. If the assertion is wrong, the
-	// region's last share and floor come on top of the limits.
+	// FenceRegion gives what a region held to the others at once. The caller asserts that no daemon
+	// of the region admits anything any more. If one does, its last share and floor come on top of
+	// the limits.
 	FenceRegion(ctx context.Context, in *FenceRegionRequest, opts ...grpc.CallOption) (*FenceRegionResponse, error)
 }
 
@@ -113,24 +113,24 @@ func (c *regionServiceClient) FenceRegion(ctx context.Context, in *FenceRegionRe
 // All implementations must embed UnimplementedRegionServiceServer
 // for forward compatibility.
 //
-// RegionService knows the declared regions. Any coordinator answers; changes are
-// forwarded to the leader. A change of floors takes effect step by step: what a
-// region loses is lowered first, and given to others once the region has
-// acknowledged (or was fenced). docs/operations.md tells how to use it.
+// RegionService shows and changes the declared regions. Any coordinator answers, and forwards a
+// change to the leader. A change of floors takes effect step by step: a floor is lowered first, and
+// given to others once the region has acknowledged it or was fenced.
 type RegionServiceServer interface {
+	// ListRegions returns the declared regions.
 	ListRegions(context.Context, *ListRegionsRequest) (*ListRegionsResponse, error)
-	// AddRegion declares a region, or takes one that was drained or fenced back
-	// in. It gets its floor, empty, when its daemon has said Hello and the others
-	// have made room. A region that takes part already is already_exists.
+	// AddRegion declares a region, or takes back one that was drained or fenced. It gets an empty
+	// floor when its daemon has sent Hello and the others have made room. A region that takes part
+	// already is already_exists.
 	AddRegion(context.Context, *AddRegionRequest) (*AddRegionResponse, error)
-	// UpdateRegion changes a region's weight.
+	// UpdateRegion changes the weight of a region.
 	UpdateRegion(context.Context, *UpdateRegionRequest) (*UpdateRegionResponse, error)
-	// DrainRegion takes a region's floor and all its shares away, by ordinary,
-	// acknowledged steps. The last region that takes part is failed_precondition.
+	// DrainRegion takes away the floor and all shares of a region in acknowledged steps. The last
+	// region that takes part is failed_precondition.
 	DrainRegion(context.Context, *DrainRegionRequest) (*DrainRegionResponse, error)
-	// FenceRegion asserts that no daemon of the region admits anything any more,
-	// and gives what it held to the others at once. If the assertion is wrong, the
-	// region's last share and floor come on top of the limits.
+	// FenceRegion gives what a region held to the others at once. The caller asserts that no daemon
+	// of the region admits anything any more. If one does, its last share and floor come on top of
+	// the limits.
 	FenceRegion(context.Context, *FenceRegionRequest) (*FenceRegionResponse, error)
 	mustEmbedUnimplementedRegionServiceServer()
 }

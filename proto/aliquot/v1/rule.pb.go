@@ -22,11 +22,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// GetRulesRequest names a version.
 type GetRulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent or 0: the version in force. One that is not kept (any more) is not_found.
+	// The version. 0 means the one in force. A version that is not kept is not_found.
 	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	// Whether the answer has the latest changes of entries.
+	// Whether to return the latest changes of entries too.
 	EntryChanges  bool `protobuf:"varint,80,opt,name=entry_changes,json=entryChanges,proto3" json:"entry_changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -76,24 +77,28 @@ func (x *GetRulesRequest) GetEntryChanges() bool {
 	return false
 }
 
+// GetRulesResponse is one version of the rules.
 type GetRulesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 0: no rules were ever applied.
+	// The version. 0 means that no rules were ever applied.
 	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Yaml    string `protobuf:"bytes,2,opt,name=yaml,proto3" json:"yaml,omitempty"`
-	// By whom and when (Unix milliseconds, the leader's clock).
-	Author        string `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
-	AppliedUnixMs int64  `protobuf:"varint,4,opt,name=applied_unix_ms,json=appliedUnixMs,proto3" json:"applied_unix_ms,omitempty"`
-	Comment       string `protobuf:"bytes,5,opt,name=comment,proto3" json:"comment,omitempty"`
-	// The staged roll-out under way, or the last one if it was halted.
+	// The rules file.
+	Yaml string `protobuf:"bytes,2,opt,name=yaml,proto3" json:"yaml,omitempty"`
+	// Who made the version.
+	Author string `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	// When it was made, in Unix milliseconds of the leader's clock.
+	AppliedUnixMs int64 `protobuf:"varint,4,opt,name=applied_unix_ms,json=appliedUnixMs,proto3" json:"applied_unix_ms,omitempty"`
+	// Why it was made.
+	Comment string `protobuf:"bytes,5,opt,name=comment,proto3" json:"comment,omitempty"`
+	// The staged roll-out that is under way, or the last one if it was halted.
 	Rollout *Rollout `protobuf:"bytes,6,opt,name=rollout,proto3" json:"rollout,omitempty"`
-	// What was set above the file, and how often that was changed; with the version in force
-	// only.
-	Entries         []*Entry `protobuf:"bytes,80,rep,name=entries,proto3" json:"entries,omitempty"`
-	EntriesRevision uint64   `protobuf:"varint,81,opt,name=entries_revision,json=entriesRevision,proto3" json:"entries_revision,omitempty"`
-	// The latest changes of entries, the latest first; where they were asked for.
+	// The entries above the file. Only the version in force has them.
+	Entries []*Entry `protobuf:"bytes,80,rep,name=entries,proto3" json:"entries,omitempty"`
+	// The number of changes of entries so far.
+	EntriesRevision uint64 `protobuf:"varint,81,opt,name=entries_revision,json=entriesRevision,proto3" json:"entries_revision,omitempty"`
+	// The latest changes of entries, the latest one first, if the request asked for them.
 	EntryChanges []*EntryChange `protobuf:"bytes,82,rep,name=entry_changes,json=entryChanges,proto3" json:"entry_changes,omitempty"`
-	// The version that brought yaml into force: later ones changed entries only.
+	// The version that brought the file into force. Later ones changed only entries.
 	AppliedVersion uint64 `protobuf:"varint,83,opt,name=applied_version,json=appliedVersion,proto3" json:"applied_version,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -199,20 +204,23 @@ func (x *GetRulesResponse) GetAppliedVersion() uint64 {
 	return 0
 }
 
+// ApplyRulesRequest has new rules.
 type ApplyRulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Yaml  string                 `protobuf:"bytes,1,opt,name=yaml,proto3" json:"yaml,omitempty"`
-	// The version the change was made against: the one in force, or an earlier one since
-	// which entries alone have changed. Absent applies unconditionally.
+	// The rules file.
+	Yaml string `protobuf:"bytes,1,opt,name=yaml,proto3" json:"yaml,omitempty"`
+	// The version against which the change was made: the one in force, or an earlier one if only
+	// entries have changed since. Absent applies in any case.
 	ExpectedVersion *uint64 `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
-	Author          string  `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
-	// Names the file in error positions; absent means "rules".
+	// Who makes the change.
+	Author string `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	// The name of the file in error messages. Absent means "rules".
 	FileName string `protobuf:"bytes,4,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
 	// Why, for the history.
 	Comment string `protobuf:"bytes,5,opt,name=comment,proto3" json:"comment,omitempty"`
-	// Absent: in force everywhere at once.
+	// A roll-out to some regions first. Absent applies the rules everywhere at once.
 	Stage *Stage `protobuf:"bytes,6,opt,name=stage,proto3" json:"stage,omitempty"`
-	// A rule that denies every request (limit: 0) is wanted; else it is refused.
+	// Accepts a rule that denies every request (limit: 0), which is refused otherwise.
 	AllowDenyAll  bool `protobuf:"varint,70,opt,name=allow_deny_all,json=allowDenyAll,proto3" json:"allow_deny_all,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -300,13 +308,13 @@ func (x *ApplyRulesRequest) GetAllowDenyAll() bool {
 // Stage asks for a roll-out to some regions first.
 type Stage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At least one declared region, and not all of them.
+	// Declared regions: at least one, and not all.
 	Regions []string `protobuf:"bytes,1,rep,name=regions,proto3" json:"regions,omitempty"`
-	// After so long without a halt the version comes into force everywhere; absent: only
-	// by PromoteRules. 10 s to 24 h.
+	// The version comes into force everywhere after this time without a halt, 10 s to 24 h. Absent
+	// means only by PromoteRules.
 	PromoteAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=promote_after,json=promoteAfter,proto3" json:"promote_after,omitempty"`
-	// The roll-out is halted, and its regions go back, once the share of requests they
-	// deny is higher by this than before it: 0.05 is five of a hundred. Absent: 0.05.
+	// The roll-out is halted once its regions deny a share of their requests that is higher than
+	// before by more than this. 0.05 is five of a hundred, and the default.
 	HaltAbove     *float64 `protobuf:"fixed64,3,opt,name=halt_above,json=haltAbove,proto3,oneof" json:"halt_above,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -363,22 +371,27 @@ func (x *Stage) GetHaltAbove() float64 {
 	return 0
 }
 
+// Rollout is a staged roll-out.
 type Rollout struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The version that is being rolled out, and the one in force elsewhere.
-	Version     uint64   `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	BaseVersion uint64   `protobuf:"varint,2,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
-	Regions     []string `protobuf:"bytes,3,rep,name=regions,proto3" json:"regions,omitempty"`
-	// staged, promoted, halted, aborted.
+	// The version that is being rolled out.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// The version in force in the other regions.
+	BaseVersion uint64 `protobuf:"varint,2,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	// The staged regions.
+	Regions []string `protobuf:"bytes,3,rep,name=regions,proto3" json:"regions,omitempty"`
+	// One of staged, promoted, halted and aborted.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// Why it was halted, with the numbers. What a halt brings back is a new version; see
-	// AbortRules.
-	Reason          string  `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	StartedUnixMs   int64   `protobuf:"varint,6,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`
-	PromoteAtUnixMs int64   `protobuf:"varint,7,opt,name=promote_at_unix_ms,json=promoteAtUnixMs,proto3" json:"promote_at_unix_ms,omitempty"`
-	HaltAbove       float64 `protobuf:"fixed64,8,opt,name=halt_above,json=haltAbove,proto3" json:"halt_above,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Why it was halted, with the numbers.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When it began, in Unix milliseconds.
+	StartedUnixMs int64 `protobuf:"varint,6,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`
+	// When it will be promoted, in Unix milliseconds. 0 means only by PromoteRules.
+	PromoteAtUnixMs int64 `protobuf:"varint,7,opt,name=promote_at_unix_ms,json=promoteAtUnixMs,proto3" json:"promote_at_unix_ms,omitempty"`
+	// As in Stage.
+	HaltAbove     float64 `protobuf:"fixed64,8,opt,name=halt_above,json=haltAbove,proto3" json:"halt_above,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rollout) Reset() {
@@ -467,16 +480,18 @@ func (x *Rollout) GetHaltAbove() float64 {
 	return 0
 }
 
+// ApplyRulesResponse is what a change made.
 type ApplyRulesResponse struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Version uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The new version.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// What is odd but not wrong, with file:line:column.
 	Warnings []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// What changed, as a unified diff.
+	// The change of the file, as a unified diff.
 	Diff string `protobuf:"bytes,3,opt,name=diff,proto3" json:"diff,omitempty"`
-	// Of a change of a tier: its rules, and what it made of their limits.
+	// The rules of the tier, after a change of a tier.
 	TierRules []*TierRule `protobuf:"bytes,110,rep,name=tier_rules,json=tierRules,proto3" json:"tier_rules,omitempty"`
-	// Of a change of entries: the revision of the entries that it made, and what it changed.
+	// The new revision of the entries, after a change of entries.
 	EntryChange   *EntryChange `protobuf:"bytes,80,opt,name=entry_change,json=entryChange,proto3" json:"entry_change,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -549,13 +564,15 @@ func (x *ApplyRulesResponse) GetEntryChange() *EntryChange {
 
 // TierRule is one rule of a tier whose value was changed.
 type TierRule struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	RuleId string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
-	// What the rule's limits counted before and count now: a limit a window, of a bucket
-	// the burst and requests a second.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rule.
+	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// The limit of the rule before the change.
 	Before *TierLimit `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
-	After  *TierLimit `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
-	// Why the value is not the rule's limit; empty if it is, or was taken away.
+	// The limit of the rule now.
+	After *TierLimit `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// Why the value of the tier is not the limit of the rule. Empty if it is, or if the value was
+	// removed.
 	WhyNot        string `protobuf:"bytes,4,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -621,10 +638,13 @@ func (x *TierRule) GetWhyNot() string {
 
 // TierLimit is the limit of a rule.
 type TierLimit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         int64                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	RefillRate    float64                `protobuf:"fixed64,2,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
-	Window        *durationpb.Duration   `protobuf:"bytes,3,opt,name=window,proto3" json:"window,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The limit of a window, or the burst of a bucket.
+	Limit int64 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The rate of a bucket, in requests a second.
+	RefillRate float64 `protobuf:"fixed64,2,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	// The window.
+	Window        *durationpb.Duration `protobuf:"bytes,3,opt,name=window,proto3" json:"window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -680,31 +700,38 @@ func (x *TierLimit) GetWindow() *durationpb.Duration {
 	return nil
 }
 
-// Entry is one thing that was set above the rules file: it outlives every change of the file,
-// and holds on both sides of a stage. Numbers that are 0 or empty are not stated.
+// Entry is one thing that was set above the rules file. No change of the file touches it, and it
+// holds on both sides of a stage. Numbers that are 0 or empty are not stated.
 type Entry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// block, allow, override or tier.
+	// One of block, allow, override and tier.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Of an override.
+	// The rule of an override.
 	RuleId string `protobuf:"bytes,2,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
 	// A pattern about API keys, or a tier.
-	Name     string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	Capacity int64  `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Limit    int64  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
-	// A decimal number of requests a second.
-	RefillRate   string `protobuf:"bytes,6,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
-	WindowMicros int64  `protobuf:"varint,7,opt,name=window_micros,json=windowMicros,proto3" json:"window_micros,omitempty"`
-	// When the leader is to take it away, Unix milliseconds; 0: never.
-	UntilUnixMs int64  `protobuf:"varint,8,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"`
-	Reason      string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
-	Author      string `protobuf:"bytes,10,opt,name=author,proto3" json:"author,omitempty"`
-	UnixMs      int64  `protobuf:"varint,11,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
-	// The revision of the entries that it made.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// The burst.
+	Capacity int64 `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	// The limit of a window.
+	Limit int64 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The rate in requests a second, as a decimal number.
+	RefillRate string `protobuf:"bytes,6,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	// The window in microseconds.
+	WindowMicros int64 `protobuf:"varint,7,opt,name=window_micros,json=windowMicros,proto3" json:"window_micros,omitempty"`
+	// When the leader removes it, in Unix milliseconds. 0 means never.
+	UntilUnixMs int64 `protobuf:"varint,8,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"`
+	// Why it was set.
+	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who set it.
+	Author string `protobuf:"bytes,10,opt,name=author,proto3" json:"author,omitempty"`
+	// When it was set, in Unix milliseconds.
+	UnixMs int64 `protobuf:"varint,11,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	// The revision of the entries that set it.
 	Revision uint64 `protobuf:"varint,12,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Rules in force whose numbers it sets, and why there are none; not in a request.
-	RuleIds       []string `protobuf:"bytes,13,rep,name=rule_ids,json=ruleIds,proto3" json:"rule_ids,omitempty"`
-	WithoutEffect string   `protobuf:"bytes,14,opt,name=without_effect,json=withoutEffect,proto3" json:"without_effect,omitempty"`
+	// The rules in force whose numbers it sets. It is not part of a request.
+	RuleIds []string `protobuf:"bytes,13,rep,name=rule_ids,json=ruleIds,proto3" json:"rule_ids,omitempty"`
+	// Why it sets the numbers of no rule. Empty if it does. It is not part of a request.
+	WithoutEffect string `protobuf:"bytes,14,opt,name=without_effect,json=withoutEffect,proto3" json:"without_effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -839,18 +866,25 @@ func (x *Entry) GetWithoutEffect() string {
 
 // EntryChange is one revision of the entries.
 type EntryChange struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Revision uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number.
+	Revision uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The version of the rules that it made.
 	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	Author  string `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	// Who made it.
+	Author string `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	// Why it was made.
 	Comment string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
-	UnixMs  int64  `protobuf:"varint,5,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
-	// The first of what was put and taken away, and of how many.
-	Put           []*Entry `protobuf:"bytes,6,rep,name=put,proto3" json:"put,omitempty"`
-	Removed       []*Entry `protobuf:"bytes,7,rep,name=removed,proto3" json:"removed,omitempty"`
-	Puts          uint32   `protobuf:"varint,8,opt,name=puts,proto3" json:"puts,omitempty"`
-	Removals      uint32   `protobuf:"varint,9,opt,name=removals,proto3" json:"removals,omitempty"`
+	// When it was made, in Unix milliseconds.
+	UnixMs int64 `protobuf:"varint,5,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	// The first of the entries that it set.
+	Put []*Entry `protobuf:"bytes,6,rep,name=put,proto3" json:"put,omitempty"`
+	// The first of the entries that it removed.
+	Removed []*Entry `protobuf:"bytes,7,rep,name=removed,proto3" json:"removed,omitempty"`
+	// How many entries it set.
+	Puts uint32 `protobuf:"varint,8,opt,name=puts,proto3" json:"puts,omitempty"`
+	// How many entries it removed.
+	Removals      uint32 `protobuf:"varint,9,opt,name=removals,proto3" json:"removals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -948,6 +982,7 @@ func (x *EntryChange) GetRemovals() uint32 {
 	return 0
 }
 
+// EditRulesRequest is one change of entries.
 type EditRulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Edit:
@@ -958,12 +993,15 @@ type EditRulesRequest struct {
 	//	*EditRulesRequest_Override
 	//	*EditRulesRequest_Tier
 	//	*EditRulesRequest_Entries
-	Edit            isEditRulesRequest_Edit `protobuf_oneof:"edit"`
-	ExpectedVersion *uint64                 `protobuf:"varint,6,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
-	Author          string                  `protobuf:"bytes,7,opt,name=author,proto3" json:"author,omitempty"`
-	Comment         string                  `protobuf:"bytes,8,opt,name=comment,proto3" json:"comment,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	Edit isEditRulesRequest_Edit `protobuf_oneof:"edit"`
+	// As in ApplyRulesRequest.
+	ExpectedVersion *uint64 `protobuf:"varint,6,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
+	// Who makes the change.
+	Author string `protobuf:"bytes,7,opt,name=author,proto3" json:"author,omitempty"`
+	// Why, for the history.
+	Comment       string `protobuf:"bytes,8,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EditRulesRequest) Reset() {
@@ -1083,27 +1121,32 @@ type isEditRulesRequest_Edit interface {
 }
 
 type EditRulesRequest_Block struct {
+	// Blocks API keys.
 	Block *ListEdit `protobuf:"bytes,1,opt,name=block,proto3,oneof"`
 }
 
 type EditRulesRequest_Allow struct {
+	// Allows API keys.
 	Allow *ListEdit `protobuf:"bytes,2,opt,name=allow,proto3,oneof"`
 }
 
 type EditRulesRequest_Unlist struct {
-	// Takes the block and the allow of a pattern away.
+	// Removes the block and the allow of this pattern.
 	Unlist string `protobuf:"bytes,3,opt,name=unlist,proto3,oneof"`
 }
 
 type EditRulesRequest_Override struct {
+	// Sets or removes the override of some API keys.
 	Override *OverrideEdit `protobuf:"bytes,4,opt,name=override,proto3,oneof"`
 }
 
 type EditRulesRequest_Tier struct {
+	// Sets or removes the value of a tier.
 	Tier *TierEdit `protobuf:"bytes,5,opt,name=tier,proto3,oneof"`
 }
 
 type EditRulesRequest_Entries struct {
+	// Sets and removes several entries at once.
 	Entries *EntriesEdit `protobuf:"bytes,80,opt,name=entries,proto3,oneof"`
 }
 
@@ -1119,16 +1162,16 @@ func (*EditRulesRequest_Tier) isEditRulesRequest_Edit() {}
 
 func (*EditRulesRequest_Entries) isEditRulesRequest_Edit() {}
 
-// EntriesEdit puts entries and takes others away, all at once.
+// EntriesEdit sets entries and removes others, all at once.
 type EntriesEdit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Author, unix_ms and revision are set by the coordinator; an author that is given is kept.
+	// The entries to set. The coordinator sets unix_ms and revision, and author if it is empty.
 	Put []*Entry `protobuf:"bytes,1,rep,name=put,proto3" json:"put,omitempty"`
-	// Only kind, rule_id and name count.
+	// The entries to remove, by kind, rule_id and name.
 	Remove []*Entry `protobuf:"bytes,2,rep,name=remove,proto3" json:"remove,omitempty"`
-	// Every entry that is not put goes.
+	// Removes every entry that is not put.
 	Replace bool `protobuf:"varint,3,opt,name=replace,proto3" json:"replace,omitempty"`
-	// Entries may be without effect under the rules in force.
+	// Accepts entries that have no effect with the rules in force.
 	WithoutEffect bool `protobuf:"varint,4,opt,name=without_effect,json=withoutEffect,proto3" json:"without_effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1192,14 +1235,16 @@ func (x *EntriesEdit) GetWithoutEffect() bool {
 	return false
 }
 
-// ListEdit blocks or allows the API keys of a pattern. A block and an allow of one pattern
-// replace each other.
+// ListEdit blocks or allows the API keys of a pattern. A block and an allow of one pattern replace
+// each other.
 type ListEdit struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Pattern string                 `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	// Absent: for good.
-	Ttl           *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	Reason        string               `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pattern.
+	Pattern string `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	// How long it holds. Absent means without end.
+	Ttl *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// Why, shown with the entry.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1255,19 +1300,28 @@ func (x *ListEdit) GetReason() string {
 	return ""
 }
 
-// OverrideEdit sets or removes the limit that one rule has for some API keys, above the
-// overrides of the file. What is 0 is not stated.
+// OverrideEdit sets or removes the limit that one rule has for some API keys, above the overrides
+// of the file. A number that is 0 is not stated.
 type OverrideEdit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RuleId        string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
-	Pattern       string                 `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	Capacity      int64                  `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Limit         int64                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	RefillRate    float64                `protobuf:"fixed64,5,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
-	Window        *durationpb.Duration   `protobuf:"bytes,6,opt,name=window,proto3" json:"window,omitempty"`
-	Ttl           *durationpb.Duration   `protobuf:"bytes,7,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
-	Remove        bool                   `protobuf:"varint,9,opt,name=remove,proto3" json:"remove,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rule.
+	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// The pattern about API keys.
+	Pattern string `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	// The burst.
+	Capacity int64 `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	// The limit of a window.
+	Limit int64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The rate, in requests a second.
+	RefillRate float64 `protobuf:"fixed64,5,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	// The window.
+	Window *durationpb.Duration `protobuf:"bytes,6,opt,name=window,proto3" json:"window,omitempty"`
+	// How long it holds. Absent means without end.
+	Ttl *durationpb.Duration `protobuf:"bytes,7,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// Why, shown with the entry.
+	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Removes the override.
+	Remove        bool `protobuf:"varint,9,opt,name=remove,proto3" json:"remove,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1365,18 +1419,22 @@ func (x *OverrideEdit) GetRemove() bool {
 	return false
 }
 
-// TierEdit sets the value of a tier: the limit of its rules that count requests, above
-// what the file states for them. It is kept beside the file, over every other change of the
-// rules. What is 0 is not stated: limit alone is the burst of a bucket too, and a limit
-// that counts has no capacity.
+// TierEdit sets the value of a tier: the limit of those of its rules that count requests, above
+// what the file states for them. A number that is 0 is not stated. A limit alone is also the burst
+// of a bucket, and a limit that counts has no capacity.
 type TierEdit struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Tier       string                 `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
-	Capacity   int64                  `protobuf:"varint,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Limit      int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	RefillRate float64                `protobuf:"fixed64,4,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
-	Window     *durationpb.Duration   `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`
-	// Takes the value away; nothing else is stated then.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tier.
+	Tier string `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
+	// The burst.
+	Capacity int64 `protobuf:"varint,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	// The limit of a window.
+	Limit int64 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The rate, in requests a second.
+	RefillRate float64 `protobuf:"fixed64,4,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	// The window.
+	Window *durationpb.Duration `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`
+	// Removes the value. Nothing else is stated then.
 	Remove        bool `protobuf:"varint,110,opt,name=remove,proto3" json:"remove,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1454,11 +1512,14 @@ func (x *TierEdit) GetRemove() bool {
 	return false
 }
 
+// PlanRulesRequest has rules to compare with those in force.
 type PlanRulesRequest struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Yaml     string                 `protobuf:"bytes,1,opt,name=yaml,proto3" json:"yaml,omitempty"`
-	FileName string                 `protobuf:"bytes,2,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
-	// How long to wait for the regions' answers; absent: 5 s, at most 30 s.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rules file.
+	Yaml string `protobuf:"bytes,1,opt,name=yaml,proto3" json:"yaml,omitempty"`
+	// The name of the file in error messages.
+	FileName string `protobuf:"bytes,2,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
+	// How long to wait for the answers of the regions, at most 30 s. Absent means 5 s.
 	Wait          *durationpb.Duration `protobuf:"bytes,3,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1515,19 +1576,26 @@ func (x *PlanRulesRequest) GetWait() *durationpb.Duration {
 	return nil
 }
 
+// PlanRulesResponse is what other rules would have decided.
 type PlanRulesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The version the plan compares with.
-	BaseVersion uint64        `protobuf:"varint,1,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
-	Diff        string        `protobuf:"bytes,2,opt,name=diff,proto3" json:"diff,omitempty"`
-	Warnings    []string      `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	Regions     []*RegionPlan `protobuf:"bytes,4,rep,name=regions,proto3" json:"regions,omitempty"`
-	// Rules under which something changes, the most newly denied keys first.
+	// The version with which the plan compares.
+	BaseVersion uint64 `protobuf:"varint,1,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	// The change of the file, as a unified diff.
+	Diff string `protobuf:"bytes,2,opt,name=diff,proto3" json:"diff,omitempty"`
+	// What is odd but not wrong, with file:line:column.
+	Warnings []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// What each region replayed.
+	Regions []*RegionPlan `protobuf:"bytes,4,rep,name=regions,proto3" json:"regions,omitempty"`
+	// The rules under which something changes. The one with the most newly denied keys is first.
 	Rules []*RulePlan `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`
-	// Over all rules and regions.
-	NewlyDeniedKeys      int64 `protobuf:"varint,6,opt,name=newly_denied_keys,json=newlyDeniedKeys,proto3" json:"newly_denied_keys,omitempty"`
-	NewlyAllowedKeys     int64 `protobuf:"varint,7,opt,name=newly_allowed_keys,json=newlyAllowedKeys,proto3" json:"newly_allowed_keys,omitempty"`
-	NewlyDeniedRequests  int64 `protobuf:"varint,8,opt,name=newly_denied_requests,json=newlyDeniedRequests,proto3" json:"newly_denied_requests,omitempty"`
+	// Keys with newly denied requests, over all rules and regions.
+	NewlyDeniedKeys int64 `protobuf:"varint,6,opt,name=newly_denied_keys,json=newlyDeniedKeys,proto3" json:"newly_denied_keys,omitempty"`
+	// Keys with newly allowed requests, over all rules and regions.
+	NewlyAllowedKeys int64 `protobuf:"varint,7,opt,name=newly_allowed_keys,json=newlyAllowedKeys,proto3" json:"newly_allowed_keys,omitempty"`
+	// Requests that only the new rules deny.
+	NewlyDeniedRequests int64 `protobuf:"varint,8,opt,name=newly_denied_requests,json=newlyDeniedRequests,proto3" json:"newly_denied_requests,omitempty"`
+	// Requests that only the old rules deny.
 	NewlyAllowedRequests int64 `protobuf:"varint,9,opt,name=newly_allowed_requests,json=newlyAllowedRequests,proto3" json:"newly_allowed_requests,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -1628,15 +1696,18 @@ func (x *PlanRulesResponse) GetNewlyAllowedRequests() int64 {
 
 // RegionPlan is what one region replayed.
 type RegionPlan struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Region   string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
-	Requests int64                  `protobuf:"varint,2,opt,name=requests,proto3" json:"requests,omitempty"`
-	Keys     int64                  `protobuf:"varint,3,opt,name=keys,proto3" json:"keys,omitempty"`
-	// The time the sample covers.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The region.
+	Region string `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	// How many requests it replayed.
+	Requests int64 `protobuf:"varint,2,opt,name=requests,proto3" json:"requests,omitempty"`
+	// How many keys these requests have.
+	Keys int64 `protobuf:"varint,3,opt,name=keys,proto3" json:"keys,omitempty"`
+	// The time that the sample covers.
 	Span *durationpb.Duration `protobuf:"bytes,4,opt,name=span,proto3" json:"span,omitempty"`
-	// One of how many keys is sampled: 1 is all of them.
+	// One of this many keys is in the sample. 1 means all of them.
 	OneIn int64 `protobuf:"varint,5,opt,name=one_in,json=oneIn,proto3" json:"one_in,omitempty"`
-	// Why the region has no answer; empty if it has.
+	// Why the region has no answer. Empty if it has one.
 	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1714,14 +1785,20 @@ func (x *RegionPlan) GetError() string {
 	return ""
 }
 
+// RulePlan is what changes under one rule.
 type RulePlan struct {
-	state                protoimpl.MessageState `protogen:"open.v1"`
-	RuleId               string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
-	NewlyDeniedKeys      int64                  `protobuf:"varint,2,opt,name=newly_denied_keys,json=newlyDeniedKeys,proto3" json:"newly_denied_keys,omitempty"`
-	NewlyAllowedKeys     int64                  `protobuf:"varint,3,opt,name=newly_allowed_keys,json=newlyAllowedKeys,proto3" json:"newly_allowed_keys,omitempty"`
-	NewlyDeniedRequests  int64                  `protobuf:"varint,4,opt,name=newly_denied_requests,json=newlyDeniedRequests,proto3" json:"newly_denied_requests,omitempty"`
-	NewlyAllowedRequests int64                  `protobuf:"varint,5,opt,name=newly_allowed_requests,json=newlyAllowedRequests,proto3" json:"newly_allowed_requests,omitempty"`
-	// Some of the keys newly denied: their hashes, base64url.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rule.
+	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// Keys with newly denied requests.
+	NewlyDeniedKeys int64 `protobuf:"varint,2,opt,name=newly_denied_keys,json=newlyDeniedKeys,proto3" json:"newly_denied_keys,omitempty"`
+	// Keys with newly allowed requests.
+	NewlyAllowedKeys int64 `protobuf:"varint,3,opt,name=newly_allowed_keys,json=newlyAllowedKeys,proto3" json:"newly_allowed_keys,omitempty"`
+	// Requests that only the new rules deny.
+	NewlyDeniedRequests int64 `protobuf:"varint,4,opt,name=newly_denied_requests,json=newlyDeniedRequests,proto3" json:"newly_denied_requests,omitempty"`
+	// Requests that only the old rules deny.
+	NewlyAllowedRequests int64 `protobuf:"varint,5,opt,name=newly_allowed_requests,json=newlyAllowedRequests,proto3" json:"newly_allowed_requests,omitempty"`
+	// Hashes of some of the newly denied keys, in base64url.
 	DeniedKeyHashes []string `protobuf:"bytes,6,rep,name=denied_key_hashes,json=deniedKeyHashes,proto3" json:"denied_key_hashes,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1799,11 +1876,12 @@ func (x *RulePlan) GetDeniedKeyHashes() []string {
 	return nil
 }
 
+// ListRuleVersionsRequest asks for versions of the rules.
 type ListRuleVersionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent: 20; at most 1,000.
+	// How many to return, at most 1,000. 0 means 20.
 	Limit int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	// Only versions below this one; absent: from the latest.
+	// Only versions below this one. 0 means from the latest.
 	Before        uint64 `protobuf:"varint,2,opt,name=before,proto3" json:"before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1853,9 +1931,11 @@ func (x *ListRuleVersionsRequest) GetBefore() uint64 {
 	return 0
 }
 
+// ListRuleVersionsResponse has versions of the rules.
 type ListRuleVersionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Versions      []*RuleVersion         `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The versions, the latest one first.
+	Versions      []*RuleVersion `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1897,16 +1977,22 @@ func (x *ListRuleVersionsResponse) GetVersions() []*RuleVersion {
 	return nil
 }
 
+// RuleVersion is one version of the rules.
 type RuleVersion struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Author        string                 `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
-	AppliedUnixMs int64                  `protobuf:"varint,3,opt,name=applied_unix_ms,json=appliedUnixMs,proto3" json:"applied_unix_ms,omitempty"`
-	Comment       string                 `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
-	// Against the version it replaced, as a unified diff; empty if that is not kept.
-	Diff    string `protobuf:"bytes,5,opt,name=diff,proto3" json:"diff,omitempty"`
-	InForce bool   `protobuf:"varint,6,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`
-	// The version whose text this one brought back; 0: none.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Who made it.
+	Author string `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
+	// When it was made, in Unix milliseconds of the leader's clock.
+	AppliedUnixMs int64 `protobuf:"varint,3,opt,name=applied_unix_ms,json=appliedUnixMs,proto3" json:"applied_unix_ms,omitempty"`
+	// Why it was made.
+	Comment string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	// The change against the version before it, as a unified diff. Empty if that version is not kept.
+	Diff string `protobuf:"bytes,5,opt,name=diff,proto3" json:"diff,omitempty"`
+	// Whether it is the version in force.
+	InForce bool `protobuf:"varint,6,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`
+	// The version whose text it brought back. 0 if it is no rollback.
 	RollbackTo    uint64 `protobuf:"varint,7,opt,name=rollback_to,json=rollbackTo,proto3" json:"rollback_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1991,14 +2077,19 @@ func (x *RuleVersion) GetRollbackTo() uint64 {
 	return 0
 }
 
+// RollbackRulesRequest names a version to return to.
 type RollbackRulesRequest struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Version         uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	ExpectedVersion *uint64                `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
-	Author          string                 `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
-	Comment         string                 `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// As in ApplyRulesRequest.
+	ExpectedVersion *uint64 `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
+	// Who makes the change.
+	Author string `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	// Why, for the history.
+	Comment       string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RollbackRulesRequest) Reset() {
@@ -2059,10 +2150,13 @@ func (x *RollbackRulesRequest) GetComment() string {
 	return ""
 }
 
+// PromoteRulesRequest names a staged version.
 type PromoteRulesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Author        string                 `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The staged version.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Who promotes it.
+	Author        string `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2111,10 +2205,13 @@ func (x *PromoteRulesRequest) GetAuthor() string {
 	return ""
 }
 
+// AbortRulesRequest names a staged version.
 type AbortRulesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Author        string                 `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The staged version.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Who ends the roll-out.
+	Author        string `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2163,9 +2260,10 @@ func (x *AbortRulesRequest) GetAuthor() string {
 	return ""
 }
 
+// AbortRulesResponse ends a roll-out.
 type AbortRulesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is in force now.
+	// The version in force now.
 	Version       uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

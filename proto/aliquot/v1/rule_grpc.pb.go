@@ -33,29 +33,29 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RuleService reads and changes the rules. Any coordinator answers; writes are
-// forwarded to the leader. Every change is a new version with its author, its time
-// and a word of why; nothing is ever overwritten.
+// RuleService shows and changes the rules. Any coordinator answers, and forwards a change to the
+// leader. Every change is a new version with its author, its time and a comment. No version is
+// overwritten.
 type RuleServiceClient interface {
+	// GetRules returns one version of the rules.
 	GetRules(ctx context.Context, in *GetRulesRequest, opts ...grpc.CallOption) (*GetRulesResponse, error)
-	// ApplyRules replaces all rules, if expected_version is the version in force
-	// (else failed_precondition, and nothing changes). Invalid rules are
-	// invalid_argument with file:line:column, and nothing changes.
+	// ApplyRules replaces all rules. If expected_version is not the version in force, the call is
+	// failed_precondition and changes nothing. Invalid rules are invalid_argument, with
+	// file:line:column of each problem, and change nothing.
 	ApplyRules(ctx context.Context, in *ApplyRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error)
-	// EditRules changes the entries above the rules file; the file stays as it is.
+	// EditRules changes the entries above the rules file. The file stays as it is.
 	EditRules(ctx context.Context, in *EditRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error)
-	// PlanRules replays recently sampled decisions of every region through other rules
-	// and tells who would fare differently. Nothing changes.
+	// PlanRules replays recent decisions of every region with other rules, and returns which requests
+	// they would have decided otherwise. It changes nothing.
 	PlanRules(ctx context.Context, in *PlanRulesRequest, opts ...grpc.CallOption) (*PlanRulesResponse, error)
-	// ListRuleVersions lists the versions that are kept, the latest first.
+	// ListRuleVersions returns the versions that are kept, the latest one first.
 	ListRuleVersions(ctx context.Context, in *ListRuleVersionsRequest, opts ...grpc.CallOption) (*ListRuleVersionsResponse, error)
 	// RollbackRules brings the text of an earlier version into force, as a new version.
 	RollbackRules(ctx context.Context, in *RollbackRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error)
 	// PromoteRules brings a staged version into force everywhere.
 	PromoteRules(ctx context.Context, in *PromoteRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error)
-	// AbortRules ends a staged roll-out: its regions go back to the text in force. That is
-	// a new version then, in the history too: versions only ever rise, so that everyone
-	// who compares two of them knows which one is the later.
+	// AbortRules ends a staged roll-out: its regions return to the text in force. That text then is a
+	// new version, because versions only ever rise.
 	AbortRules(ctx context.Context, in *AbortRulesRequest, opts ...grpc.CallOption) (*AbortRulesResponse, error)
 }
 
@@ -151,29 +151,29 @@ func (c *ruleServiceClient) AbortRules(ctx context.Context, in *AbortRulesReques
 // All implementations must embed UnimplementedRuleServiceServer
 // for forward compatibility.
 //
-// RuleService reads and changes the rules. Any coordinator answers; writes are
-// forwarded to the leader. Every change is a new version with its author, its time
-// and a word of why; nothing is ever overwritten.
+// RuleService shows and changes the rules. Any coordinator answers, and forwards a change to the
+// leader. Every change is a new version with its author, its time and a comment. No version is
+// overwritten.
 type RuleServiceServer interface {
+	// GetRules returns one version of the rules.
 	GetRules(context.Context, *GetRulesRequest) (*GetRulesResponse, error)
-	// ApplyRules replaces all rules, if expected_version is the version in force
-	// (else failed_precondition, and nothing changes). Invalid rules are
-	// invalid_argument with file:line:column, and nothing changes.
+	// ApplyRules replaces all rules. If expected_version is not the version in force, the call is
+	// failed_precondition and changes nothing. Invalid rules are invalid_argument, with
+	// file:line:column of each problem, and change nothing.
 	ApplyRules(context.Context, *ApplyRulesRequest) (*ApplyRulesResponse, error)
-	// EditRules changes the entries above the rules file; the file stays as it is.
+	// EditRules changes the entries above the rules file. The file stays as it is.
 	EditRules(context.Context, *EditRulesRequest) (*ApplyRulesResponse, error)
-	// PlanRules replays recently sampled decisions of every region through other rules
-	// and tells who would fare differently. Nothing changes.
+	// PlanRules replays recent decisions of every region with other rules, and returns which requests
+	// they would have decided otherwise. It changes nothing.
 	PlanRules(context.Context, *PlanRulesRequest) (*PlanRulesResponse, error)
-	// ListRuleVersions lists the versions that are kept, the latest first.
+	// ListRuleVersions returns the versions that are kept, the latest one first.
 	ListRuleVersions(context.Context, *ListRuleVersionsRequest) (*ListRuleVersionsResponse, error)
 	// RollbackRules brings the text of an earlier version into force, as a new version.
 	RollbackRules(context.Context, *RollbackRulesRequest) (*ApplyRulesResponse, error)
 	// PromoteRules brings a staged version into force everywhere.
 	PromoteRules(context.Context, *PromoteRulesRequest) (*ApplyRulesResponse, error)
-	// AbortRules ends a staged roll-out: its regions go back to the text in force. That is
-	// a new version then, in the history too: versions only ever rise, so that everyone
-	// who compares two of them knows which one is the later.
+	// AbortRules ends a staged roll-out: its regions return to the text in force. That text then is a
+	// new version, because versions only ever rise.
 	AbortRules(context.Context, *AbortRulesRequest) (*AbortRulesResponse, error)
 	mustEmbedUnimplementedRuleServiceServer()
 }

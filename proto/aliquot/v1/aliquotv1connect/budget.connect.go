@@ -45,12 +45,12 @@ const (
 
 // BudgetServiceClient is a client for the aliquot.v1.BudgetService service.
 type BudgetServiceClient interface {
-	// GetBudget answers for one rule and key; a key that is not hot lists the
-	// floors. An unknown rule is not_found.
+	// GetBudget returns the budget of one rule and key. A key that is not hot has the floors. An
+	// unknown rule is not_found.
 	GetBudget(context.Context, *v1.GetBudgetRequest) (*v1.GetBudgetResponse, error)
-	// ListBudgets pages through the hot keys.
+	// ListBudgets returns the hot keys, page by page.
 	ListBudgets(context.Context, *v1.ListBudgetsRequest) (*v1.ListBudgetsResponse, error)
-	// WatchBudgets sends a budget when it changes (and once at the start).
+	// WatchBudgets sends each budget once at the start, and again when it changes.
 	WatchBudgets(context.Context, *v1.WatchBudgetsRequest) (*connect.ServerStreamForClient[v1.WatchBudgetsResponse], error)
 }
 
@@ -118,12 +118,12 @@ func (c *budgetServiceClient) WatchBudgets(ctx context.Context, req *v1.WatchBud
 
 // BudgetServiceHandler is an implementation of the aliquot.v1.BudgetService service.
 type BudgetServiceHandler interface {
-	// GetBudget answers for one rule and key; a key that is not hot lists the
-	// floors. An unknown rule is not_found.
+	// GetBudget returns the budget of one rule and key. A key that is not hot has the floors. An
+	// unknown rule is not_found.
 	GetBudget(context.Context, *v1.GetBudgetRequest) (*v1.GetBudgetResponse, error)
-	// ListBudgets pages through the hot keys.
+	// ListBudgets returns the hot keys, page by page.
 	ListBudgets(context.Context, *v1.ListBudgetsRequest) (*v1.ListBudgetsResponse, error)
-	// WatchBudgets sends a budget when it changes (and once at the start).
+	// WatchBudgets sends each budget once at the start, and again when it changes.
 	WatchBudgets(context.Context, *v1.WatchBudgetsRequest, *connect.ServerStream[v1.WatchBudgetsResponse]) error
 }
 

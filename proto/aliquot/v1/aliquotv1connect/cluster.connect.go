@@ -48,17 +48,17 @@ const (
 
 // ClusterServiceClient is a client for the aliquot.v1.ClusterService service.
 type ClusterServiceClient interface {
+	// GetStatus returns the cluster as this coordinator knows it.
 	GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error)
-	// Join adds the caller as a non-voter, promotes it once it has caught up, and
-	// then removes an older instance of the same node. Forwarded to the leader.
+	// Join adds the caller without a vote, gives it a vote once it has caught up, and then removes an
+	// older instance of the same node. It is forwarded to the leader.
 	Join(context.Context, *v1.JoinRequest) (*v1.JoinResponse, error)
-	// RemoveMember takes a coordinator out of the cluster. Refused
-	// (failed_precondition) if the voters that would remain, as far as the leader
-	// hears them, are no majority of themselves. Forwarded to the leader.
+	// RemoveMember takes a coordinator out of the cluster. It is failed_precondition if the remaining
+	// voters that the leader hears are not a majority. It is forwarded to the leader.
 	RemoveMember(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error)
-	// SetTiming changes the lease and the bound on clock rates, step by step: a longer
-	// lease is granted once every region has acknowledged that it waits for it, a
-	// shorter one at once. Forwarded to the leader.
+	// SetTiming changes the lease and the bound on clock rates step by step. A longer lease is
+	// granted once every region has acknowledged it, a shorter one at once. It is forwarded to the
+	// leader.
 	SetTiming(context.Context, *v1.SetTimingRequest) (*v1.SetTimingResponse, error)
 }
 
@@ -146,17 +146,17 @@ func (c *clusterServiceClient) SetTiming(ctx context.Context, req *v1.SetTimingR
 
 // ClusterServiceHandler is an implementation of the aliquot.v1.ClusterService service.
 type ClusterServiceHandler interface {
+	// GetStatus returns the cluster as this coordinator knows it.
 	GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error)
-	// Join adds the caller as a non-voter, promotes it once it has caught up, and
-	// then removes an older instance of the same node. Forwarded to the leader.
+	// Join adds the caller without a vote, gives it a vote once it has caught up, and then removes an
+	// older instance of the same node. It is forwarded to the leader.
 	Join(context.Context, *v1.JoinRequest) (*v1.JoinResponse, error)
-	// RemoveMember takes a coordinator out of the cluster. Refused
-	// (failed_precondition) if the voters that would remain, as far as the leader
-	// hears them, are no majority of themselves. Forwarded to the leader.
+	// RemoveMember takes a coordinator out of the cluster. It is failed_precondition if the remaining
+	// voters that the leader hears are not a majority. It is forwarded to the leader.
 	RemoveMember(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error)
-	// SetTiming changes the lease and the bound on clock rates, step by step: a longer
-	// lease is granted once every region has acknowledged that it waits for it, a
-	// shorter one at once. Forwarded to the leader.
+	// SetTiming changes the lease and the bound on clock rates step by step. A longer lease is
+	// granted once every region has acknowledged it, a shorter one at once. It is forwarded to the
+	// leader.
 	SetTiming(context.Context, *v1.SetTimingRequest) (*v1.SetTimingResponse, error)
 }
 

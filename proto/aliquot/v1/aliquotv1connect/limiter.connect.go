@@ -51,29 +51,28 @@ const (
 
 // LimiterServiceClient is a client for the aliquot.v1.LimiterService service.
 type LimiterServiceClient interface {
-	// Check decides one request. A denial is an ordinary answer
-	// (allowed = false), never an RPC error.
+	// Check decides one request. A denial is an ordinary answer (allowed = false), not an RPC error.
 	Check(context.Context, *v1.CheckRequest) (*v1.CheckResponse, error)
-	// CheckBatch decides up to 1,000 requests; answers are in request order and
-	// independent of each other.
+	// CheckBatch decides up to 1,000 requests. The answers have the order of the requests and do not
+	// depend on each other.
 	CheckBatch(context.Context, *v1.CheckBatchRequest) (*v1.CheckBatchResponse, error)
-	// CheckStream decides requests as they come, for gateways and sidecars that ask all
-	// the time: one stream carries them all. Each message is decided as a batch and
-	// answered by one message; several are decided at once, so the answers of later ones
-	// may come first. Who sends without reading answers is not read from any more. The
-	// daemon ends its streams with unavailable when it stops: what was answered counts,
-	// what was not may count.
+	// CheckStream decides requests as they come. It is for gateways and sidecars, which carry all
+	// their requests in one stream. Each message is decided as a batch and answered by one message.
+	// Several messages are decided at once, so a later one may be answered first. The daemon stops
+	// reading from a client that does not read its answers. When it stops, it ends its streams with
+	// unavailable: answered requests are charged, the others may be.
 	CheckStream(context.Context) (*connect.BidiStreamForClientSimple[v1.CheckStreamRequest, v1.CheckStreamResponse], error)
-	// Reserve is Check for costs that are known only afterwards: it takes an estimate,
-	// which Settle replaces by the truth. Repeated with the same id it changes nothing
-	// and answers the same.
+	// Reserve is Check for costs that are known only afterwards. It charges an estimate, which Settle
+	// replaces by the actual use. A repeated call with the same id changes nothing and returns the
+	// same answer.
 	Reserve(context.Context, *v1.ReserveRequest) (*v1.ReserveResponse, error)
-	// Settle ends a reservation at what was used: the rest goes back, and its slots are
-	// free; more than that becomes a debt of at most the limit's capacity. Repeated it changes nothing. An id
-	// that this region does not know (any more) is not_found.
+	// Settle ends a reservation with its actual use. The rest goes back, and the slots are free. Use
+	// above the estimate becomes a debt of at most the capacity of the limit. A repeated call changes
+	// nothing. An id that this region does not know, or no longer knows, is not_found.
 	Settle(context.Context, *v1.SettleRequest) (*v1.SettleResponse, error)
-	// Explain tells how a request would be decided now, charging nothing, or how a past
-	// one was (by the decision id of a denial; one long ago is not_found).
+	// Explain returns how a request would be decided now, and charges nothing. Or it returns how a
+	// denial came about, by its decision id. A denial that the daemon no longer remembers is
+	// not_found.
 	Explain(context.Context, *v1.ExplainRequest) (*v1.ExplainResponse, error)
 }
 
@@ -189,29 +188,28 @@ func (c *limiterServiceClient) Explain(ctx context.Context, req *v1.ExplainReque
 
 // LimiterServiceHandler is an implementation of the aliquot.v1.LimiterService service.
 type LimiterServiceHandler interface {
-	// Check decides one request. A denial is an ordinary answer
-	// (allowed = false), never an RPC error.
+	// Check decides one request. A denial is an ordinary answer (allowed = false), not an RPC error.
 	Check(context.Context, *v1.CheckRequest) (*v1.CheckResponse, error)
-	// CheckBatch decides up to 1,000 requests; answers are in request order and
-	// independent of each other.
+	// CheckBatch decides up to 1,000 requests. The answers have the order of the requests and do not
+	// depend on each other.
 	CheckBatch(context.Context, *v1.CheckBatchRequest) (*v1.CheckBatchResponse, error)
-	// CheckStream decides requests as they come, for gateways and sidecars that ask all
-	// the time: one stream carries them all. Each message is decided as a batch and
-	// answered by one message; several are decided at once, so the answers of later ones
-	// may come first. Who sends without reading answers is not read from any more. The
-	// daemon ends its streams with unavailable when it stops: what was answered counts,
-	// what was not may count.
+	// CheckStream decides requests as they come. It is for gateways and sidecars, which carry all
+	// their requests in one stream. Each message is decided as a batch and answered by one message.
+	// Several messages are decided at once, so a later one may be answered first. The daemon stops
+	// reading from a client that does not read its answers. When it stops, it ends its streams with
+	// unavailable: answered requests are charged, the others may be.
 	CheckStream(context.Context, *connect.BidiStream[v1.CheckStreamRequest, v1.CheckStreamResponse]) error
-	// Reserve is Check for costs that are known only afterwards: it takes an estimate,
-	// which Settle replaces by the truth. Repeated with the same id it changes nothing
-	// and answers the same.
+	// Reserve is Check for costs that are known only afterwards. It charges an estimate, which Settle
+	// replaces by the actual use. A repeated call with the same id changes nothing and returns the
+	// same answer.
 	Reserve(context.Context, *v1.ReserveRequest) (*v1.ReserveResponse, error)
-	// Settle ends a reservation at what was used: the rest goes back, and its slots are
-	// free; more than that becomes a debt of at most the limit's capacity. Repeated it changes nothing. An id
-	// that this region does not know (any more) is not_found.
+	// Settle ends a reservation with its actual use. The rest goes back, and the slots are free. Use
+	// above the estimate becomes a debt of at most the capacity of the limit. A repeated call changes
+	// nothing. An id that this region does not know, or no longer knows, is not_found.
 	Settle(context.Context, *v1.SettleRequest) (*v1.SettleResponse, error)
-	// Explain tells how a request would be decided now, charging nothing, or how a past
-	// one was (by the decision id of a denial; one long ago is not_found).
+	// Explain returns how a request would be decided now, and charges nothing. Or it returns how a
+	// denial came about, by its decision id. A denial that the daemon no longer remembers is
+	// not_found.
 	Explain(context.Context, *v1.ExplainRequest) (*v1.ExplainResponse, error)
 }
 

@@ -51,19 +51,20 @@ const (
 
 // RegionServiceClient is a client for the aliquot.v1.RegionService service.
 type RegionServiceClient interface {
+	// ListRegions returns the declared regions.
 	ListRegions(context.Context, *v1.ListRegionsRequest) (*v1.ListRegionsResponse, error)
-	// AddRegion declares a region, or takes one that was drained or fenced back
-	// in. It gets its floor, empty, when its daemon has said Hello and the others
-	// have made room. A region that takes part already is already_exists.
+	// AddRegion declares a region, or takes back one that was drained or fenced. It gets an empty
+	// floor when its daemon has sent Hello and the others have made room. A region that takes part
+	// already is already_exists.
 	AddRegion(context.Context, *v1.AddRegionRequest) (*v1.AddRegionResponse, error)
-	// UpdateRegion changes a region's weight.
+	// UpdateRegion changes the weight of a region.
 	UpdateRegion(context.Context, *v1.UpdateRegionRequest) (*v1.UpdateRegionResponse, error)
-	// DrainRegion takes a region's floor and all its shares away, by ordinary,
-	// acknowledged steps. The last region that takes part is failed_precondition.
+	// DrainRegion takes away the floor and all shares of a region in acknowledged steps. The last
+	// region that takes part is failed_precondition.
 	DrainRegion(context.Context, *v1.DrainRegionRequest) (*v1.DrainRegionResponse, error)
-	// FenceRegion asserts that no daemon of the region admits anything any more,
-	// and gives what it held to the others at once. If the assertion is wrong, the
-	// region's last share and floor come on top of the limits.
+	// FenceRegion gives what a region held to the others at once. The caller asserts that no daemon
+	// of the region admits anything any more. If one does, its last share and floor come on top of
+	// the limits.
 	FenceRegion(context.Context, *v1.FenceRegionRequest) (*v1.FenceRegionResponse, error)
 }
 
@@ -167,19 +168,20 @@ func (c *regionServiceClient) FenceRegion(ctx context.Context, req *v1.FenceRegi
 
 // RegionServiceHandler is an implementation of the aliquot.v1.RegionService service.
 type RegionServiceHandler interface {
+	// ListRegions returns the declared regions.
 	ListRegions(context.Context, *v1.ListRegionsRequest) (*v1.ListRegionsResponse, error)
-	// AddRegion declares a region, or takes one that was drained or fenced back
-	// in. It gets its floor, empty, when its daemon has said Hello and the others
-	// have made room. A region that takes part already is already_exists.
+	// AddRegion declares a region, or takes back one that was drained or fenced. It gets an empty
+	// floor when its daemon has sent Hello and the others have made room. A region that takes part
+	// already is already_exists.
 	AddRegion(context.Context, *v1.AddRegionRequest) (*v1.AddRegionResponse, error)
-	// UpdateRegion changes a region's weight.
+	// UpdateRegion changes the weight of a region.
 	UpdateRegion(context.Context, *v1.UpdateRegionRequest) (*v1.UpdateRegionResponse, error)
-	// DrainRegion takes a region's floor and all its shares away, by ordinary,
-	// acknowledged steps. The last region that takes part is failed_precondition.
+	// DrainRegion takes away the floor and all shares of a region in acknowledged steps. The last
+	// region that takes part is failed_precondition.
 	DrainRegion(context.Context, *v1.DrainRegionRequest) (*v1.DrainRegionResponse, error)
-	// FenceRegion asserts that no daemon of the region admits anything any more,
-	// and gives what it held to the others at once. If the assertion is wrong, the
-	// region's last share and floor come on top of the limits.
+	// FenceRegion gives what a region held to the others at once. The caller asserts that no daemon
+	// of the region admits anything any more. If one does, its last share and floor come on top of
+	// the limits.
 	FenceRegion(context.Context, *v1.FenceRegionRequest) (*v1.FenceRegionResponse, error)
 }
 

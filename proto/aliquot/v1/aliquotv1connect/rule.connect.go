@@ -56,25 +56,25 @@ const (
 
 // RuleServiceClient is a client for the aliquot.v1.RuleService service.
 type RuleServiceClient interface {
+	// GetRules returns one version of the rules.
 	GetRules(context.Context, *v1.GetRulesRequest) (*v1.GetRulesResponse, error)
-	// ApplyRules replaces all rules, if expected_version is the version in force
-	// (else failed_precondition, and nothing changes). Invalid rules are
-	// invalid_argument with file:line:column, and nothing changes.
+	// ApplyRules replaces all rules. If expected_version is not the version in force, the call is
+	// failed_precondition and changes nothing. Invalid rules are invalid_argument, with
+	// file:line:column of each problem, and change nothing.
 	ApplyRules(context.Context, *v1.ApplyRulesRequest) (*v1.ApplyRulesResponse, error)
-	// EditRules changes the entries above the rules file; the file stays as it is.
+	// EditRules changes the entries above the rules file. The file stays as it is.
 	EditRules(context.Context, *v1.EditRulesRequest) (*v1.ApplyRulesResponse, error)
-	// PlanRules replays recently sampled decisions of every region through other rules
-	// and tells who would fare differently. Nothing changes.
+	// PlanRules replays recent decisions of every region with other rules, and returns which requests
+	// they would have decided otherwise. It changes nothing.
 	PlanRules(context.Context, *v1.PlanRulesRequest) (*v1.PlanRulesResponse, error)
-	// ListRuleVersions lists the versions that are kept, the latest first.
+	// ListRuleVersions returns the versions that are kept, the latest one first.
 	ListRuleVersions(context.Context, *v1.ListRuleVersionsRequest) (*v1.ListRuleVersionsResponse, error)
 	// RollbackRules brings the text of an earlier version into force, as a new version.
 	RollbackRules(context.Context, *v1.RollbackRulesRequest) (*v1.ApplyRulesResponse, error)
 	// PromoteRules brings a staged version into force everywhere.
 	PromoteRules(context.Context, *v1.PromoteRulesRequest) (*v1.ApplyRulesResponse, error)
-	// AbortRules ends a staged roll-out: its regions go back to the text in force. That is
-	// a new version then, in the history too: versions only ever rise, so that everyone
-	// who compares two of them knows which one is the later.
+	// AbortRules ends a staged roll-out: its regions return to the text in force. That text then is a
+	// new version, because versions only ever rise.
 	AbortRules(context.Context, *v1.AbortRulesRequest) (*v1.AbortRulesResponse, error)
 }
 
@@ -226,25 +226,25 @@ func (c *ruleServiceClient) AbortRules(ctx context.Context, req *v1.AbortRulesRe
 
 // RuleServiceHandler is an implementation of the aliquot.v1.RuleService service.
 type RuleServiceHandler interface {
+	// GetRules returns one version of the rules.
 	GetRules(context.Context, *v1.GetRulesRequest) (*v1.GetRulesResponse, error)
-	// ApplyRules replaces all rules, if expected_version is the version in force
-	// (else failed_precondition, and nothing changes). Invalid rules are
-	// invalid_argument with file:line:column, and nothing changes.
+	// ApplyRules replaces all rules. If expected_version is not the version in force, the call is
+	// failed_precondition and changes nothing. Invalid rules are invalid_argument, with
+	// file:line:column of each problem, and change nothing.
 	ApplyRules(context.Context, *v1.ApplyRulesRequest) (*v1.ApplyRulesResponse, error)
-	// EditRules changes the entries above the rules file; the file stays as it is.
+	// EditRules changes the entries above the rules file. The file stays as it is.
 	EditRules(context.Context, *v1.EditRulesRequest) (*v1.ApplyRulesResponse, error)
-	// PlanRules replays recently sampled decisions of every region through other rules
-	// and tells who would fare differently. Nothing changes.
+	// PlanRules replays recent decisions of every region with other rules, and returns which requests
+	// they would have decided otherwise. It changes nothing.
 	PlanRules(context.Context, *v1.PlanRulesRequest) (*v1.PlanRulesResponse, error)
-	// ListRuleVersions lists the versions that are kept, the latest first.
+	// ListRuleVersions returns the versions that are kept, the latest one first.
 	ListRuleVersions(context.Context, *v1.ListRuleVersionsRequest) (*v1.ListRuleVersionsResponse, error)
 	// RollbackRules brings the text of an earlier version into force, as a new version.
 	RollbackRules(context.Context, *v1.RollbackRulesRequest) (*v1.ApplyRulesResponse, error)
 	// PromoteRules brings a staged version into force everywhere.
 	PromoteRules(context.Context, *v1.PromoteRulesRequest) (*v1.ApplyRulesResponse, error)
-	// AbortRules ends a staged roll-out: its regions go back to the text in force. That is
-	// a new version then, in the history too: versions only ever rise, so that everyone
-	// who compares two of them knows which one is the later.
+	// AbortRules ends a staged roll-out: its regions return to the text in force. That text then is a
+	// new version, because versions only ever rise.
 	AbortRules(context.Context, *v1.AbortRulesRequest) (*v1.AbortRulesResponse, error)
 }
 
