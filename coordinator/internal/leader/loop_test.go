@@ -341,3 +341,23 @@ func TestASpentEpochIsFollowedByTheNext(t *testing.T) {
 		t.Errorf("whoever asks the old reign is told %v", err)
 	}
 }
+
+// A promise counts on the slowest reports of the regions that are heard.
+func TestConditionsHaveTheLongestReportInterval(t *testing.T) {
+	t.Parallel()
+	c := newLoopTest(t)
+	for range 2 {
+		c.report(0)
+		c.report(1)
+		c.do(c.plan())
+		c.now = c.now.Add(time.Second)
+		c.do(c.plan())
+	}
+	for region, keys := range []time.Duration{2 * time.Second, time.Second / 2} {
+		c.latencies.answerSent(region, 0, 0, c.now)
+		c.latencies.setReportInterval(region, keys)
+	}
+	if got := c.conditions(c.now); slices.Contains(got.Silent[:2], true) || got.ReportInterval != 2*time.Second {
+		t.Errorf("%+v, want 2 s of two regions that are heard", got)
+	}
+}
