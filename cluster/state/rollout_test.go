@@ -168,3 +168,18 @@ func TestRolloutsRefused(t *testing.T) {
 		t.Error("a refused command changed something")
 	}
 }
+
+// A roll-out that has ended, either way, keeps what became of it and none of its rules, before and after
+// a snapshot.
+func TestAnEndedRolloutKeepsNoRules(t *testing.T) {
+	for _, outcome := range []string{RolloutPromoted, RolloutAborted, RolloutHalted} {
+		f, _ := twoInUS(t)
+		drive(t, f, endCmd(2, outcome))
+		for name, f := range map[string]*Machine{"as it went": f, "from a snapshot": restored(t, f)} {
+			r := f.state.Rules.Rollout
+			if r == nil || r.State != outcome || r.Reason != "because" || r.YAML != "" || r.Set != nil || len(r.Numbers) != 0 {
+				t.Errorf("%s, %s: %+v", outcome, name, r)
+			}
+		}
+	}
+}
