@@ -47,37 +47,36 @@ func newDescriptions() descriptions {
 		version: desc("rules_version", "Version of the rules in force."),
 		rollout: desc("rules_rollout", "1 for the state of the staged roll-out, or of the last one until the rules change again: staged, promoted, halted or aborted.", "state"),
 		hotKeys: desc("hot_keys", "Keys with shares of their own."),
-		refused: desc("hot_keys_refused", "Keys that find no place in the table of hot keys, full or crowded, and stay at their floors meanwhile. Only the leader knows."),
-		epoch:   desc("leader_epoch", "Epoch of the latest leader that took charge of the budgets, as applied here."),
+		refused: desc("hot_keys_refused", "Keys that stay at their floors because the table of hot keys is full or crowded. Only the leader knows them."),
+		epoch:   desc("leader_epoch", "Epoch of the latest leader of the budgets, as far as this node has applied it."),
 		leader:  desc("leader", "1 while this node is in charge of the budgets."),
 
-		enforcement: desc("rule_enforcement", "Always 1; the label says how the rule is enforced: strict, elastic or independent.", "rule", "enforcement"),
-		capacity:    desc("limit_capacity_tokens", "Burst of the rule's limit, of a key without an override.", "rule"),
-		refill:      desc("limit_refill_tokens_per_second", "Rate of the rule's limit, of a key without an override.", "rule"),
-		bound: desc("excess_bound_tokens", "Tokens above capacity + rate x time that could ever be admitted for one key. "+
-			"Absent for independent rules, which are not coordinated.", "rule"),
-		ruleKeys: desc("rule_hot_keys", "Keys of the rule with shares of their own.", "rule"),
-		share:    desc("budget_share_ratio", "Mean share of the rate over the rule's hot keys; the floor if none is hot.", "rule", "region"),
-		pool:     desc("budget_pool_ratio", "Part of the rate that no region holds, mean over the rule's hot keys.", "rule"),
-		floor:    desc("region_floor_ratio", "What the region is told to enforce of any limit when it is cut off.", "region"),
+		enforcement: desc("rule_enforcement", "Always 1. The label says how the rule is enforced: strict, elastic or independent.", "rule", "enforcement"),
+		capacity:    desc("limit_capacity_tokens", "Burst of the rule's limit, for a key without an override.", "rule"),
+		refill:      desc("limit_refill_tokens_per_second", "Rate of the rule's limit, for a key without an override.", "rule"),
+		bound:       desc("excess_bound_tokens", "Tokens above capacity + rate x time that could ever be admitted for one key. Independent rules, which are not coordinated, have none.", "rule"),
+		ruleKeys:    desc("rule_hot_keys", "Keys of the rule with shares of their own.", "rule"),
+		share:       desc("budget_share_ratio", "Mean share of the region in the rate over the rule's hot keys, or its floor if no key is hot.", "rule", "region"),
+		pool:        desc("budget_pool_ratio", "Part of the rate that no region holds, as a mean over the rule's hot keys.", "rule"),
+		floor:       desc("region_floor_ratio", "Part of any limit that the region enforces when it is cut off.", "region"),
 
-		lease: desc("lease_remaining_seconds", "Of the region's lease, as the leader knows it.", "region"),
-		state: desc("region_state", "1 for the state the region is in as the leader sees it: live; silent (not heard of for a lease); "+
-			"joining (no floor yet); leaving (drained, not at its end yet); gone.", "region", "state"),
-		admitted:    desc("global_admitted_total", "Cost admitted for hot keys, as reported to this leader.", "rule", "region"),
-		offered:     desc("global_offered_total", "Cost asked of hot keys, as reported to this leader.", "rule", "region"),
+		lease: desc("lease_remaining_seconds", "Time until the region's lease ends, as the leader knows it.", "region"),
+		state: desc("region_state", "1 for the state of the region, as the leader sees it: live, silent (not heard for a lease), joining (without a floor "+
+			"yet), leaving (drained, but not at its end) or gone.", "region", "state"),
+		admitted:    desc("global_admitted_total", "Cost admitted for hot keys, as regions reported it to this leader.", "rule", "region"),
+		offered:     desc("global_offered_total", "Cost that hot keys asked for, as regions reported it to this leader.", "rule", "region"),
 		hotLimit:    desc("hot_limit_tokens_per_second", "Sum of the rates of the rule's hot keys that are in use.", "rule"),
-		utilisation: desc("global_limit_utilisation_ratio", "Cost admitted over the last 10 s, of what the limits of the rule's hot keys refill.", "rule"),
-		gain: desc("global_gain_ratio", "Largest over the rule's hot keys and the last 10 s: admitted of capacity + rate x time, "+
-			"in an interval in which all of it was admitted for certain. Above 1 is more than the limit.", "rule"),
-		excess: desc("excess_observed_tokens", "Most that one key was seen above capacity + rate x time (with the allowance for clocks) in the last 5 to 10 minutes. "+
-			"A lower bound that is certain: what reports leave uncertain counts as within the limit, and what was spent before the key became hot "+
-			"(a cold bucket a region at the most) or while another coordinator led is not counted.", "rule"),
-		shortfall: desc("shortfall_observed_tokens", "Most that one region refused of one key in 30 s although the limit had it left, in the last 5 to 10 minutes. "+
-			"Counted are windows that lie after the time in which the share is promised to follow, in which that region refused all the time and every region was heard: "+
-			"what the limit refills, less what is promised to be out of reach and a second's refill, less what was admitted everywhere; at most what was refused.", "rule"),
-		violations: desc("bound_violations_total", "Times that one key was seen beyond what its rule promises, for certain, while this node led: "+
-			"by a token, and again with each tenth of the capacity more. The log has the evidence.", "rule"),
+		utilisation: desc("global_limit_utilisation_ratio", "Cost admitted over the last 10 s, divided by what the limits of the rule's hot keys refill.", "rule"),
+		gain: desc("global_gain_ratio", "Admitted cost divided by capacity + rate x time, of the worst hot key of the rule and the worst interval of the last 10 "+
+			"s. Only cost that was admitted in the interval for certain counts. Above 1 means more than the limit.", "rule"),
+		excess: desc("excess_observed_tokens", "The most tokens by which one key was seen above capacity + rate x time in the last 5 to 10 minutes. It is a certain "+
+			"lower bound: doubtful cost counts as within the limit, and cost from before the key became hot, or under another leader,"+
+			" does not count.", "rule"),
+		shortfall: desc("shortfall_observed_tokens", "The most tokens that one region refused one key within 30 s although the limit had them, in the last 5 to 10 minutes. "+
+			"Only windows count in which the region refused all the time, every region was heard, and the share had had its promised "+
+			"time to follow.", "rule"),
+		violations: desc("bound_violations_total", "Times that one key was certainly seen beyond the promise of its rule while this node led: by a token, and again for each"+
+			" further tenth of the capacity. The log has the evidence.", "rule"),
 	}
 }
 

@@ -205,7 +205,7 @@ func watchConduct(m *telemetry.Metrics, c *conduct, policies *policy.Policies, r
 	reg.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "aliquot_hottest_key_checks_per_second", ConstLabels: labels,
-			Help: "Checks a second of the key that is checked most here.",
+			Help: "Checks a second of the key that is checked most.",
 		}, func() float64 {
 			for _, k := range c.hot.Top(1, c.now()) {
 				return k.Checks
@@ -214,7 +214,7 @@ func watchConduct(m *telemetry.Metrics, c *conduct, policies *policy.Policies, r
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "aliquot_clients_held_back", ConstLabels: labels,
-			Help: "Clients in a cool-down or a block of a rule now.",
+			Help: "Clients that are in a cool-down or a block of a rule.",
 		}, func() float64 {
 			n := 0
 			c.clients.Each(policies.Load().ConductTerms, c.now(), func(abuse.Held) { n++ })
@@ -222,7 +222,7 @@ func watchConduct(m *telemetry.Metrics, c *conduct, policies *policy.Policies, r
 		}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "aliquot_clients_forgotten_total", ConstLabels: labels,
-			Help: "Denials of watched rules that were not noted, because there was no room beside clients that are held back.",
+			Help: "Denials that no rule's cool_down or auto_block counted, because there was no room beside clients that are held back.",
 		}, func() float64 { return float64(c.clients.Refused()) }),
 	)
 }

@@ -19,11 +19,11 @@ type rlsMetrics struct {
 func newRLSMetrics(region string, reg prometheus.Registerer) rlsMetrics {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "aliquot_rls_requests_total",
-		Help: "Calls of Envoy's rate limit protocol, by the code for the whole request; error: it got no answer but an error.",
+		Help: "Calls of Envoy's rate limit protocol, by the code for the whole request. The code error means that the call failed.",
 	}, []string{"region", "code"})
 	ignored := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "aliquot_rls_ignored_total",
-		Help: "Descriptors that asked for what is not heeded: a limit of their own (limit), hits to be given back (refund).",
+		Help: "Descriptors with a request that was ignored: a limit of their own (limit), or hits to return (refund).",
 	}, []string{"region", "what"})
 	reg.MustRegister(requests, ignored)
 	return rlsMetrics{

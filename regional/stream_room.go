@@ -213,6 +213,6 @@ func (r *room) looked(seen map[*stream]uint64, short bool) {
 // watchRoom exports how much of the room is in use, which is read at each scrape.
 func watchRoom(m *telemetry.Metrics, r *room, reg prometheus.Registerer) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "aliquot_stream_bytes", Help: "What the messages of all streams take that are being answered, of 64 MiB.",
+		Name: "aliquot_stream_bytes", Help: "Bytes that the messages of all streams take up while they are answered, at most 64 MiB.",
 	}, func() float64 { return float64(r.inUse()) }))
 }

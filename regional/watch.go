@@ -18,19 +18,19 @@ func watchAuthority(m *telemetry.Metrics, auth *authority, reg prometheus.Regist
 	}, func() float64 { return float64(auth.info().HotKeys) })
 	lost := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "aliquot_chunks_lost_total",
-		Help: "Chunks, or rests of them, that ended before they were spent or back in the store: a call failed, or this process had no CPU.",
+		Help: "Borrowed tokens that were neither spent nor returned in time, counted as chunks: a call failed, or this process had no CPU.",
 	}, func() float64 { return float64(auth.local.lost.Load()) })
 	borrowed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "aliquot_local_keys_active", Help: "Keys of which something is borrowed, or was decided from memory just now.",
+		Name: "aliquot_local_keys_active", Help: "Keys for which tokens are borrowed, or which memory decided a moment ago.",
 	}, func() float64 { return float64(auth.local.activeKeys()) })
 	known := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "aliquot_local_keys", Help: "Keys that can be decided from memory; at most 65,536.",
+		Name: "aliquot_local_keys", Help: "Keys that memory can decide, at most 65,536.",
 	}, func() float64 { return float64(auth.local.keys()) })
 	reg.MustRegister(lease, hot, lost, borrowed, known)
 	for _, phase := range []budget.Phase{budget.Live, budget.Limbo, budget.CutOff} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "aliquot_phase",
-			Help:        "1 for what the region enforces: live: its shares; limbo: the smaller of share and floor; floor: its floor.",
+			Help:        "1 for the phase of the region. live: it enforces its shares. limbo: the smaller of share and floor. floor: its floor.",
 			ConstLabels: prometheus.Labels{"region": m.Region, "phase": phase.String()},
 		}, func() float64 {
 			if auth.info().Phase == phase {
@@ -46,7 +46,7 @@ func watchAuthority(m *telemetry.Metrics, auth *authority, reg prometheus.Regist
 func watchSession(m *telemetry.Metrics, r *reporter, reg prometheus.Registerer) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "aliquot_session_seconds_without",
-		Help:        "For how long this region has had no session though coordinators answer it; 0 with a session, and while none answers.",
+		Help:        "For how long this region has had no session although coordinators answer. 0 with a session, and while none answers.",
 		ConstLabels: prometheus.Labels{"region": m.Region},
 	}, func() float64 { return r.without().Seconds() }))
 	for state, keys := range map[string]func(budget.RegionInfo) int{
@@ -55,7 +55,7 @@ func watchSession(m *telemetry.Metrics, r *reporter, reg prometheus.Registerer) 
 	} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "aliquot_apply_keys",
-			Help:        "Keys of the directive that is being applied in the store: those it tells a share of, and those that have it. 0 while none is.",
+			Help:        "Keys whose shares are being applied in the store: told are all of them, applied are those that are done. 0 while there are none.",
 			ConstLabels: prometheus.Labels{"state": state},
 		}, func() float64 { return float64(keys(r.auth.info())) }))
 	}

@@ -163,11 +163,11 @@ type Metrics struct {
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "aliquot_rebalance_duration_seconds", Help: "From a plan to its commit.",
+			Name: "aliquot_rebalance_duration_seconds", Help: "Time from a plan to its commit.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 13),
 		}),
 		changes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "aliquot_rebalance_changes_total", Help: "Ledger entries changed by committed plans.",
+			Name: "aliquot_rebalance_changes_total", Help: "Entries of the ledger that committed plans changed.",
 		}),
 	}
 	reg.MustRegister(m.seconds, m.changes)

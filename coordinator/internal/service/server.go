@@ -214,7 +214,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"region", "result"}),
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "aliquot_build_info", Help: "Always 1; the labels say what is running.",
+		Name: "aliquot_build_info", Help: "Always 1. The labels have the versions of the program and of Go.",
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(config.Version(), runtime.Version()).Set(1)
 	reg.MustRegister(m.rulesFailures, m.reports, build)

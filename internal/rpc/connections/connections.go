@@ -12,7 +12,7 @@ import (
 // that names it. It panics if they are already exported.
 func Watch(reg prometheus.Registerer, listeners ...*rpc.Listener) {
 	most := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "aliquot_connections_limit", Help: "Connections that a listener may have open: at so many it accepts no more.",
+		Name: "aliquot_connections_limit", Help: "Connections that a listener may have open. Beyond them it accepts no more.",
 	}, []string{"listener"})
 	reg.MustRegister(most)
 	for _, l := range listeners {

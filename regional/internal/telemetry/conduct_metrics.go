@@ -9,13 +9,13 @@ import (
 // conduct makes the metrics of clients that do not wait, and of their connections.
 func (m *Metrics) conduct(reg prometheus.Registerer) {
 	m.coolDowns = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "aliquot_cool_downs_total", Help: "Cool-downs begun: the rule holds a client back that asked before it was told to.",
+		Name: "aliquot_cool_downs_total", Help: "Cool-downs that a rule began: a client asked before the time that it was told.",
 	}, []string{"region", "rule"})
 	m.autoBlocks = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "aliquot_auto_blocks_total", Help: "Blocks begun by a rule's auto_block.",
+		Name: "aliquot_auto_blocks_total", Help: "Blocks that the auto_block of a rule began.",
 	}, []string{"region", "rule"})
 	m.Throttled = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "aliquot_throttled_answers_total", Help: "Denials that were delayed, on connections that heard nothing else.",
+		Name: "aliquot_throttled_answers_total", Help: "Denials that were delayed, because a connection had nothing but denials.",
 	})
 	m.ThrottleEnds = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "aliquot_throttled_connections_ended_total", Help: "Connections that were ended because too many answers were delayed already.",

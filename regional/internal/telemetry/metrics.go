@@ -73,40 +73,40 @@ func New(region, version string, reg prometheus.Registerer) *Metrics {
 		Region: region,
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aliquot_decisions_total",
-			Help: "Decisions by limit: what came out and what decided. The rule is empty where none was asked.",
+			Help: "Decisions of limits, by outcome and by what decided. The rule is empty if no rule was asked.",
 		}, []string{"region", "rule", "outcome", "mode"}),
 		offered: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aliquot_offered_tokens_total",
-			Help: "Cost asked of a rule's limits. A cost above the capacity, which can never be admitted, is left out.",
+			Help: "Cost that the limits of a rule were asked for. A cost above the capacity, which can never be admitted, does not count.",
 		}, []string{"region", "rule"}),
 		admitted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aliquot_admitted_tokens_total",
-			Help: "Cost that a rule's limits admitted. What another rule denied consumes nothing and is left out.",
+			Help: "Cost that the limits of a rule admitted. A request that another rule denied consumes nothing and does not count.",
 		}, []string{"region", "rule"}),
 		localHits: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "aliquot_local_cache_hits_total",
-			Help: "Limits decided from what was borrowed of the store, or known of it, without asking it.",
+			Help: "Decisions from memory, without a call of the store.",
 		}),
 		DecisionSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "aliquot_decision_duration_seconds", Help: "Time to answer one Check or CheckBatch.", Buckets: seconds,
 		}),
 		StoreSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "aliquot_store_duration_seconds", Help: "Time of one call to the regional store.", Buckets: seconds,
+			Name: "aliquot_store_duration_seconds", Help: "Time of one call of the regional store.", Buckets: seconds,
 		}, []string{"op"}),
 		StoreErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "aliquot_store_errors_total", Help: "Calls to the regional store that failed.",
+			Name: "aliquot_store_errors_total", Help: "Calls of the regional store that failed, by reason.",
 		}, []string{"op", "reason"}),
 		CallGroups: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "aliquot_store_call_groups", Help: "Checks that one call to the regional store decided.",
+			Name: "aliquot_store_call_groups", Help: "Checks that one call of the regional store decided.",
 			Buckets: []float64{1, 2, 4, 8, 16, 32, 64},
 		}),
 		breaker: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "aliquot_store_breaker_state",
-			Help: "The breaker before the regional store: 0 closed, 1 half open (one call tries), 2 open.",
+			Help: "State of the breaker before the regional store: 0 closed, 1 half open (one call tries), 2 open.",
 		}),
 		circuits: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "aliquot_store_circuit_open",
-			Help: "1 while a breaker is open and each rule's on_redis_failure decides: of the whole store, or of a node of a Redis Cluster, which is there while its is open.",
+			Help: "1 while a breaker is open and each rule's on_redis_failure decides. The shard is store, or a node of a Redis Cluster, which is listed only while its breaker is open.",
 		}, []string{"shard"}),
 		degraded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "aliquot_degraded", Help: "1 while the region is degraded for this reason.",
@@ -116,10 +116,10 @@ func New(region, version string, reg prometheus.Registerer) *Metrics {
 		}, []string{"region", "result"}),
 		borrows: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aliquot_borrow_waits_total",
-			Help: "Checks that waited for the share of a limit that has a home: it moved here, or its time expired, too many waited (full), the caller left (gone).",
+			Help: "Checks that waited for a share to move here, by result: the share moved, the time ended, too many waited (full) or the caller left (gone).",
 		}, []string{"region", "result"}),
 		LeaseLength: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "aliquot_lease_seconds", Help: "How long a lease of this region lasts from its renewal; 0 before a coordinator has told it.",
+			Name: "aliquot_lease_seconds", Help: "How long a lease of this region lasts from its renewal. 0 until a coordinator has told it.",
 			ConstLabels: prometheus.Labels{"region": region},
 		}),
 		RulesVersion: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -130,13 +130,13 @@ func New(region, version string, reg prometheus.Registerer) *Metrics {
 		}),
 		UnknownTier: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "aliquot_unknown_tier_total",
-			Help: "Decisions on requests that name a tier which neither a rule nor the tiers of the file know: it counts as none named.",
+			Help: "Decisions on requests that name a tier which the rules do not know. Such a request counts as one without a tier.",
 		}),
 		Overload: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "aliquot_overload_total", Help: "Calls that found no turn to be decided: refused, or over Envoy's protocol decided by on_redis_failure.",
+			Name: "aliquot_overload_total", Help: "Calls that were refused because too many were waiting. Over Envoy's protocol on_redis_failure decided them.",
 		}),
 		Panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "aliquot_panics_total", Help: "Calls that failed by a bug: they panicked, and the log tells where.",
+			Name: "aliquot_panics_total", Help: "Calls that failed because of a bug. The log has the place.",
 		}),
 	}
 	m.circuits.WithLabelValues(wholeStore).Set(0)
@@ -150,7 +150,7 @@ func New(region, version string, reg prometheus.Registerer) *Metrics {
 	m.degraded.WithLabelValues(DegradedWaits).Set(0)
 	m.degraded.WithLabelValues(DegradedSession).Set(0)
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "aliquot_build_info", Help: "Always 1; the labels say what runs.",
+		Name: "aliquot_build_info", Help: "Always 1. The labels have the versions of the program and of Go.",
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	reg.MustRegister(m.decisions, m.offered, m.admitted, m.localHits, m.DecisionSeconds, m.StoreSeconds, m.StoreErrors, m.CallGroups,

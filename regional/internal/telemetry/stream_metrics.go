@@ -11,10 +11,10 @@ const (
 // streams creates the metrics of the room that all streams share.
 func (m *Metrics) streams(reg prometheus.Registerer) {
 	m.StreamWaits = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "aliquot_stream_waits_total", Help: "Messages of CheckStream that waited, because those of all streams took all the room there is.",
+		Name: "aliquot_stream_waits_total", Help: "Messages of CheckStream that waited because those of all streams took up the whole room.",
 	})
 	ended := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "aliquot_streams_ended_total", Help: "Streams ended for want of room: unread did not read their answers, no_room had a message that found none.",
+		Name: "aliquot_streams_ended_total", Help: "Streams that ended for lack of room. unread: the client did not read its answers. no_room: a message found no room.",
 	}, []string{"reason"})
 	m.StreamsEnded = map[string]prometheus.Counter{}
 	for _, reason := range []string{EndedUnread, EndedNoRoom} {
