@@ -99,6 +99,9 @@ type Report struct {
 	// keys in it. It also acknowledges that the directives up to Ack were received, which have no
 	// actions.
 	Opening bool
+	// Contents identifies the contents of the region's store; 0: not known. It serves those who
+	// compare use with the limit, not the leader.
+	Contents uint32
 	Standing
 }
 

@@ -43,7 +43,9 @@ type Terms struct {
 	// Enforcement is Elastic. Its Limit.Rate is the capacity a window.
 	Counts      Counting
 	Enforcement Enforcement
-	Config      *Config
+	// Forgives: a key starts afresh if a region's store has lost its contents and nothing is known.
+	Forgives bool
+	Config   *Config
 	// RoundTrip is the largest round trip between the leader and a region that is heard. Quorum is
 	// the time of a commit. Either is negative until it was measured.
 	RoundTrip time.Duration
@@ -69,6 +71,9 @@ type Promise struct {
 	// is the part of Excess that ends when the floors of all regions sum to the whole again.
 	Burst, Rate    int64
 	Excess, Moving int64
+	// Forgiven is admitted besides, once for each time that a region's store loses its contents, at
+	// most; 0 unless Terms.Forgives.
+	Forgiven int64
 	// Window is the most that all regions together admit in one window of the stores' clocks; 0
 	// unless the limit counts Windows.
 	Window int64
@@ -147,6 +152,10 @@ func (t *Terms) excess(p *Promise) {
 		p.Rate = 0
 	}
 	p.Burst = c + p.Excess
+	if t.Forgives {
+		// No region holds more, and none has more in use.
+		p.Forgiven = c
+	}
 }
 
 // Holders returns how many regions may hold tokens of a limit, at least 1.

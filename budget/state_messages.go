@@ -67,6 +67,7 @@ func (c *Canon) Report(r *Report) {
 		c.keyReport(r.Region, &r.Keys[i])
 	}
 	c.slots(r.Unreached)
+	c.Int(int64(r.Contents))
 	c.standing(&r.Standing)
 }
 

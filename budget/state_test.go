@@ -43,7 +43,7 @@ var fields = []struct {
 	{Hello{}, "Shard Region Incarnation RedisEpoch Nonce RulesVersion RulesEnded Held Unreached Standing"},
 	{Held{}, "Key Gen Share Limit"},
 	{HelloOK{}, "Shard Region Epoch Session Nonce Watermark Actions"},
-	{Report{}, "Shard Region Epoch Session Seq TSend Ack RulesVersion RulesEnded Pace Keys Unreached Opening Standing"},
+	{Report{}, "Shard Region Epoch Session Seq TSend Ack RulesVersion RulesEnded Pace Keys Unreached Opening Contents Standing"},
 	{KeyReport{}, "Key Gen Share Admitted Offered Released Tokens Limit Rejecting Idle Gap Cold InUse Label Refunded"},
 	{Directive{}, "Shard Region Epoch Session Seq TSend Renew Actions Others"},
 	{Action{}, "Key Gen Share Granted Cold From Limit"},

@@ -206,6 +206,13 @@ func (a *authority) currentEpoch() string {
 	return a.epoch
 }
 
+// contents identifies the store's contents as last learned; 0 before the first time.
+func (a *authority) contents() uint32 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stamp
+}
+
 // grant sets the right of every ask at one instant, and returns what the views of one store call
 // share.
 func (a *authority) grant(groups []*group) header {

@@ -29,8 +29,10 @@ type emergency struct {
 
 	mu    sync.Mutex
 	table *recall.Table
-	// contents is the epoch of the store contents that the table remembers; empty: none yet.
+	// contents is the epoch of the store contents that the table remembers; empty: none yet. born is
+	// when they began, in microseconds of the store's clock; 0: not known.
 	contents string
+	born     int64
 	// left: another daemon has what the region may spend. back is when it last came back.
 	left bool
 	back budget.Instant
@@ -270,6 +272,7 @@ func (e *emergency) see(contents string, now budget.Instant) {
 		e.table.Emptied(now)
 	}
 	e.contents = contents
+	e.born, _ = limit.EpochBirth(contents)
 }
 
 // count updates how many keys owe something. The caller holds mu.
@@ -298,10 +301,12 @@ func (e *emergency) charge(a *ask, now budget.Instant) recall.Charge {
 // memory returns what to tell the store of an ask's key, in case it has lost the record with other
 // contents; nil: nothing. The caller holds mu.
 func (e *emergency) memory(a *ask, now budget.Instant) *limit.Memory {
-	if !e.table.Remembers() {
+	forgives := a.forgives || a.rule != nil && a.rule.Forgives
+	if !forgives && !e.table.Remembers() {
 		return nil
 	}
 	c := e.charge(a, now)
+	c.Forgives, c.Birth = forgives, e.born
 	c.Full, c.Extra = a.timeToFull(), a.right.Hot && a.enforcement == rules.Elastic
 	c.Foreign = e.left || e.isBeside || !a.alone() && a.right.Blind && a.right.Phase != budget.CutOff
 	return e.table.Memory(&c, now)

@@ -53,6 +53,33 @@ func TestEmptiedStoreForgetsNothing(t *testing.T) {
 	}
 }
 
+// TestALossThatNobodyKnowsOf: the store has lost its contents while no daemon ran. A rule that forgives starts afresh,
+// also with the share that the new session brings; a rule that denies admits nothing of a window until nothing of before
+// can count.
+func TestALossThatNobodyKnowsOf(t *testing.T) {
+	t.Parallel()
+	for name, algorithm := range map[string]string{
+		"fixed":   `algorithm: fixed_window, params: {limit: 200, window: 86400}`,
+		"counter": `algorithm: sliding_window_counter, params: {limit: 200, window: 86400}`,
+		"log":     `algorithm: sliding_window_log, params: {limit: 200, window: 86400}`,
+	} {
+		for _, loss := range []string{"forgive", "deny"} {
+			t.Run(name+" "+loss, func(t *testing.T) {
+				redis := startRedis(t)
+				c := testConfig(newLeader(t, "rules: [{id: r0, on_data_loss: "+loss+", "+algorithm+"}]").address())
+				c.Redis = redis.url()
+				_, stop := startLive(t, c)
+				stop()
+				say("FLUSHALL")(redis)
+				d, _ := startLive(t, c)
+				if got := check(t, d, "k").Allowed; got != (loss == "forgive") {
+					t.Errorf("allowed: %v", got)
+				}
+			})
+		}
+	}
+}
+
 // failedTakes is how many of a daemon's calls that take tokens its store did not answer.
 func failedTakes(t *testing.T, d *Daemon) int {
 	t.Helper()

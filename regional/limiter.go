@@ -79,6 +79,8 @@ type ask struct {
 	// memory is the daemon's knowledge of the key's record, in case the store has lost it; nil if
 	// it knows nothing.
 	memory *limit.Memory
+	// forgives is Rule.Forgives of an ask without a rule.
+	forgives bool
 	// changed is the change of the limit that is remembered, or nil. ruleSince is the time by the
 	// store's clock from which on only the present limit applies.
 	changed   *rights.Change

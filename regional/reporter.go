@@ -206,6 +206,7 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionEvent {
 	rep.RulesVersion, rep.RulesEnded = r.policies.VersionSeen(), r.overridesEnded.Load()
 	rep.Standing = r.others.inSession(r.noStore())
+	rep.Contents = r.auth.contents()
 	in := reportRequest(r.region, rep)
 	if p := r.policies.Load(); p.Counts != nil {
 		in.DecidedRulesVersion, in.Allowed, in.Denied = p.Text.Version, p.Counts.Allowed.Load(), p.Counts.Denied.Load()
@@ -264,7 +265,7 @@ func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []bu
 		}
 		usable = append(usable, c)
 		carried.asks = append(carried.asks, ask{
-			limit: l, enforcement: known.Enforcement, key: c.Key, right: c.Before, changed: p.ChangedLimit(c.Key.Rule, l, r.auth.now()),
+			limit: l, enforcement: known.Enforcement, forgives: known.Forgives, key: c.Key, right: c.Before, changed: p.ChangedLimit(c.Key.Rule, l, r.auth.now()),
 		})
 	}
 	if len(usable) == 0 {

@@ -28,7 +28,7 @@ func helloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 func reportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 	out := &aliquotv1.ReportRequest{
 		Shard: r.Shard, Region: region, Epoch: r.Epoch, Session: r.Session, Seq: r.Seq, TSend: int64(r.TSend),
-		Ack: r.Ack, RulesVersion: r.RulesVersion, RulesEnded: r.RulesEnded, PaceMicros: r.Pace.Microseconds(), Opening: r.Opening, Keys: make([]*aliquotv1.KeyReport, len(r.Keys)),
+		Ack: r.Ack, RulesVersion: r.RulesVersion, RulesEnded: r.RulesEnded, PaceMicros: r.Pace.Microseconds(), Opening: r.Opening, Contents: r.Contents, Keys: make([]*aliquotv1.KeyReport, len(r.Keys)),
 		UnreachedSlots: r.Unreached.Bytes(),
 		Daemon:         uint64(r.Daemon), Storeless: r.Storeless, Alone: r.Alone, Others: daemonsOut(r.Others),
 	}

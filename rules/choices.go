@@ -49,6 +49,15 @@ func placements() []string { return []string{Auto, Split, Home} }
 
 func redisFailures() []string { return []string{FailLocal, FailOpen, FailClosed} }
 
+// The values of on_data_loss: what a limit has left of which nothing is known after its region's store
+// has lost its contents.
+const (
+	lossDeny    = "deny"
+	lossForgive = "forgive"
+)
+
+func dataLosses() []string { return []string{lossDeny, lossForgive} }
+
 // The values of overrun, for a cost that a limit does not hold, and of request_limit, for a limit
 // that a descriptor brings.
 const (

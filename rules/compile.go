@@ -79,6 +79,7 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 		CoolDown:       *all.coolDown,
 		AutoBlock:      *all.autoBlock,
 		Debt:           all.overrun == overrunDebt,
+		Forgives:       all.onDataLoss == lossForgive,
 		RequestLimit:   all.requestLimit == requestLimitAllow,
 		Version:        text.version,
 		sortedKey:      slices.Sorted(slices.Values(all.key)),

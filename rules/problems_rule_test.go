@@ -31,7 +31,7 @@ func TestRefusedRules(t *testing.T) {
 		{"version is no number", oneRule("version: new, " + someLimit), []string{"2:22: version must be a number, found a text; write it without quotes or units, like 100"}},
 		{"fields of other places", oneRule("rules: [], limits: 5, api_key_pattern: x, " + someLimit), []string{
 			`2:13: unknown field "rules" in a rule; it belongs in the file itself, not indented`,
-			`2:24: unknown field "limits" in a rule; known here: algorithm, auto_block, borrow_wait, cool_down, enforcement, id, key, local_cache, match, mode, on_redis_failure, override, overrun, params, placement, replaces, replaces_in_request, request_limit, shadow, tier, unit, version`,
+			`2:24: unknown field "limits" in a rule; known here: algorithm, auto_block, borrow_wait, cool_down, enforcement, id, key, local_cache, match, mode, on_data_loss, on_redis_failure, override, overrun, params, placement, replaces, replaces_in_request, request_limit, shadow, tier, unit, version`,
 			`2:35: unknown field "api_key_pattern" in a rule; it belongs in match`}},
 		{"replaces nothing there", "rules:\n  - {id: a, replaces: [xyz], " + someLimit + "}\n  - {id: bb, " + someLimit + "}\n", []string{`2:24: replaces: no rule has the id "xyz"; known here: bb`}},
 		{"replaces a misspelt id", "rules:\n  - {id: a, replaces: [orders-por], " + someLimit + "}\n  - {id: orders-pro, " + someLimit + "}\n", []string{`2:24: replaces: no rule has the id "orders-por"; did you mean "orders-pro"?`}},

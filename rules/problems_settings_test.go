@@ -4,11 +4,12 @@ import "testing"
 
 func TestRefusedSettings(t *testing.T) {
 	checkRefusals(t, []refusal{
-		{"misspelt words", oneRule("algorithm: token_buckets, enforcement: elastik, placement: spit, on_redis_failure: opened, " + someLimit), []string{
+		{"misspelt words", oneRule("algorithm: token_buckets, enforcement: elastik, placement: spit, on_redis_failure: opened, on_data_loss: forgiven, " + someLimit), []string{
 			`2:24: unknown algorithm "token_buckets"; did you mean "token_bucket"?`,
 			`2:52: unknown enforcement "elastik"; did you mean "elastic"?`,
 			`2:72: unknown placement "spit"; did you mean "split"?`,
-			`2:96: unknown on_redis_failure "opened"; did you mean "open"?`}},
+			`2:96: unknown on_redis_failure "opened"; did you mean "open"?`,
+			`2:118: unknown on_data_loss "forgiven"; did you mean "forgive"?`}},
 		{"nothing like it", oneRule("enforcement: hard, " + someLimit), []string{`2:26: unknown enforcement "hard"; known here: elastic, independent, strict`}},
 		{"not words", oneRule("algorithm: 1, enforcement: [strict], placement: , on_redis_failure: true, " + someLimit), []string{
 			`2:24: algorithm must be a text, found a number; put it in quotes: "1"`,

@@ -112,6 +112,7 @@ func settingsSection() Section {
 			{Name: "placement", Type: oneOf(placements()), Default: Auto, Text: "Where a key is held. `split`: each region that asks has a part. `home`: one region has all of it. `auto`: `home` for small limits, otherwise `split`."},
 			{Name: "borrow_wait", Type: period(minBorrowWait, maxBorrowWait), Default: "measured, at most 500 ms", Text: "How long a request may wait for what other regions lend. It cannot be stated with `split`."},
 			{Name: "on_redis_failure", Type: oneOf(redisFailures()), Default: FailLocal, Text: "What decides while the region's store does not answer. `local`: a limit in memory, below the region's part. `open`: all requests pass. `closed`: all are denied."},
+			{Name: "on_data_loss", Type: oneOf(dataLosses()), Default: lossDeny, Text: "What is left of a key after a loss of its region's store of which the daemon remembers nothing. `deny`: nothing, and a limit that counts waits until nothing of before can count. `forgive`: all of it, which lets through one limit more, once for each loss."},
 			{Name: "overrun", Type: oneOf(overruns()), Default: overrunDeny, Text: "`debt` charges a cost that the limit does not hold, and denies the request. It is for costs that were already used."},
 			{Name: "request_limit", Type: oneOf(requestLimits()), Default: requestLimitDeny, Text: "`allow` lets a descriptor of Envoy's protocol bring a limit in place of this one."},
 			{Name: "local_cache", Type: "true or false", Default: "true", Text: "`false` asks the regional store for every check."},

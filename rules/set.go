@@ -143,6 +143,10 @@ type Rule struct {
 	BorrowWait time.Duration
 	// OnRedisFailure is FailLocal, FailOpen or FailClosed.
 	OnRedisFailure string
+	// Forgives: a key starts afresh, full or unused, if its region's store has lost its contents and
+	// nothing is known of the key. Otherwise it starts from nothing: a bucket is empty, and a counting
+	// limit is used up until nothing of before counts.
+	Forgives bool
 	// LocalCache: answers may come from memory.
 	LocalCache bool
 	// ShadowPPM is the part of the keys, in millionths, that the rule only watches: it decides and

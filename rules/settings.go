@@ -16,6 +16,7 @@ type settings struct {
 	placement      string
 	borrowWait     time.Duration
 	onRedisFailure string
+	onDataLoss     string
 	overrun        string
 	requestLimit   string
 	localCache     *bool
@@ -56,6 +57,9 @@ func (s settings) over(inherited settings) settings {
 	}
 	if s.onRedisFailure != "" {
 		out.onRedisFailure = s.onRedisFailure
+	}
+	if s.onDataLoss != "" {
+		out.onDataLoss = s.onDataLoss
 	}
 	if s.overrun != "" {
 		out.overrun = s.overrun
@@ -119,6 +123,7 @@ func (d *decoder) settingsSchema(s *settings) schema {
 		"placement":        func(f *field) { s.placement = d.chooseOrBreak(f, s, placements()) },
 		"borrow_wait":      func(f *field) { s.borrowWaitAt = f.at; s.borrowWait = d.borrowWait(f) },
 		"on_redis_failure": func(f *field) { s.onRedisFailure = d.choose(f, redisFailures()) },
+		"on_data_loss":     func(f *field) { s.onDataLoss = d.choose(f, dataLosses()) },
 		"overrun":          func(f *field) { s.overrunAt = f.at; s.overrun = d.choose(f, overruns()) },
 		"request_limit":    func(f *field) { s.requestLimit = d.choose(f, requestLimits()) },
 		"local_cache":      func(f *field) { s.localCache = d.bool(f) },

@@ -12,8 +12,8 @@ const (
 	// maxEdits is the largest edit distance at which a known name is suggested.
 	maxEdits = 2
 	// maxSuggested caps the names that a message lists. The longest mapping of the schema has
-	// nineteen fields.
-	maxSuggested = 22
+	// twenty-three fields.
+	maxSuggested = 24
 )
 
 // insteadOf returns the end of a sentence about an unknown field: the place where the field
@@ -40,7 +40,7 @@ func placeOf(name string) string {
 		return "a rule or a tier"
 	case "id", "tier", "override", "replaces", "replaces_in_request":
 		return "a rule"
-	case "params", "algorithm", "mode", "unit", "enforcement", "placement", "borrow_wait", "on_redis_failure", "overrun", "request_limit", "local_cache", "shadow", "key", "cool_down", "auto_block":
+	case "params", "algorithm", "mode", "unit", "enforcement", "placement", "borrow_wait", "on_redis_failure", "on_data_loss", "overrun", "request_limit", "local_cache", "shadow", "key", "cool_down", "auto_block":
 		return "a rule, a tier or defaults"
 	case "defaults", "tiers", "rules", "whitelist", "blacklist":
 		return "the file itself, not indented"

@@ -150,6 +150,7 @@ func drawLevel(t *rapid.T) twinLevel {
 	}
 	draw("enforcement", Strict, Elastic, Independent)
 	draw("on_redis_failure", FailLocal, FailOpen, FailClosed)
+	draw("on_data_loss", lossDeny, lossForgive)
 	draw("local_cache", "true", "false")
 	draw("shadow", "true", "false")
 	draw("key", "", "org", "api_key,endpoint")

@@ -98,6 +98,7 @@ func (w *twinFile) compareRule(t *rapid.T, want *twinRule, got *Rule) {
 	})
 	if got.Enforcement != nearest(levels, "enforcement", Elastic) ||
 		got.OnRedisFailure != nearest(levels, "on_redis_failure", FailLocal) ||
+		got.Forgives != (nearest(levels, "on_data_loss", lossDeny) == lossForgive) ||
 		got.LocalCache != (nearest(levels, "local_cache", "true") == "true") ||
 		got.CoolDown.After > 0 != (nearest(levels, "cool_down", "false") == "true") ||
 		got.AutoBlock.After > 0 != (nearest(levels, "auto_block", "false") == "true") ||

@@ -63,7 +63,7 @@ func ReportFrom(region int, m *aliquotv1.ReportRequest) (budget.Report, error) {
 	r := budget.Report{
 		Shard: m.GetShard(), Region: region, Epoch: m.GetEpoch(), Session: m.GetSession(), Seq: m.GetSeq(),
 		TSend: budget.Instant(m.GetTSend()), Ack: m.GetAck(), RulesVersion: m.GetRulesVersion(), RulesEnded: m.GetRulesEnded(),
-		Pace: microsFromWire(m.GetPaceMicros()), Opening: m.GetOpening(),
+		Pace: microsFromWire(m.GetPaceMicros()), Opening: m.GetOpening(), Contents: m.GetContents(),
 		Keys: make([]budget.KeyReport, len(m.GetKeys())),
 	}
 	var err error

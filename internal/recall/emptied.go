@@ -59,13 +59,36 @@ func (t *Table) takenOfUse(key budget.KeyID, e *entry, taken limit.Tokens, now b
 	d.total, d.full = d.total+taken, max(d.full, now.Add(longestDebt))
 }
 
-// Remembers reports whether Memory may return something.
+// Remembers reports whether Memory may return something for a rule that forgives nothing.
 func (t *Table) Remembers() bool { return t.emptied != 0 }
 
 // Memory returns what the store must be told of a charge's key, because it may have lost the record
-// with earlier contents. Nil: nothing is known, or nothing of it matters any more. It includes what
-// the key owes, because the call carries that debt.
+// with earlier contents. Nil: nothing is known and nothing is forgiven, or nothing of it matters any
+// more. It includes what the key owes, because the call carries that debt.
 func (t *Table) Memory(c *Charge, now budget.Instant) *limit.Memory {
+	m := t.remembered(c, now)
+	if m == nil && t.forgives(c) {
+		m = &limit.Memory{Tokens: limit.MaxTokens} // the store cuts it to what the key may hold
+	}
+	return m
+}
+
+// forgives reports whether a key starts afresh in the store's present contents, if they have no
+// record of it: its rule says so, and what was lost may still matter. A key that the store has
+// answered about since was forgiven then.
+func (t *Table) forgives(c *Charge) bool {
+	if !c.Forgives || c.Birth == 0 || c.OldClock {
+		return false
+	}
+	if e, known := t.keys[c.Key]; known && e.stamp >= c.Birth {
+		return false
+	}
+	matters := max(c.Full, 2*c.Limit.Tail()).Microseconds()
+	return c.StoreNow <= c.Birth+matters+matters/2 // half of it is more than clocks may differ by
+}
+
+// remembered is Memory without what is forgiven.
+func (t *Table) remembered(c *Charge, now budget.Instant) *limit.Memory {
 	if t.emptied == 0 || c.Foreign || now > t.emptied.Add(max(c.Full, 2*c.Limit.Tail())) {
 		return nil
 	}

@@ -34,6 +34,11 @@ type Charge struct {
 	// Foreign: another daemon may spend for the region through its store, so nothing is known for
 	// certain.
 	Foreign bool
+	// Forgives: if the store has lost its contents and nothing is known of the key, the key starts
+	// afresh. Birth is when the store's present contents began, in microseconds of its clock; 0: not
+	// known, and nothing is forgiven.
+	Forgives bool
+	Birth    int64
 	// From is when the bucket came to be this region's own; 0: it always was. Earlier knowledge of
 	// the key does not count.
 	From budget.Instant

@@ -32,6 +32,8 @@ import (
 //     are compared by number only while these clocks agree;
 //   - what a daemon spends by a lease that it measured while its clocks were stopped, from the lease's
 //     true end until an answer could reveal it (unseen.over): nothing at the daemon reveals it;
+//   - of a rule that forgives, one whole limit, once, for each time that a store begins with contents
+//     that have no records (world.lost): the region starts afresh where nothing is known;
 //   - what a daemon owed its store when it died (node.forgiveDebts): nothing else knows of it.
 
 // bursts returns how many bursts regions may hold.
@@ -168,6 +170,21 @@ func (r *rule) allow(oldest uint64, less bool) {
 		}
 	}
 	r.ideal.allow(most, r.bursts(), less, r.w.now)
+}
+
+// lost allows for a region's store that begins with other contents. What was in use there is
+// forgotten, and a bucket may be full once more, now or when the region is next asked.
+func (w *world) lost(region int) {
+	for _, r := range w.rules {
+		switch {
+		case !r.forgives:
+		case r.book != nil:
+			r.book.lost(region)
+		default:
+			r.ideal.forgiven += r.ideal.limit.Capacity
+			r.ideal.allowed += float64(r.ideal.limit.Capacity)
+		}
+	}
 }
 
 // forgiveDebts allows for a daemon that dies, and with it the knowledge of its debts.

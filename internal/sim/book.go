@@ -184,6 +184,18 @@ func (b *book) forget(region int, amount limit.Tokens) {
 	}
 }
 
+// lost forgets all use of one region.
+func (b *book) lost(region int) {
+	r := &b.regions[region]
+	b.roll(r, b.w.stores[region].time())
+	for i := range b.labels {
+		if b.labels[i].label == r.label {
+			b.labels[i].used -= min(r.cur, b.labels[i].used)
+		}
+	}
+	r.cur, r.prev, r.entries = 0, 0, nil
+}
+
 // release ends the use of a slot.
 func (b *book) release(region int, slot uint64) {
 	r := &b.regions[region]

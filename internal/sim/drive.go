@@ -33,6 +33,8 @@ type DrivenKey struct {
 	Placement budget.Placement
 	// Local: daemons borrow chunks from their stores.
 	Local bool
+	// Forgives: the key starts afresh if a store has lost its contents and nothing is known of it.
+	Forgives bool
 }
 
 // Decided is the answer to a request that was made several times at one instant.

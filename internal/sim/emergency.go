@@ -87,10 +87,11 @@ func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
 // memory returns what the store must be told of an ask's key, in case it has lost the record with
 // other contents.
 func (n *node) memory(a *ask) *limit.Memory {
-	if !n.recalled.Remembers() {
+	if !a.rule.forgives && !n.recalled.Remembers() {
 		return nil
 	}
 	c := n.charge(a, 0)
+	c.Forgives, c.Birth = a.rule.forgives, n.birth
 	c.Extra = a.right.Hot && a.rule.elastic
 	c.Foreign = n.beside || n.roster != nil && !n.roster.Alone(n.now()) || a.right.Blind && a.right.Phase != budget.CutOff
 	return n.recalled.Memory(&c, n.now())

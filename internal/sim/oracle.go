@@ -23,7 +23,8 @@ type ideal struct {
 	out      int64
 	outUntil int64
 	spent    limit.Tokens
-	loans    []loan // recent loans
+	forgiven limit.Tokens // of losses, not spent yet; see world.lost
+	loans    []loan       // recent loans
 	// allowed is what could have been spent since the beginning, in micro-tokens.
 	allowed            float64
 	closest, burstUsed float64 // as in Result
@@ -43,6 +44,10 @@ func (b *ideal) spend(amount limit.Tokens, now int64) bool {
 	b.refill(now)
 	b.tokens -= int64(amount) * second
 	b.spent += amount
+	if missing := (-b.slack - b.tokens + second - 1) / second; missing > 0 {
+		part := min(limit.Tokens(missing), b.forgiven)
+		b.tokens, b.forgiven = b.tokens+int64(part)*second, b.forgiven-part
+	}
 	b.closest = max(b.closest, float64(b.spent)/(b.allowed+float64(b.slack)/1e9))
 	b.burstUsed = max(b.burstUsed, float64(b.most-b.tokens)/float64(b.most+b.slack))
 	return b.tokens >= -b.slack

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"aliquot/budget"
@@ -20,6 +21,7 @@ type rule struct {
 	// elastic: every region may save up a burst of the whole capacity.
 	elastic   bool
 	local     bool // daemons may borrow its tokens, and remember denials
+	forgives  bool // a key starts afresh if a store has lost its contents and nothing is known
 	placement budget.Placement
 	ideal     ideal
 	book      *book          // of a counting limit
@@ -51,6 +53,11 @@ func (w *world) newRule(l limit.Limit, elastic, local bool, p budget.Placement, 
 	r.key = budget.KeyID{Rule: uint32(r.index + 1)}
 	r.key.Hash[0] = byte(r.index)
 	r.ideal, r.book = newIdeal(l, w.cfg.RhoPPM, len(w.stores), r.bursts(), w.now), w.newBook(l)
+	if d := w.opts.driven; d != nil {
+		r.forgives = d.Keys[r.index].Forgives
+	} else {
+		r.forgives = rand.New(rand.NewPCG(w.seed^forgiveStream, uint64(r.index))).IntN(4) == 0
+	}
 	w.rules = append(w.rules, r)
 	return r
 }
@@ -278,6 +285,7 @@ func (r *rule) replaced(version uint64, elastic bool) {
 		r.gone = version
 	}
 	r.next = r.w.newRule(r.latest(), elastic, r.local, r.placement, version)
+	r.next.forgives = r.forgives
 }
 
 // remake brings back a rule that was deleted. It gets another number, because what is stored under

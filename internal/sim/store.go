@@ -79,7 +79,9 @@ func (s *store) outlived(sampled, sent, deadline int64) bool {
 func (s *store) learn() string {
 	if s.epoch == "" || s.promoted() {
 		s.named = s.promotions
-		s.mints++
+		if s.mints++; s.mints > 1 || s.region >= len(s.w.cfg.Regions) {
+			s.w.lost(s.region)
+		}
 		s.epoch = fmt.Sprintf("n%d:r%d:%d", s.mints, s.region, s.time())
 		s.w.suspectAll()
 	}

@@ -13,6 +13,7 @@ const (
 	faultStream   = 0x6661756c74
 	cachedStream  = 0x636163686564
 	clockStream   = 0x636c6f636b
+	forgiveStream = 0x666f7267697665
 )
 
 // mishap is one single fault that was caused.

@@ -51,6 +51,8 @@ type Audit struct {
 	sweepNext   int
 	rules       map[uint32]*ruleTotals
 	regions     []regionClock
+	contents    []uint32               // by region: what identifies its store's contents; 0: not known
+	losses      []budget.Instant       // when stores were found to have lost their contents, at most maxLosses
 	sessionless map[Daemon]helloAnswer // daemons that have no session and report what they admit
 	began       budget.Instant         // when this audit began; every session it counts is younger
 	lastUnheard budget.Instant         // when a region that takes part was last silent
@@ -82,6 +84,7 @@ func (a *Audit) Resume(rhoPPM int32, promise PromiseFunc, now budget.Instant) *A
 		return next
 	}
 	next.promiseVersion = a.promiseVersion + 1
+	next.contents, next.losses = a.contents, a.losses
 	next.keys, next.keyOrder, next.rules, next.windowStart, next.maxSince = a.keys, a.keyOrder, a.rules, a.windowStart, a.maxSince
 	for _, key := range next.keys {
 		key.resetSessions()
@@ -95,6 +98,7 @@ func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget
 	a.regions = growTo(a.regions, rep.Region)
 	region := &a.regions[rep.Region]
 	readFrom := region.reportAnswered(rep.Session, a.began, now)
+	a.storeHas(rep.Region, rep.Contents, now)
 	for _, k := range rep.Keys {
 		if k.Gen == (budget.Gen{}) || k.Cold || k.Limit.Capacity <= 0 || !hot(k.Key) {
 			continue
@@ -174,8 +178,8 @@ func (a *Audit) check(key *keyRecord, spent consumption, now budget.Instant) {
 	if possible := key.capacity + key.rate*now.Sub(key.busy.since).Seconds(); possible > 0 {
 		r.gain = max(r.gain, key.busy.tokens/possible)
 	}
-	if len(a.breaches) < maxBreaches && key.exceedsPromise() {
-		a.breaches = append(a.breaches, key.breach(now))
+	if len(a.breaches) < maxBreaches && key.exceedsPromise(a.forgiven(key)) {
+		a.breaches = append(a.breaches, key.breach(a.forgiven(key), now))
 	}
 }
 

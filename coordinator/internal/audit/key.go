@@ -14,6 +14,7 @@ type keyRecord struct {
 	capacity, rate float64 // tokens, and tokens a second with rho added
 	rho            float64 // part of rate that was added for clocks
 	promisedExcess float64 // tokens above the limit that are promised at most
+	perLoss        float64 // tokens that each loss of a store's contents allows besides
 	counts         budget.Counting
 	validFrom      budget.Instant // use before this instant does not count
 	busy           busyPeriod
@@ -66,7 +67,7 @@ func (key *keyRecord) excess() float64 { return key.busy.overRate - key.capacity
 func (key *keyRecord) setLimit(limit budget.KeyLimit, promise budget.Promise, rho float64, now budget.Instant) (less bool) {
 	before := *key
 	key.limit, key.rho, key.capacity = limit, rho, tokens(limit.Capacity)
-	key.promisedExcess, key.counts = tokens(promise.Excess), promise.Counts
+	key.promisedExcess, key.perLoss, key.counts = tokens(promise.Excess), tokens(promise.Forgiven), promise.Counts
 	key.rate = (tokens(limit.Rate) + float64(limit.RateFrac)/microToken/1e6) * (1 + rho)
 	if before.capacity == 0 {
 		return false // the key is new
@@ -158,10 +159,10 @@ type Breach struct {
 	ByRegion          []float64
 }
 
-// exceedsPromise reports whether the key is beyond its promise: at the first time, and again with each
-// further tenth of the capacity.
-func (key *keyRecord) exceedsPromise() bool {
-	beyond := key.excess() - key.promisedExcess
+// exceedsPromise reports whether the key is beyond its promise and what losses forgave: at the first
+// time, and again with each further tenth of the capacity.
+func (key *keyRecord) exceedsPromise(forgiven float64) bool {
+	beyond := key.excess() - key.promisedExcess - forgiven
 	if beyond <= 0 {
 		key.reportedExcess = 0
 	}
@@ -176,12 +177,12 @@ func (key *keyRecord) exceedsPromise() bool {
 	return true
 }
 
-// breach returns the evidence as of now.
-func (key *keyRecord) breach(now budget.Instant) Breach {
+// breach returns the evidence as of now, where losses forgave some tokens.
+func (key *keyRecord) breach(forgiven float64, now budget.Instant) Breach {
 	b := Breach{
 		Key: key.id, From: key.busy.since, To: now, Admitted: key.busy.tokens,
-		Capacity: key.capacity, Excess: key.promisedExcess, Rate: key.rate,
-		Allowed: key.capacity + key.promisedExcess + key.rate*now.Sub(key.busy.since).Seconds(),
+		Capacity: key.capacity, Excess: key.promisedExcess + forgiven, Rate: key.rate,
+		Allowed: key.capacity + key.promisedExcess + forgiven + key.rate*now.Sub(key.busy.since).Seconds(),
 	}
 	for _, s := range key.counters {
 		b.ByRegion = append(b.ByRegion, s.inBusyPeriod)

@@ -154,7 +154,7 @@ func (l *Loop) promise(rule uint32, limit budget.KeyLimit) budget.Promise {
 		staged = l.stagedRules[other]
 	}
 	if staged != nil && staged != in {
-		if looser := PromiseTerms(staged, limit, &l.ledger.Config, conditions).Promise(); looser.Excess > promise.Excess {
+		if looser := PromiseTerms(staged, limit, &l.ledger.Config, conditions).Promise(); looser.Excess+looser.Forgiven > promise.Excess+promise.Forgiven {
 			return looser
 		}
 	}

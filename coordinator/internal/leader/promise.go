@@ -13,7 +13,7 @@ import (
 
 // PromiseTerms returns the terms from which the promise of a limit under a rule is computed.
 func PromiseTerms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s Conditions) *budget.Terms {
-	t := &budget.Terms{Limit: l, Config: c, Silent: s.Silent, RoundTrip: s.maxRoundTrip(), Quorum: s.Commit, Pace: s.ReportInterval}
+	t := &budget.Terms{Limit: l, Config: c, Silent: s.Silent, Forgives: rule.Forgives, RoundTrip: s.maxRoundTrip(), Quorum: s.Commit, Pace: s.ReportInterval}
 	switch rule.Enforcement {
 	case rules.Elastic:
 		t.Enforcement = budget.Elastic

@@ -83,10 +83,10 @@ func newShortfall(name string, value float64, unit, meaning string) *aliquotv1.B
 
 func (p *limitPromise) excessBounds(kept *budget.Promise) []*aliquotv1.Bound {
 	if kept.Counts == budget.Slots {
-		return []*aliquotv1.Bound{
+		return append([]*aliquotv1.Bound{
 			newExcess("in_use", leader.Tokens(kept.Burst), inTokens, "all regions together have this much in use at a time, at most"),
 			newExcess("excess", leader.Tokens(kept.Excess), inTokens, "how far that is above the capacity"),
-		}
+		}, p.forgiven(kept)...)
 	}
 	out := []*aliquotv1.Bound{
 		newExcess("admitted_burst", leader.Tokens(kept.Burst), inTokens, "all regions together admit this at once, at most"),
@@ -100,7 +100,16 @@ func (p *limitPromise) excessBounds(kept *budget.Promise) []*aliquotv1.Bound {
 		out = append(out, newExcess("excess_moving_floors", leader.Tokens(kept.Moving), inTokens,
 			"the part of that which ends when every region has acknowledged its new floor"))
 	}
-	return out
+	return append(out, p.forgiven(kept)...)
+}
+
+// forgiven is the bound of what a loss of a store forgives; none if that is nothing.
+func (p *limitPromise) forgiven(kept *budget.Promise) []*aliquotv1.Bound {
+	if kept.Forgiven == 0 {
+		return nil
+	}
+	return []*aliquotv1.Bound{newExcess("excess_data_loss", leader.Tokens(kept.Forgiven), inTokens,
+		"admitted besides, once for each time that a region's store loses its contents, at most (on_data_loss: forgive)")}
 }
 
 func (p *limitPromise) excessMeaning(kept *budget.Promise) string {

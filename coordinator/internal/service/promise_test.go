@@ -30,6 +30,30 @@ func worded(enforcement string, algorithm limit.Algorithm, with func(*budget.Con
 	return out
 }
 
+// TestPromiseOfALoss: a rule that forgives admits one limit more for each loss of a store, and no other
+// rule has that bound.
+func TestPromiseOfALoss(t *testing.T) {
+	for _, algorithm := range []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.Concurrency} {
+		p := limitPromise{
+			rule:  &rules.Rule{Enforcement: rules.Strict, Forgives: true, Limit: limit.Limit{Algorithm: algorithm}},
+			limit: limit.Limit{Algorithm: algorithm, Capacity: 300 * limit.Token, Rate: limit.Rate{Micro: 100e6}, Window: 3 * time.Second},
+		}
+		p.config = budget.NewConfig([]string{"a", "b", "c"}, 10*time.Second, 20_000)
+		value := 0.0
+		for _, b := range p.toWire(leader.Conditions{}).GetBounds() {
+			if b.GetName() == "excess_data_loss" {
+				value = b.GetValue()
+			}
+		}
+		if value != 300 {
+			t.Errorf("%v: a loss admits %v more, want 300", algorithm, value)
+		}
+		if b := worded(rules.Strict, algorithm, nil, leader.Conditions{})["excess_data_loss"]; b != nil {
+			t.Errorf("%v: a rule that denies: %v", algorithm, b)
+		}
+	}
+}
+
 func TestPromiseInWords(t *testing.T) {
 	for _, c := range []struct {
 		name        string

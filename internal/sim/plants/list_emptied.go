@@ -50,6 +50,14 @@ func emptied() []Plant {
 			Edits: []Edit{{"internal/recall/use.go", "\tif !c.OldClock {\n", "\t{\n"}, {"internal/recall/call.go", "d.use != nil && !c.OldClock {", "d.use != nil {"}},
 		},
 		{
+			Name: "forgives-what-is-denied", Breaks: "a loss is forgiven though the rule denies",
+			Edits: []Edit{{emptied, "\tif !c.Forgives || c.Birth == 0 ||", "\tif c.Birth == 0 ||"}},
+		},
+		{
+			Name: "forgives-again", Breaks: "a key is forgiven a loss though the store has answered about it since",
+			Edits: []Edit{{emptied, "known && e.stamp >= c.Birth {", "known && e.stamp < 0 {"}},
+		},
+		{
 			Name: "memory-over-record", Breaks: "what a daemon remembers stands for records that are there",
 			Edits: []Edit{{settle, "remembered := v.Memory != nil && r.Stamp != v.Stamp\n", "remembered := v.Memory != nil\n"}},
 		},

@@ -991,7 +991,10 @@ type ReportRequest struct {
 	Opening bool `protobuf:"varint,80,opt,name=opening,proto3" json:"opening,omitempty"`
 	// How many overrides of these rules have ended by the daemon's clock. The end of an override
 	// changes limits as another version does.
-	RulesEnded    uint32 `protobuf:"varint,90,opt,name=rules_ended,json=rulesEnded,proto3" json:"rules_ended,omitempty"`
+	RulesEnded uint32 `protobuf:"varint,90,opt,name=rules_ended,json=rulesEnded,proto3" json:"rules_ended,omitempty"`
+	// Identifies the contents of the region's store, for the watch over promises: another value means that
+	// the store has lost what it held. 0: not known.
+	Contents      uint32 `protobuf:"fixed32,160,opt,name=contents,proto3" json:"contents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1176,6 +1179,13 @@ func (x *ReportRequest) GetOpening() bool {
 func (x *ReportRequest) GetRulesEnded() uint32 {
 	if x != nil {
 		return x.RulesEnded
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetContents() uint32 {
+	if x != nil {
+		return x.Contents
 	}
 	return 0
 }
@@ -1890,7 +1900,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\aentries\x18Q \x03(\v2\x11.aliquot.v1.EntryR\aentries\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\bn\x10o\"\x8d\x05\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\bn\x10o\"\xaa\x05\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1916,7 +1926,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06others\x185 \x03(\x06R\x06others\x12\x18\n" +
 	"\aopening\x18P \x01(\bR\aopening\x12\x1f\n" +
 	"\vrules_ended\x18Z \x01(\rR\n" +
-	"rulesEnded\"\xfb\x03\n" +
+	"rulesEnded\x12\x1b\n" +
+	"\bcontents\x18\xa0\x01 \x01(\aR\bcontents\"\xfb\x03\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +

@@ -67,7 +67,9 @@ type numbered struct {
 	// windows differ, because the key's own window is then unknown.
 	least       limit.Limit
 	Enforcement string
-	conduct     abuse.Terms
+	// Forgives is as in rules.Rule.
+	Forgives bool
+	conduct  abuse.Terms
 }
 
 // IndependentBit in a rule's number names the buckets of the time in which the rule is independent. They
@@ -97,7 +99,7 @@ func (p *Policy) withRules(text RuleText) (*Policy, []rules.Warning, error) {
 		if number >= IndependentBit {
 			return nil, nil, fmt.Errorf("rules version %d: rule %q has number %d; it must be below %d", text.Version, r.ID, number, IndependentBit)
 		}
-		next.byNumber[number] = numbered{algorithm: r.Limit.Algorithm, least: leastLimit(r), Enforcement: r.Enforcement, conduct: TermsOf(r)}
+		next.byNumber[number] = numbered{algorithm: r.Limit.Algorithm, least: leastLimit(r), Enforcement: r.Enforcement, Forgives: r.Forgives, conduct: TermsOf(r)}
 	}
 	return &next, warnings, nil
 }
