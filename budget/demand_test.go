@@ -165,3 +165,17 @@ func TestDemandOfHugeNumbers(t *testing.T) {
 		}
 	}
 }
+
+// A busy key is reported every reportKeyEvery while few keys are busy, and less often the more there
+// are, but at least every maxPace.
+func TestReportsOfAKeyGetRarerWithManyKeys(t *testing.T) {
+	enough := int(maxPace / keyReportTakes)
+	for keys, want := range map[int]time.Duration{
+		0: reportKeyEvery, 1: reportKeyEvery, enough / 2: time.Duration(enough/2) * keyReportTakes, 2 * enough: maxPace,
+	} {
+		r := Region{reportable: make([]KeyID, keys)}
+		if got := r.pace(); got != want {
+			t.Errorf("with %d keys: every %v, want %v", keys, got, want)
+		}
+	}
+}
