@@ -204,3 +204,41 @@ func TestViewOfAChangedLimit(t *testing.T) {
 		}
 	}
 }
+
+// A view says up to which generation the daemon knows every share while its lease runs: after that
+// others may have been sent later ones.
+func TestOnlyALiveViewKnowsTheWatermark(t *testing.T) {
+	gen := budget.Gen{Epoch: 3, Counter: 9}
+	for phase, want := range map[budget.Phase]uint64{budget.Live: gen.Pack(), budget.Limbo: 0, budget.CutOff: 0} {
+		right := budget.Right{Watermark: gen, Floor: third, Phase: phase}
+		if v := (viewed{right: right, limit: bucket}).view(daemon(true)); v.Known != want {
+			t.Errorf("%v: it knows all up to %d, want %d", phase, v.Known, want)
+		}
+	}
+}
+
+// A view is blind if the daemon does not know what is lent and the store's contents are not the first:
+// neither a lease nor first contents leave that open.
+func TestBlindViews(t *testing.T) {
+	for _, c := range []struct {
+		what         string
+		blind, later bool
+		phase        budget.Phase
+		is           bool
+	}{
+		{"later contents, without a session since the start", true, true, budget.Limbo, true},
+		{"the same, cut off", true, true, budget.CutOff, true},
+		{"a lease runs", true, true, budget.Live, false},
+		{"the daemon knows what is lent", false, true, budget.Limbo, false},
+		{"contents of unknown age", true, false, budget.Limbo, false},
+	} {
+		d := daemon(false)
+		if !c.later {
+			d.Birth = 0
+		}
+		right := budget.Right{Floor: third, Told: third, LimboFloor: third, Phase: c.phase, Blind: c.blind}
+		if v := (viewed{right: right, limit: bucket}).view(d); v.Blind != c.is {
+			t.Errorf("%s: blind is %v", c.what, v.Blind)
+		}
+	}
+}

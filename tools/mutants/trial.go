@@ -181,8 +181,8 @@ var (
 func (b *bench) tests(ctx context.Context, pkg, binary, names string) (failure string, err error) {
 	// Tests that wait for elections and for leases run beside each other.
 	args := []string{"-test.v", "-test.failfast", "-test.parallel", "8", "-test.timeout", b.slow.String(), "-test.run", names}
-	if slices.Contains([]string{"budget", "limit", "internal/chunk"}, pkg) {
-		args = append(args, "-rapid.nofailfile") // a change's failure is not one to try again
+	if b.draws(pkg) {
+		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=0s") // a change's failure is not one to try again
 	}
 	test := exec.CommandContext(ctx, binary, args...)
 	test.Dir = filepath.Join(b.root, filepath.FromSlash(pkg))
@@ -200,6 +200,15 @@ func (b *bench) tests(ctx context.Context, pkg, binary, names string) (failure s
 		return "", nil
 	}
 	return reason(out.String()), nil
+}
+
+// draws reports whether tests of a package draw their inputs.
+func (b *bench) draws(pkg string) bool {
+	files, _ := filepath.Glob(filepath.Join(b.root, filepath.FromSlash(pkg), "*_test.go"))
+	return slices.ContainsFunc(files, func(path string) bool {
+		text, err := os.ReadFile(path)
+		return err == nil && bytes.Contains(text, []byte(`"pgregory.net/rapid"`))
+	})
 }
 
 // remember records how long tests took.
