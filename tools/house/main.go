@@ -1,0 +1,129 @@
+// Command house measures how a checkout of Aliquot is built: folders, packages, files and lines without
+// tests and generated code, and comments with words of the old dialect. Run it on two checkouts to
+// compare them: `go run -C tools ./house -root /path/to/another`.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// dialect are words that the project's words have replaced. See docs/glossary.md.
+var dialect = regexp.MustCompile(`(?i)\b(anew|whoever|reigns?|stood|hopeless|wayward|tardy|somebody|of late|tells that|mend(s|ed)?|what is said|comego|wanderers?)\b`)
+
+// figures are the measurements of one checkout. Lines and files are of Go code without tests and
+// without generated code.
+type figures struct {
+	Folders      int    `json:"folders_at_the_top"`
+	Packages     int    `json:"packages"`
+	Largest      string `json:"largest_package"`
+	LargestLines int    `json:"largest_package_lines"`
+	Above        int    `json:"packages_above_3200_lines"`
+	Files        int    `json:"files"`
+	Lines        int    `json:"lines"`
+	TestLines    int    `json:"lines_of_tests"`
+	MedianFile   int    `json:"median_file_lines"`
+	LongestTenth int    `json:"longest_tenth_begins_at_lines"`
+	LongestFile  int    `json:"longest_file_lines"`
+	Dialect      int    `json:"lines_in_dialect"`
+}
+
+func main() {
+	root := flag.String("root", "..", "folder of Aliquot's sources")
+	output := flag.String("output", "text", "text or json")
+	flag.Parse()
+	f, err := measure(*root)
+	switch {
+	case err != nil:
+	case *output == "json":
+		err = json.NewEncoder(os.Stdout).Encode(f)
+	case *output == "text":
+		f.print()
+	default:
+		err = fmt.Errorf("--output is text or json, not %q", *output)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// measure reads every Go file below root.
+func measure(root string) (f figures, err error) {
+	lines, files := map[string]int{}, []int(nil)
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "bin"):
+			return filepath.SkipDir
+		case d.IsDir() && filepath.Dir(path) == filepath.Clean(root) && path != root:
+			f.Folders++
+			return nil
+		case !strings.HasSuffix(path, ".go"):
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		text := string(content)
+		if strings.Contains(text[:min(len(text), 200)], "DO NOT EDIT") {
+			return nil
+		}
+		n := strings.Count(text, "\n")
+		for line := range strings.Lines(text) {
+			if dialect.MatchString(line) {
+				f.Dialect++
+			}
+		}
+		if strings.HasSuffix(path, "_test.go") {
+			f.TestLines += n
+			return nil
+		}
+		lines[filepath.Dir(path)] += n
+		files = append(files, n)
+		return nil
+	})
+	if err != nil {
+		return f, err
+	}
+	if len(files) == 0 {
+		return f, errors.New("there are no Go files; point -root at a checkout")
+	}
+	slices.Sort(files)
+	f.Packages, f.Files = len(lines), len(files)
+	f.MedianFile, f.LongestTenth, f.LongestFile = files[len(files)/2], files[len(files)*9/10], files[len(files)-1]
+	for dir, n := range lines {
+		f.Lines += n
+		if n > 3200 {
+			f.Above++
+		}
+		if n > f.LargestLines {
+			name, _ := filepath.Rel(root, dir)
+			f.Largest, f.LargestLines = name, n
+		}
+	}
+	return f, nil
+}
+
+func (f *figures) print() {
+	fmt.Printf("folders at the top             %8d  (16 at most)\n", f.Folders)
+	fmt.Printf("packages                       %8d\n", f.Packages)
+	fmt.Printf("largest package                %8d lines: %s\n", f.LargestLines, f.Largest)
+	fmt.Printf("packages above 3,200 lines     %8d  (budget alone may)\n", f.Above)
+	fmt.Printf("files                          %8d\n", f.Files)
+	fmt.Printf("lines                          %8d\n", f.Lines)
+	fmt.Printf("lines of tests                 %8d\n", f.TestLines)
+	fmt.Printf("lines of the median file       %8d\n", f.MedianFile)
+	fmt.Printf("the longest tenth begins at    %8d lines; the longest file has %d\n", f.LongestTenth, f.LongestFile)
+	fmt.Printf("lines with words of the dialect%8d\n", f.Dialect)
+}
