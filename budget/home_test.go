@@ -89,7 +89,7 @@ func TestASmallLimitGoesWholeToWhoUsesIt(t *testing.T) {
 func TestHomesInTurns(t *testing.T) {
 	w := small(t, 3)
 	w.load = []int64{1000, 1, 1}
-	w.runUntil("somebody holds it", time.Second, func() bool { return w.rate(0)+w.rate(1)+w.rate(2) == 1000 })
+	w.runUntil("a region holds it", time.Second, func() bool { return w.rate(0)+w.rate(1)+w.rate(2) == 1000 })
 	held := make([]time.Duration, 3)
 	const turns = 12
 	for range turns * int(busyDwell/tick) {

@@ -188,7 +188,7 @@ func TestHelloOfAnEarlierGenerationIsAnswered(t *testing.T) {
 	for _, effect := range out {
 		if welcome, ok := effect.(Welcome); ok {
 			if a := welcome.OK.Actions; len(a) != 1 || !earlier.Gen.Before(a[0].Gen) || a[0].Share != earlier.Share {
-				t.Errorf("answered with %+v; it is to be the same share anew", a)
+				t.Errorf("answered with %+v; want the same share again", a)
 			}
 			return
 		}

@@ -166,7 +166,7 @@ func refused(err error) bool {
 	return false
 }
 
-// widened makes a client's pool wide enough that a busy service does not dial anew for
+// widened makes a client's pool wide enough that a busy service does not dial again for
 // every other call.
 func widened(c *http.Client) *http.Client {
 	if t, ok := c.Transport.(*http.Transport); ok {

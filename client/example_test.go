@@ -12,7 +12,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// A service whose requests are limited by API key, and by the plan of whoever is signed
+// A service whose requests are limited by API key, and by the plan of the user who is signed
 // in. Uploads count ten times. client/example is a program of this kind.
 func ExampleMiddleware() {
 	region := standIn(2) // an address like 127.0.0.1:7500

@@ -204,7 +204,7 @@ func (l *liveStream) forget(id uint64) {
 	}
 }
 
-// waits tells whether somebody still waits for the answer to a request. The caller holds mu.
+// waits reports whether a caller still waits for the answer to a request. The caller holds mu.
 func (l *liveStream) waits(r *aliquotv1.StreamedCheck) bool {
 	_, waits := l.pending[r.GetId()]
 	return waits

@@ -108,7 +108,7 @@ func refusesToStart(t *testing.T, snapshot bool, spoil func(t *testing.T, dir st
 	refused(t, c, filepath.Join(c.DataDir, "wal"))
 }
 
-// refused starts a node twice, since the libraries mend what they take for unfinished.
+// refused starts a node twice, since the libraries repair what they take for unfinished.
 func refused(t *testing.T, c Config, where string) {
 	t.Helper()
 	for range 2 {

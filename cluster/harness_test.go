@@ -176,7 +176,7 @@ func (l *lab) leader(nodes ...*Node) *Node {
 	return leader
 }
 
-// asLeader has whoever leads do something, once more if it lost its leadership meanwhile, as
+// asLeader has the leader do something, once more if it lost its leadership meanwhile, as
 // on a machine that stalls. It returns who did it.
 func (l *lab) asLeader(do func(leader *Node) error) (leader *Node) {
 	l.t.Helper()

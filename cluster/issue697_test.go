@@ -198,7 +198,7 @@ func TestSnapshotAgainKeepsAcknowledgedEntries(t *testing.T) {
 	}
 }
 
-// The one case that cannot be mended in place ends the node, and the next start
+// The one case that cannot be repaired in place ends the node, and the next start
 // goes on from the snapshot.
 func TestNodeWithAStaleLogEndsAndStartsAgain(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 // loadEvery paces the commits of underLoad, a few for each disk write.
 const loadEvery = 5 * time.Millisecond
 
-// underLoad commits one key after the other through whoever leads until stop is
+// underLoad commits one key after the other through the leader until stop is
 // called, which returns how many were acknowledged. Key i is the i-th.
 func (l *lab) underLoad() (stop func() int) {
 	ctx, cancel := context.WithCancel(l.t.Context())

@@ -166,7 +166,7 @@ func (m *membership) bootstrap(servers []raft.Server) {
 	})
 	if err != nil {
 		if m.limiter.Allow("bootstrap", time.Now()) {
-			m.log.Info("not bootstrapped here; waiting to hear from whoever did", "error", err)
+			m.log.Info("not bootstrapped here; waiting to hear from the node that did", "error", err)
 		}
 		return
 	}

@@ -163,7 +163,7 @@ func (n *Node) openStores() (snapshots raft.SnapshotStore, fresh bool, err error
 	if forgot, err := n.logs.ForgetUnfinishedBootstrap(n.dir.id.Listed); err != nil {
 		return nil, false, fmt.Errorf("--data-dir: %w", err)
 	} else if forgot {
-		n.log.Info("this node's first start was interrupted; it begins anew")
+		n.log.Info("this node's first start was interrupted; it begins again")
 	}
 	existing, err := raft.HasExistingState(n.logs, n.logs, snapshots)
 	if err != nil {

@@ -147,7 +147,7 @@ func testSameEverywhere(t *testing.T, all []*running) {
 	})
 }
 
-// TestReadYourWrites: whoever changes the rules through a follower finds them in
+// TestReadYourWrites: a client that changes the rules through a follower finds them in
 // force there at once.
 func TestReadYourWrites(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,7 @@ func waitVersions(t *testing.T, r *running, us, others uint64) {
 func steadily(string, uint64) (allowed, denied uint64) { return 100, 0 }
 
 // TestStagedRollout: staged rules reach their region alone, through the death of a
-// leader, until somebody promotes or aborts them; nothing else changes meanwhile.
+// leader, until an operator promotes or aborts them; nothing else changes meanwhile.
 func TestStagedRollout(t *testing.T) {
 	t.Parallel()
 	all := startCluster(t, 3)

@@ -144,7 +144,7 @@ func TestBadRulesNeverReachTheLog(t *testing.T) {
 	}
 }
 
-// TestRulesAsJSON: GET /rules is the file, or JSON for whoever names it.
+// TestRulesAsJSON: GET /rules is the file, or JSON for a client that asks for it.
 func TestRulesAsJSON(t *testing.T) {
 	r := startCluster(t, 1)[0]
 	r.applyRules(t, limited(100))

@@ -356,7 +356,7 @@ func (w *regions) floored(r *region) {
 	w.slack = max(w.slack, slack)
 }
 
-// flush loses a region's records, and names its contents anew.
+// flush loses a region's records, and gives its contents a new name.
 func (w *regions) flush(t *rapid.T) {
 	r := w.pick(t)
 	if w.debts {

@@ -37,7 +37,7 @@ func TestSettle(t *testing.T) {
 		{"an absent cold bucket is full", Record{}, cold, 100, 30, floor, false, false},
 		{"born 4 s ago after a flush, it holds what was earned since", Record{}, with(cold, func(v *View) { v.Birth = 96 * tick }), 100, 12, floor, false, false},
 		{"born long ago, it is full", Record{}, with(cold, func(v *View) { v.Birth = 1 }), 100, 30, floor, false, false},
-		{"other contents: somebody spent", stranger(rec(false, 30, 90, 0, Bucket{})), cold, 100, 0, floor, false, false},
+		{"other contents: another caller spent", stranger(rec(false, 30, 90, 0, Bucket{})), cold, 100, 0, floor, false, false},
 		{"other contents, born 4 s ago", stranger(rec(false, 30, 90, 0, Bucket{})), with(cold, func(v *View) { v.Birth = 96 * tick }), 100, 12, floor, false, false},
 		{"nonsense is not absence", Untrusted(), cold, 100, 0, floor, false, false},
 		{"the clock went back", rec(false, 30, 101, 0, Bucket{}), cold, 100, 0, floor, false, false},

@@ -77,7 +77,7 @@ func (e *EpochError) Error() string {
 	if e.Actual == "" {
 		return "lua: the store lost its contents: it has no epoch; learn a new one"
 	}
-	return fmt.Sprintf("lua: the store has other contents: its epoch is %q; learn it anew", e.Actual)
+	return fmt.Sprintf("lua: the store has other contents: its epoch is %q; learn it again", e.Actual)
 }
 
 // LateError is the error of a take that reached the store after its deadline. Nothing was read or

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// worstFiles are the largest files of each kind that somebody could make to hurt, and
+// worstFiles are the largest files of each kind that an attacker could make to hurt, and
 // the largest that is accepted.
 func worstFiles() map[string]string {
 	fill := func(part string) string { return strings.Repeat(part, MaxFileBytes/len(part)-10) }

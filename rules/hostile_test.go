@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Files that somebody made to hurt, or a program saved in its own way: each is
+// Files that an attacker made to hurt, or a program saved in its own way: each is
 // refused at the place where it begins to be one.
 func TestHostileFiles(t *testing.T) {
 	laughs := "rules: []\ndefaults:\n  a: &a [x, x]\n  b: &b [*a, *a]\n  c: [*b, *b]\n"

@@ -10,7 +10,7 @@ import (
 )
 
 // startEmpty is the advice for a data directory with lost or altered contents.
-const startEmpty = "the disk or somebody has damaged it; start this node with an empty --data-dir, and it joins again as a new server, once most of the others run"
+const startEmpty = "the disk failed or the file was changed; start this node with an empty --data-dir, and it joins again as a new server, once most of the others run"
 
 // CheckWhole refuses a log that has lost entries which it held, as far as this can be detected. A server that lost
 // what it acknowledged, and kept its name, could elect a leader without committed entries, together with another

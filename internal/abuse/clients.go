@@ -10,7 +10,7 @@ import (
 
 const (
 	// clientSets sets of clientWays clients are remembered, 65,536 in all and some 8 MiB,
-	// which are there only once a rule with such terms has denied somebody.
+	// which are there only once a rule with such terms has denied a client.
 	clientSets = 8192
 	clientWays = 8
 )
@@ -56,7 +56,7 @@ type Hold struct {
 	Until budget.Instant
 	// For is how long this cool-down or block lasts in all.
 	For time.Duration
-	// Began tells that it begins with this request.
+	// Began reports whether it begins with this request.
 	Began bool
 }
 

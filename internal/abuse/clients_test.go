@@ -106,7 +106,7 @@ func TestCoolDownDoubles(t *testing.T) {
 	t.Error("it was never held back again")
 }
 
-// Whoever asks when it was told to, one request after another or several that are under
+// A client that asks when it was told to, one request after another or several that are under
 // way together, is never held back.
 func TestWhoWaitsIsNeverHeldBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -281,7 +281,7 @@ func TestNobodyIsKnown(t *testing.T) {
 	var c Clients
 	terms := Terms{CoolAfter: 1, CoolMost: time.Second}
 	if c.Arrives(someKey(1), terms, start) != (Hold{}) || c.Look(someKey(1), terms, start) != (Hold{}) || c.sets.Load() != nil {
-		t.Error("somebody is")
+		t.Error("a client is")
 	}
 	c.Each(func(uint32) Terms { return terms }, start, func(h Held) { t.Error(h) })
 	for s, want := range map[State]string{Free: "free", Cooling: "cooling", Blocked: "blocked"} {

@@ -24,9 +24,9 @@ const (
 	retryRules = 200 * time.Millisecond
 )
 
-// errRulesChanged means that somebody else changed the rules, and that the
+// errRulesChanged means that another client changed the rules, and that the
 // temporary ones were no longer among them.
-var errRulesChanged = errors.New("the rules were changed by somebody else during the comparison, who removed the temporary ones; its figures mean nothing, run it again")
+var errRulesChanged = errors.New("the rules were changed by another client during the comparison, who removed the temporary ones; its figures mean nothing, run it again")
 
 // temporary is rules that were put beside those in force and have to go again. One
 // goroutine uses it.
@@ -85,7 +85,7 @@ func (t *temporary) apply(ctx context.Context, yaml string, expected uint64) (ui
 
 // remove takes the temporary rules out, also when ctx has ended. If nobody else
 // changed the rules they are afterwards what they were, to the byte; else only what
-// was put in is taken out. It returns errRulesChanged if somebody else did that.
+// was put in is taken out. It returns errRulesChanged if another client did that.
 func (t *temporary) remove(ctx context.Context) error {
 	if t.inserted == "" {
 		return nil
@@ -119,7 +119,7 @@ func (t *temporary) tryRemove(ctx context.Context) (done bool, err error) {
 	text, found := t.without(inForce.GetYaml())
 	switch {
 	case !found && strings.Contains(inForce.GetYaml(), t.run):
-		return true, fmt.Errorf("%w: somebody else wrote them anew", t.byHand())
+		return true, fmt.Errorf("%w: another client wrote them again", t.byHand())
 	case !found && t.version != 0:
 		return true, errRulesChanged
 	}

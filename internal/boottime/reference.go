@@ -6,10 +6,10 @@ import (
 	"aliquot/budget"
 )
 
-// A virtual machine that is paused, or moved, may come back with clocks that stood still:
+// A virtual machine that is paused, or moved, may come back with clocks that were stopped:
 // they all show that no time has passed, and a lease outlives its end at the leader. Nothing
 // on the machine tells of that, but another machine's clock does, and so does a wall clock
-// that somebody sets right.
+// that an operator sets right.
 
 // Reference compares the boot clock with that of another machine, of one leader at a time.
 // Only differences count: no reading of one clock is compared with one of the other. The zero
@@ -17,7 +17,7 @@ import (
 //
 // Worked number, rho = 2 %: an answer to a call that left at 10.00 s here shows 500.00 s
 // there; an answer that is received at 11.00 s shows 503.00 s. At most 1.00 x 1.02 s can have
-// passed there while this clock ran, so it stood still for 1.98 s or more.
+// passed there while this clock ran, so it was stopped for 1.98 s or more.
 type Reference struct {
 	leader uint64
 	known  bool
@@ -27,7 +27,7 @@ type Reference struct {
 
 // Read takes a reading of the clock of the leader with an epoch, microseconds, that was made
 // between the sending of a call and the receipt of its answer. It returns for how long at
-// least this machine's clock stood still since earlier readings of the same clock; 0 if it
+// least this machine's clock was stopped since earlier readings of the same clock; 0 if it
 // need not have. rhoPPM bounds how differently two clocks may run, in millionths.
 func (r *Reference) Read(leader uint64, other int64, sent, received budget.Instant, rhoPPM int32) (stopped time.Duration) {
 	if r.known && r.leader == leader {

@@ -33,7 +33,7 @@ func TestReferenceSeesAClockThatStoodStill(t *testing.T) {
 		for i, x := range readings {
 			got := r.Read(1, x.other*ms, at(x.sent), at(x.received), rho)
 			if (got - x.stopped).Abs() > 2*time.Millisecond {
-				t.Errorf("%s: reading %d says that it stood still for %v, want %v", name, i, got, x.stopped)
+				t.Errorf("%s: reading %d says that it was stopped for %v, want %v", name, i, got, x.stopped)
 			}
 		}
 	}

@@ -68,7 +68,9 @@ type Key struct {
 func (k *Key) Seen(cost limit.Tokens, now budget.Instant) { k.meter.see(cost, 1, now) }
 
 // SeenTimes is Seen for several checks of one cost, one or more, at one instant.
-func (k *Key) SeenTimes(cost limit.Tokens, times int64, now budget.Instant) { k.meter.see(cost, times, now) }
+func (k *Key) SeenTimes(cost limit.Tokens, times int64, now budget.Instant) {
+	k.meter.see(cost, times, now)
+}
 
 // Busy reports whether chunks are worthwhile for the key.
 func (k *Key) Busy(now budget.Instant) bool { return k.meter.busy(now) }

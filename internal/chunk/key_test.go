@@ -187,7 +187,7 @@ func TestDenialIsTheStores(t *testing.T) {
 	}
 }
 
-// TestWaitIsNeverEarly: whoever waits as told is admitted.
+// TestWaitIsNeverEarly: a client that waits as told is admitted.
 func TestWaitIsNeverEarly(t *testing.T) {
 	d := newDesk(t, 10, 100)
 	for allowed := true; allowed; allowed, _ = d.check(token) {

@@ -95,7 +95,7 @@ func TestCompareAgainstARealCluster(t *testing.T) {
 		got := stopped(t, append(compare, "strict", "--duration", "1m"), "driving", func() {
 			command(t, before.out, "rules", "apply", "-", "--addr", r.at(7410)).want(t, exitOK, "is in force")
 		})
-		got.want(t, exitError, "changed by somebody else")
+		got.want(t, exitError, "changed by another client")
 		if now := rulesNow(); now.out != before.out {
 			t.Errorf("rules afterwards:\n%s", now.out)
 		}

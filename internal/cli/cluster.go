@@ -49,7 +49,7 @@ func newClusterMembers(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// The shape of remove's answer: whoever reads one can read the other.
+			// The shape of remove's answer: a program that reads one can read the other.
 			members := &aliquotv1.RemoveMemberResponse{Members: status.Members}
 			return g.print(members, func(w io.Writer) { printMembers(w, status.Members) })
 		},

@@ -10,7 +10,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// entryFlags are what is said of an entry of a list, or of an override.
+// entryFlags describe an entry of a list, or an override.
 type entryFlags struct {
 	ttl    time.Duration
 	reason string

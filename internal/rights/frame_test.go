@@ -80,8 +80,8 @@ func TestViewAfterAFlush(t *testing.T) {
 }
 
 // TestViewAfterALeapOfTheClock: after the store's clock was set forward its mark of who was
-// heard looks old, so a daemon that is cut off trusts its floor only when whoever was heard
-// until then has no lease any more. Until then it shares with whoever that is.
+// heard looks old, so a daemon that is cut off trusts its floor only when the daemon that was heard
+// until then has no lease any more. Until then it shares with that daemon.
 func TestViewAfterALeapOfTheClock(t *testing.T) {
 	right := budget.Right{Floor: third, Phase: budget.CutOff, Since: 45e9, Hot: true, Gen: budget.Gen{Epoch: 1, Counter: 1}}
 	for _, l := range []limit.Limit{bucket, window} {

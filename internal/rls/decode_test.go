@@ -145,7 +145,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		loose := dynamicpb.NewMessage(kind)
 		if proto.Unmarshal(data, loose) == nil {
-			same(t, reused, theirs(mended(t, loose)))
+			same(t, reused, theirs(repaired(t, loose)))
 		} else if !errors.Is(reused.err, ErrInvalid) || !strings.Contains(reused.err.Error(), "cannot be read") {
 			t.Fatalf("read with error %v what the generated code refuses: %v", reused.err, err)
 		}
@@ -189,11 +189,11 @@ func bytesForTexts(t testing.TB) protoreflect.MessageDescriptor {
 	return file.Messages().ByName("RateLimitRequest")
 }
 
-// mended is a message read with bytes for texts, with texts.
-func mended(t testing.TB, loose protoreflect.Message) *ratelimitv3.RateLimitRequest {
+// repaired is a message read with bytes for texts, with texts.
+func repaired(t testing.TB, loose protoreflect.Message) *ratelimitv3.RateLimitRequest {
 	t.Helper()
-	var mend func(protoreflect.Message)
-	mend = func(m protoreflect.Message) {
+	var repair func(protoreflect.Message)
+	repair = func(m protoreflect.Message) {
 		m.SetUnknown(nil)
 		m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 			switch {
@@ -201,15 +201,15 @@ func mended(t testing.TB, loose protoreflect.Message) *ratelimitv3.RateLimitRequ
 				m.Set(f, protoreflect.ValueOfBytes([]byte(strings.ToValidUTF8(string(v.Bytes()), "\uFFFD"))))
 			case f.IsList():
 				for i := range v.List().Len() {
-					mend(v.List().Get(i).Message())
+					repair(v.List().Get(i).Message())
 				}
 			case f.Kind() == protoreflect.MessageKind:
-				mend(v.Message())
+				repair(v.Message())
 			}
 			return true
 		})
 	}
-	mend(loose)
+	repair(loose)
 	data, err := proto.Marshal(loose.Interface())
 	if err != nil {
 		t.Fatal(err)

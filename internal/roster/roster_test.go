@@ -133,7 +133,7 @@ func TestDaemonsAreForgotten(t *testing.T) {
 }
 
 // What was read holds over a change of the store's contents: there the list is empty, and
-// whoever stood in it may still spend.
+// a daemon that was in it may still spend.
 func TestOtherContents(t *testing.T) {
 	w := start(t)
 	a, b := w.daemon(1), w.daemon(2)
@@ -190,7 +190,7 @@ func TestALeadersWord(t *testing.T) {
 	w.is(a, false, true, "an hour later")
 }
 
-// The list is read often while somebody waits, and else once a second.
+// The list is read often while a daemon waits, and else once a second.
 func TestHowOftenTheListIsRead(t *testing.T) {
 	w := start(t)
 	a, b := w.daemon(1), w.daemon(2)

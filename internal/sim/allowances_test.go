@@ -46,7 +46,7 @@ func TestTheOracleCountsBurstsByItself(t *testing.T) {
 
 func newStrict(w *world, l limit.Limit) *rule { return &rule{w: w, terms: []term{{limit: l}}} }
 
-// What a store lent of late may still be out; what it lent before is over.
+// What a store lent a moment ago may still be out; what it lent before is over.
 func TestTheOracleCountsLoansByItself(t *testing.T) {
 	b := newIdeal(of(100, 10), 0, 2, 1, 0)
 	b.borrowed(0, 20*limit.Token, 0)

@@ -73,7 +73,7 @@ func (c *coord) beginEpoch() {
 		c.machine.SpendGenerations(nearlySpent)
 	}
 	c.takeRules()
-	w.note("reign begins", c.name, int64(w.ledger.Epoch), int64(c.cfg.Version), 0, 0)
+	w.note("epoch begins", c.name, int64(w.ledger.Epoch), int64(c.cfg.Version), 0, 0)
 }
 
 // refuseAll refuses every call that waits.

@@ -43,7 +43,7 @@ func (w *world) ask(t *testing.T, do func(*budget.Ledger) error) {
 }
 
 // A region that is added gets its floor and its part of a busy key, one that is
-// drained loses both, and one that is added again starts anew; nobody ever has more
+// drained loses both, and one that is added again starts from nothing; nobody ever has more
 // than the limit in between.
 func TestCalmRegionsComeAndGo(t *testing.T) {
 	w := operated(t)

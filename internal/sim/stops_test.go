@@ -23,7 +23,7 @@ func TestMachinesThatStoodStill(t *testing.T) {
 }
 
 // TestLeaseMeasuredOverAStop: a lease of three seconds counts from the sending of its call. A clock
-// that stood still from 10 s to 12 s has it end two seconds late, if the call was sent before.
+// that was stopped from 10 s to 12 s has it end two seconds late, if the call was sent before.
 func TestLeaseMeasuredOverAStop(t *testing.T) {
 	at := func(ms int64) budget.Instant { return budget.Instant(ms * milli) }
 	u := unseen{stops: []clockStop{{reading: at(10_000)}, {reading: at(10_500), clock: shell.Clock{Offset: -2 * second}}}}

@@ -50,10 +50,10 @@ func TestClockSinceDoesNotDriftAway(t *testing.T) {
 }
 
 // TestClockFindsALeap: a reading far beyond what a clock within rho can have come to tells
-// that the clock was set forward, also to a daemon that learns it anew by a refused call;
+// that the clock was set forward, also to a daemon that learns it again by a refused call;
 // one within it, or of a clock set back, does not.
 func TestClockFindsALeap(t *testing.T) {
-	for name, add := range map[string]func(*Map, Sample) bool{"add": (*Map).Add, "anew": (*Map).Restart} {
+	for name, add := range map[string]func(*Map, Sample) bool{"add": (*Map).Add, "restart": (*Map).Restart} {
 		t.Run(name, func(t *testing.T) {
 			c := New()
 			at := func(store int64, boot budget.Instant) Sample {

@@ -237,7 +237,7 @@ func equalAnswers(a, b *Answer) bool {
 }
 
 // TestAnswersAreWhatTheirMessagesSay: the bytes of an answer are those of its message to
-// whoever reads them.
+// the reader.
 func TestAnswersAreWhatTheirMessagesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAnswer(t)

@@ -39,12 +39,12 @@ func Start(t testing.TB, args ...string) *Server {
 	return start(t, func() *Server { return &Server{args: args} })
 }
 
-// start runs a server; with another port if somebody took the one that was free.
-func start(t testing.TB, anew func() *Server) *Server {
+// start runs a server; with another port if another process took the one that was free.
+func start(t testing.TB, newServer func() *Server) *Server {
 	t.Helper()
 	var log []byte
 	for range portsTried {
-		s := anew()
+		s := newServer()
 		s.dir = t.TempDir()
 		s.Addr, s.port = freePort(t)
 		if s.run(t) {
@@ -118,7 +118,7 @@ type process struct {
 }
 
 // launch runs a redis-server and returns when its log says that it listens; nil if it
-// ended before. Its own log: whoever answers on its port may be another one.
+// ended before. Its own log: another server may answer on its port.
 func launch(t testing.TB, log, listens string, args ...string) *process {
 	t.Helper()
 	before, _ := os.ReadFile(log) // of an earlier life, if any

@@ -64,7 +64,7 @@ func (n *network) port(host, port string) string {
 	return n.ports[key]
 }
 
-// listenBelow listens on a port below those that systems give to whoever asks for any, so
+// listenBelow listens on a port below those that systems give to a process that asks for any, so
 // that nobody else has it by the time that a daemon does.
 func listenBelow() (l net.Listener, err error) {
 	for range 1000 {

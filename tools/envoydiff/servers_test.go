@@ -82,7 +82,7 @@ func start(t *testing.T, ready string, env []string, name string, args ...string
 }
 
 // freePorts are ports of loopback that nobody listens on, below those that systems give to
-// whoever asks for any, so that nobody else has one by the time that a server does.
+// a process that asks for any, so that no other process has one by the time that a server does.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
 	var ports []string

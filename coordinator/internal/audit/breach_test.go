@@ -103,7 +103,7 @@ func TestAuditGoesOnInTheNextReign(t *testing.T) {
 	}
 	var none *Audit
 	if y = none.Resume(0, strictly, 0); y == nil || y.keys == nil {
-		t.Error("the first reign begins with nothing")
+		t.Error("the first epoch begins with nothing")
 	}
 }
 

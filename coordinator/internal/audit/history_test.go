@@ -70,8 +70,8 @@ type told struct {
 // at most every tenth of a second. Messages and answers take their time, up to `slow`
 // seconds, and some get stuck; now and then the session ends, the region may be cut
 // off for a while, what it counted by then is lost, and a new session begins. So it
-// does when a reign ends, and the next leader numbers its sessions from 1 again.
-func tell(rng *rand.Rand, all []spending, region int, until, slow float64, reigns []float64) (out []told) {
+// does when an epoch ends, and the next leader numbers its sessions from 1 again.
+func tell(rng *rand.Rand, all []spending, region int, until, slow float64, epochs []float64) (out []told) {
 	delay := func() float64 {
 		d := slow * rng.Float64() * rng.Float64()
 		if rng.IntN(200) == 0 {
@@ -97,10 +97,10 @@ func tell(rng *rand.Rand, all []spending, region int, until, slow float64, reign
 			report.Keys = nil
 		}
 		answered := sent + delay()
-		if len(reigns) > 0 && answered >= reigns[0] {
+		if len(epochs) > 0 && answered >= epochs[0] {
 			away := answered + delay()
 			count(away)
-			session, admitted, reigns = 1, 0, reigns[1:]
+			session, admitted, epochs = 1, 0, epochs[1:]
 			sent = away + .02 + delay()
 			continue
 		}
@@ -120,14 +120,14 @@ func tell(rng *rand.Rand, all []spending, region int, until, slow float64, reign
 }
 
 // observe lets a audit hear everything in the order of the answers, by a clock that
-// runs at the given pace, with the allowance for it. Reigns end as told.
-func observe(heard []told, pace float64, rhoPPM int32, reigns []float64) float64 {
+// runs at the given pace, with the allowance for it. Epochs end as told.
+func observe(heard []told, pace float64, rhoPPM int32, epochs []float64) float64 {
 	slices.SortStableFunc(heard, func(a, b told) int { return cmp.Compare(a.answered, b.answered) })
 	y := New(rhoPPM, strictly, 0)
 	y.ruleFor(1)
 	for _, h := range heard {
-		for ; len(reigns) > 0 && h.answered >= reigns[0]; reigns = reigns[1:] {
-			y = y.Resume(rhoPPM, strictly, second(reigns[0]*pace))
+		for ; len(epochs) > 0 && h.answered >= epochs[0]; epochs = epochs[1:] {
+			y = y.Resume(rhoPPM, strictly, second(epochs[0]*pace))
 		}
 		y.AddReport(h.report, second(h.answered*pace), always)
 	}
@@ -140,24 +140,24 @@ func TestAuditNeverMakesAnExcessUp(t *testing.T) {
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		regions, slow := 1+rng.IntN(4), math.Pow(10, -2+2.5*rng.Float64())
-		var reigns []float64
-		for end := 0.; seed%2 == 1 && len(reigns) < 3; reigns = append(reigns, end) {
+		var epochs []float64
+		for end := 0.; seed%2 == 1 && len(epochs) < 3; epochs = append(epochs, end) {
 			end += 5 + 50*rng.Float64()
 		}
 		for _, together := range []bool{true, false} {
 			all := history(rng, regions, 120, together)
 			var heard []told
 			for region := range regions {
-				heard = append(heard, tell(rng, all, region, 130, slow, reigns)...)
+				heard = append(heard, tell(rng, all, region, 130, slow, epochs)...)
 			}
-			truth, got := trueExcess(all), observe(heard, 1, 0, reigns)
+			truth, got := trueExcess(all), observe(heard, 1, 0, epochs)
 			if got > truth+1e-3 {
 				t.Fatalf("seed %d, together %v: observed an excess of %v, the true one is %v", seed, together, got, truth)
 			}
 			if together && truth > 1e-6 {
 				t.Fatalf("seed %d: the exact bucket admitted %v too much: the test is wrong", seed, truth)
 			}
-			if slowed := observe(heard, .981, 20_000, reigns); together && slowed > 1e-3 {
+			if slowed := observe(heard, .981, 20_000, epochs); together && slowed > 1e-3 {
 				t.Fatalf("seed %d: a clock 1.9 %% slow makes up an excess of %v", seed, slowed)
 			}
 		}

@@ -34,7 +34,7 @@ func TestPaceIsTheSmallestRoundTrip(t *testing.T) {
 	p.forgetSentAnswers()
 	p.reportReceived(report(7, 50), second(10.01))
 	if got := p.minRoundTrip(1); got != 80*time.Millisecond {
-		t.Errorf("%v: a report of the last reign counts", got)
+		t.Errorf("%v: a report of the last epoch counts", got)
 	}
 }
 

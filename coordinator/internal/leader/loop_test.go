@@ -32,7 +32,7 @@ rules:
 `
 )
 
-// court is a reign over a real node of one, whose loop is the test itself.
+// court is a leader loop on a real cluster of one node; the test itself runs the loop.
 type loopTest struct {
 	*Loop
 	t   *testing.T
@@ -186,7 +186,7 @@ func TestRuleDroppedWhileItsPlanIsOnItsWay(t *testing.T) {
 // costs no commit.
 func TestWishForADroppedRuleCostsNothing(t *testing.T) {
 	c := newLoopTest(t)
-	c.apply(oneRule) // the reign has not been told
+	c.apply(oneRule) // the leader loop has not been told
 	c.report(0, wish(2))
 	if c.do(c.plan()) {
 		t.Error("something was committed")
@@ -297,7 +297,7 @@ func TestAProofIsOfTheReignsOwnTerm(t *testing.T) {
 	}
 	c.verifyDone(t.Context(), err)
 	if c.failed == nil {
-		t.Error("the reign goes on without a proof")
+		t.Error("the leader loop goes on without a proof")
 	}
 }
 
@@ -338,7 +338,7 @@ func TestASpentEpochIsFollowedByTheNext(t *testing.T) {
 		t.Error(err)
 	}
 	if err := first.Query(ctx, func(*budget.Leader, budget.Instant) {}); err != ErrEpochSpent {
-		t.Errorf("whoever asks the old reign is told %v", err)
+		t.Errorf("a caller of the old leader loop is told %v", err)
 	}
 }
 

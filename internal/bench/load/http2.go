@@ -21,7 +21,7 @@ const (
 	// defaultWindow of a connection and of each stream, until the peer says otherwise.
 	defaultWindow = 64<<10 - 1
 	// ownWindow is what the server may send ahead on a stream and, when half of it is
-	// used up anew, on the connection: never the limit.
+	// used up again, on the connection: never the limit.
 	ownWindow = math.MaxInt32 / 2
 	// maxHeaders bounds a block of headers that comes in parts.
 	maxHeaders = 1 << 20
@@ -43,7 +43,7 @@ type stream struct {
 }
 
 // http2Conn is the frames of one connection. What it sends gathers in out until flush.
-// Whoever calls it sees to it that one goroutine at a time does.
+// One goroutine at a time may call it.
 type http2Conn struct {
 	conn net.Conn
 	in   *bufio.Reader

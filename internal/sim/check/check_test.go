@@ -44,7 +44,7 @@ func scenario(t *testing.T, name string) Scenario {
 	return Scenario{}
 }
 
-// From rest, whoever alone begins to want the key has all of it three reports after the
+// From rest, a region that alone begins to want the key has all of it three reports after the
 // one that told so, whatever the clocks.
 func TestGrowsWhenNothingFails(t *testing.T) {
 	for _, name := range []string{"lent", "lent-3", "stuck", "flush", "one-token", "elastic"} {

@@ -15,7 +15,7 @@ type limiter interface {
 	moves() int64
 	// cut takes a region off the network for a while.
 	cut(region int, length time.Duration)
-	// killLeader kills whoever coordinates, if anyone does, for a while.
+	// killLeader kills the coordinating process, if there is one, for a while.
 	killLeader(length time.Duration)
 	// flush loses what a region's store holds.
 	flush(region int)

@@ -65,7 +65,7 @@ type FaultKind int
 const (
 	// Partition takes a region off the network.
 	Partition FaultKind = iota
-	// LeaderKill kills whoever coordinates; Length is how long nobody does.
+	// LeaderKill kills the coordinating process; Length is how long none coordinates.
 	LeaderKill
 	// StoreFlush loses what a region's store holds.
 	StoreFlush

@@ -32,7 +32,7 @@ func fairness() []Plant {
 			Edits: []Edit{{"budget/divide.go", "return out, in.short() || l.worthMoving(key, in, out, now)", "return out, !in.short() && l.worthMoving(key, in, out, now)"}},
 		},
 		{
-			Name: "home-never-yields", Breaks: "a small limit stays where it was first used, whoever is refused elsewhere",
+			Name: "home-never-yields", Breaks: "a small limit stays where it was first used, also when clients are refused elsewhere",
 			Edits: []Edit{{"budget/home.go", "return now.Sub(key.homeSince) >= dwell", "return now.Sub(key.homeSince) < 0"}, {"budget/home.go", "	case d.Idle:\n		return true\n", "	case d.Idle:\n		return false\n"}},
 		},
 		{

@@ -46,7 +46,7 @@ func leaders() []Plant {
 		{
 			Name: "two-daemons-take-turns", Breaks: "a second daemon of a region gets a session while the first is heard",
 			Edits:    []Edit{{session, "now.Sub(r.lastReport) < busyAfter && !r.yieldsTo(", "now.Sub(r.lastReport) < 0 && !r.yieldsTo("}},
-			Harmless: "argued: every Hello closes the session before it and everything is told anew, so two daemons that take turns waste time and break nothing; heals when one of them dies",
+			Harmless: "argued: every Hello closes the session before it and everything is sent again, so two daemons that take turns waste time and break nothing; heals when one of them dies",
 		},
 		{
 			Name: "other-daemon-knows", Breaks: "what a region was told, and may not know of, counts as known: another daemon heard it, or the answer was lost",

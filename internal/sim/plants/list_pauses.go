@@ -19,7 +19,7 @@ func pauses() []Plant {
 			Edits: []Edit{{"regional/emergency.go", "	case a.right.Until != 0 && now >= a.right.Until:\n", "	case a.right.Until < 0:\n"}},
 		},
 		{
-			Name: "stop-not-seen", Breaks: "a region whose clock stood still goes on by its lease, though the leader's clock shows it",
+			Name: "stop-not-seen", Breaks: "a region whose clock was stopped goes on by its lease, though the leader's clock shows it",
 			Edits: []Edit{{"internal/boottime/reference.go", "stopped = max(0, passed-stretched(received.Sub(r.sent), rhoPPM))", "stopped = 0"}},
 			World: stopped,
 		},
@@ -28,7 +28,7 @@ func pauses() []Plant {
 			Edits: []Edit{{"internal/boottime/reference.go", "if stopped == 0 && stretched(sent.Sub(r.sent), rhoPPM) < passed {", "if stopped < 0 {"}},
 		},
 		{
-			Name: "stopped-lease-goes-on", Breaks: "a region that learns that its clock stood still ends its session and keeps its lease",
+			Name: "stopped-lease-goes-on", Breaks: "a region that learns that its clock was stopped ends its session and keeps its lease",
 			Edits: []Edit{{"budget/region_step.go", "	case ClockStopped:\n		r.leaseEnd = 0\n", "	case ClockStopped:\n"}},
 			World: stopped,
 		},

@@ -64,11 +64,11 @@ func proofs() []Plant {
 			Edits: []Edit{{proof, "if !n.Leads() || n.raft.CurrentTerm() != term {", "if !n.Leads() {"}},
 		},
 		{
-			Name: "reign-of-any-term", Breaks: "a reign is proved by the leadership of its node in any term",
+			Name: "loop-of-any-term", Breaks: "a leader loop is proved by the leadership of its node in any term",
 			Edits: []Edit{{loop, "l.node.VerifyLeader(ctx, l.term)", "l.node.VerifyLeader(ctx, l.node.Term())"}},
 		},
 		{
-			Name: "reign-without-proof", Breaks: "a reign goes on when the proof of its leadership has failed",
+			Name: "loop-without-proof", Breaks: "a leader loop goes on when the proof of its leadership has failed",
 			Edits: []Edit{{loop, "		l.failed = fmt.Errorf(\"proof of leadership: %w\", err)\n		return", "		return"}},
 		},
 		{

@@ -62,7 +62,7 @@ func regions() []Plant {
 			Name: "heard-by-renewals-only", Breaks: "only a renewal tells the store that the region is heard, although any directive makes the leader count on it",
 			Edits:    []Edit{{applied, "mark := first && a.renew || r.marked == 0 || now.Sub(r.marked) >= MarkEvery", "mark := first && a.renew"}},
 			World:    World{Faults: []string{"second daemon", "cut from the leader", "leader dies", "cut both ways"}, Just: true},
-			Harmless: "argued: a leader that answers without renewing lends what it must not only for as long as somebody else is silent, at most a lease, and the store waits a second longer than the daemon. Not seen in 98 worlds",
+			Harmless: "argued: a leader that answers without renewing lends what it must not only for as long as another region is silent, at most a lease, and the store waits a second longer than the daemon. Not seen in 98 worlds",
 		},
 		{
 			Name: "failed-share-not-believed", Breaks: "a smaller share that may not have reached the store is not believed",
@@ -123,7 +123,7 @@ func regions() []Plant {
 			Name: "later-record-spent", Breaks: "a share from before the lease, of which the caller has not heard, is spent whole",
 			Edits:    []Edit{{settle, "		r.Share = r.Share.Min(v.Share)\n	}\n", "	}\n"}},
 			World:    World{Faults: []string{"second daemon", "all store commands stuck", "daemon paused", "store commands stuck", "messages lost"}, Just: true},
-			Harmless: "argued: in one reign the leader tells a share anew to a daemon that says it holds an earlier generation, and at the start of a reign the ledger has what an earlier leader sent. Without both, see unheard-record-spent",
+			Harmless: "argued: in one epoch the leader sends a share again to a daemon that says it holds an earlier generation, and at the start of an epoch the ledger has what an earlier leader sent. Without both, see unheard-record-spent",
 		},
 		{
 			Name: "unheard-record-spent", Breaks: "what one daemon of a region was told counts as known to the next one, and a record of which it has not heard is spent whole",

@@ -64,7 +64,7 @@ func tokens() []Plant {
 			Harmless: "argued: what the pool holds is nobody's, the liability covers the whole share, and what the bucket cannot hold is void: tokens are lost by it, never gained",
 		},
 		{
-			Name: "released-twice", Breaks: "what a region released in its session counts anew with every report",
+			Name: "released-twice", Breaks: "what a region released in its session counts again with every report",
 			Edits: []Edit{{session, "key.pool += rep.Released - kr.released", "key.pool += rep.Released"}},
 		},
 		{

@@ -87,7 +87,7 @@ type errand struct {
 }
 
 // errand is to look where a plant is known to be, or everywhere: on a hunt, and for
-// what is said to break nothing, wherever that is.
+// what breaks nothing by its description, wherever that is.
 func (s *Season) errand(p Plant) errand {
 	known := s.Known[p.Name]
 	e := errand{seed: known.Seed, tests: known.Test != "", test: known.Test, limit: s.Limit}

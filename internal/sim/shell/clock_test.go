@@ -7,7 +7,7 @@ import (
 	"aliquot/limit"
 )
 
-// TestALeapIsFound: a reading beyond what a clock within rho can have come to tells that
+// TestALeapIsFound: a reading beyond what a clock within rho can have come to shows that
 // the clock was set forward, and one within it, or of a clock set back, does not. When it
 // was is told in the clock's present time, however that is set later.
 func TestALeapIsFound(t *testing.T) {
