@@ -135,6 +135,17 @@ type KeyReport struct {
 	Refunded int64
 }
 
+// Spent is what a daemon admitted of a key beside the counters of a session, for those who compare
+// admissions with the limit. Amounts are micro-tokens.
+type Spent struct {
+	Key                KeyID
+	Limit              KeyLimit
+	Admitted, Refunded int64
+	// Age is how long ago the first of it was admitted, at most. In a message it counts back from the
+	// latest answer of the leader.
+	Age time.Duration
+}
+
 // KeyLimit is the limit of a key as its region reads it, for the leader's arithmetic. Amounts are
 // micro-tokens, and micro-tokens a second.
 type KeyLimit struct {

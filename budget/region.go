@@ -205,6 +205,8 @@ type hotKey struct {
 	released          int64
 	reportedReleased  int64 // as of the latest report
 	refunded          int64 // upper bound of what was given back of admitted
+	toldAdmitted      int64 // admitted and refunded as of the latest report of the session
+	toldRefunded      int64
 	granted           int64
 	tokens            int64
 	used              Instant       // when a request was last decided

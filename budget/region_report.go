@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"iter"
 	"slices"
 	"time"
 )
@@ -75,10 +76,36 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 			Refunded: h.refunded,
 		})
 		h.reportedRejecting, h.reportedReleased = h.rejecting, h.released
+		h.toldAdmitted, h.toldRefunded = h.admitted, h.refunded
 		h.queued, h.mustAck, h.rejecting, h.asked, h.lastReport = false, false, false, false, now
 	}
 	r.reportable = slices.Clip(waiting)
 	return out
+}
+
+// Reports reports whether what is admitted of a key now is told by the reports of a session.
+func (r *Region) Reports(k KeyID) bool {
+	h := r.hot[k]
+	return h != nil && !h.unenforced && r.session.exists()
+}
+
+// Untold returns, after a session has ended, what was admitted of hot keys that none of its reports
+// has told. Ages are at now.
+func (r *Region) Untold(now Instant) iter.Seq[Spent] {
+	return func(yield func(Spent) bool) {
+		for k, h := range r.hot {
+			if h.admitted <= h.toldAdmitted || h.limit.Capacity == 0 || h.lastReport == 0 {
+				continue
+			}
+			s := Spent{
+				Key: k, Limit: h.limit, Admitted: h.admitted - h.toldAdmitted, Refunded: h.refunded - h.toldRefunded,
+				Age: now.Sub(h.lastReport),
+			}
+			if !yield(s) {
+				return
+			}
+		}
+	}
 }
 
 // idle returns how long the key has been unused; 0 if it was never used.

@@ -176,7 +176,7 @@ func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
 	r.lastDirective = now
 	for _, h := range r.hot {
 		h.admitted, h.offered, h.released, h.reportedReleased, h.granted = 0, 0, 0, 0, 0
-		h.refunded = 0
+		h.refunded, h.toldAdmitted, h.toldRefunded = 0, 0, 0
 	}
 	r.session = session{epoch: e.OK.Epoch, id: e.OK.Session}
 	return r.apply(&applying{hello: true, watermark: e.OK.Watermark}, e.OK.Actions, now)

@@ -164,6 +164,7 @@ func (r *Region) appendKeys(c *Canon, now Instant) {
 	c.actions(r.self, r.coldAcks)
 }
 
+// toldAdmitted and toldRefunded are left out: no event depends on them.
 func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 	c.Gen(h.gen)
 	c.share(h.share)

@@ -31,7 +31,7 @@ var fields = []struct {
 	{Region{}, "shard self cfg incarnation storeEpoch initialEpoch unreached blind leaseEnd liveSince lastDirective marked floorVersion floorOpened floorSince highestEpoch session helloNonce helloEpoch helloFails nextHello inFlight applying hot candidates asking asked watermark reportable urgent newRules coldAcks outlasting part"},
 	{session{}, "open epoch id seq ack tSend lastSent"},
 	{applying{}, "hello seq renew tSend began keys left rest useChecks void oldRules noGrants watermark"},
-	{hotKey{}, "gen share limit admitted offered released reportedReleased refunded granted tokens used gap rejecting asked reportedRejecting queued mustAck lastReport inUse checkUseAt outlasting label unenforced"},
+	{hotKey{}, "gen share limit admitted offered released reportedReleased refunded toldAdmitted toldRefunded granted tokens used gap rejecting asked reportedRejecting queued mustAck lastReport inUse checkUseAt outlasting label unenforced"},
 	{candidate{}, "key gone limit admitted offered tokens rejecting lastUsed lastReport"},
 	{Ledger{}, "Shard Config Epoch entries"},
 	{Config{}, "Lease LeaseWait LeaseNext RhoPPM RhoRising Version Regions"},

@@ -30,8 +30,10 @@ type authority struct {
 	born    int64
 	pending []budget.RegionEffect
 	borrow  borrowers
-	// unreported is what was admitted without a session.
+	// unreported is what was admitted and is in no counter of a session. reports is the session whose
+	// reports tell the rest.
 	unreported unreported
+	reports    budget.SessionID
 	// roundTrip is the round trip to the leader, in nanoseconds.
 	roundTrip atomic.Int64
 	// local is the memory by which checks are decided without the store. It is valid only while
@@ -63,6 +65,7 @@ func (a *authority) post(ev budget.RegionEvent) {
 		a.welcome(ev.Results, now)
 	case budget.RulesReplaced:
 		a.stood.Rules++
+		a.unreported.rulesReplaced(now)
 		a.local.end(false)
 		a.local.evictIdle(now)
 	}
@@ -76,6 +79,10 @@ func (a *authority) post(ev budget.RegionEvent) {
 func (a *authority) stand() {
 	now := chunk.Standing{
 		Session: a.region.Session(), Contents: a.epoch, Config: a.region.Config().Version, Rules: a.stood.Rules,
+	}
+	if latest := a.region.LatestSession(); latest != a.reports {
+		a.keepUntold()
+		a.reports = latest
 	}
 	ends, drops := a.stood.Ends(now)
 	if a.stood = now; ends {
@@ -310,8 +317,11 @@ func (a *authority) observeAll(seen []observation) (wake bool) {
 			a.stand()
 			wake = true
 		}
-		if o.usage.Admitted {
-			a.unreported.admit(o.key, o.usage)
+		if o.usage.Admitted && !a.region.Reports(o.key) {
+			a.unreported.admit(o.key, o.usage.Limit, o.usage.Cost, now.Add(-decidedWithin))
+		}
+		if o.recordless {
+			continue
 		}
 		wake = a.region.Observe(o.key, o.usage, now) || wake
 	}
@@ -323,6 +333,8 @@ type observation struct {
 	key   budget.KeyID
 	usage budget.Usage
 	lost  bool
+	// recordless: nothing is known of the record of a cold key, so that only what was admitted counts.
+	recordless bool
 }
 
 // info describes the state machine.

@@ -14,7 +14,9 @@ func (a *authority) refund(asks []ask, used []limit.Tokens) {
 	for i := range asks {
 		if back := asks[i].cost - used[i]; back > 0 && !asks[i].alone() {
 			a.region.Refund(asks[i].key, int64(back))
-			a.unreported.refund(asks[i].key, int64(back))
+			if !a.region.Reports(asks[i].key) {
+				a.unreported.refund(asks[i].key, int64(back))
+			}
 		}
 	}
 }

@@ -96,12 +96,13 @@ func (g *group) unanswered() bool {
 }
 
 // demand adds an observation of what was asked of a hot key, so that the region keeps the share it
-// will need when its store is back. A cold key's record is not known, so it adds nothing.
+// will need when its store is back. Of a cold key, whose record is not known, only what was admitted
+// counts.
 func demand(seen []observation, a *ask, g *group, out limit.Outcome) []observation {
-	if g.peek || !a.right.Hot || !g.allowed && out.Tokens >= a.cost {
+	if g.peek || !g.allowed && (!a.right.Hot || out.Tokens >= a.cost) {
 		return seen
 	}
-	return append(seen, observation{key: a.key, usage: budget.Usage{
+	return append(seen, observation{key: a.key, recordless: !a.right.Hot, usage: budget.Usage{
 		Limit: a.keyLimit(), Cost: int64(a.cost), Admitted: g.allowed, Tokens: int64(out.Tokens),
 	}})
 }

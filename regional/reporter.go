@@ -193,8 +193,12 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 	if in != nil {
 		// policies logs and counts a refusal. The session goes on.
 		text := policy.RuleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Entries: rules.EntriesOf(in.GetEntries())}
+		before := r.policies.Load()
 		if replaced = r.policies.SetRules(text) == nil; replaced {
 			r.emergency.revise()
+			if before.Open && !before.Known() {
+				r.countEarly()
+			}
 		}
 	}
 	ended := r.policies.At(time.Now().UnixMilli()).OverridesEnded
@@ -211,7 +215,7 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 	if p := r.policies.Load(); p.Counts != nil {
 		in.DecidedRulesVersion, in.Allowed, in.Denied = p.Text.Version, p.Counts.Allowed.Load(), p.Counts.Denied.Load()
 	}
-	in.Plan = r.planner.pending()
+	in.Plan, in.Spent = r.planner.pending(), r.auth.reportUnreported(rep.Keys)
 	sent := r.auth.now()
 	out, err := r.peers.report(ctx, in)
 	if err != nil {

@@ -1,63 +1,166 @@
 package regional
 
 import (
+	"time"
+
 	"aliquot/budget"
+	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/policy"
 )
 
-// maxUnreported caps the keys that the Hellos of a daemon without a session report.
-const maxUnreported = 1000
+const (
+	// maxUnreported caps the keys whose use beside the reports is remembered.
+	maxUnreported = 1000
+	// decidedWithin bounds how long after a decision the state machine observes it: a call to the store,
+	// and what upkeep takes to tell the use that memory decided.
+	decidedWithin = 2*storeDeadline + tellEvery + upkeepEvery
+)
 
-// unreported counts what a daemon admits while it has no session, so that no report contains it.
-// The next Hello does, for the leader's audit of promises. The leader knows only the times of its
-// own answers, so counting begins with one of them. What belongs to a lost answer, or to keys
-// beyond maxUnreported, is not counted. The zero value counts nothing. It is not safe for
-// concurrent use.
+// unreported counts what a daemon admits that the counters of no session contain: of keys that are
+// not hot, without a session, by an emergency limit or before the rules were known. The next report
+// of the key tells it, or the next Hello of a daemon without a session, for the leader's audit of
+// promises. The leader knows only the times of its own answers, so an age tells how long before the
+// latest answer a count began. What belongs to a lost answer, or to keys beyond maxUnreported, is
+// not told. The zero value is empty. It is not safe for concurrent use.
 type unreported struct {
-	since uint64 // nonce of the Hello that was answered last; 0: nothing is counted
-	keys  map[budget.KeyID]*budget.KeyReport
+	since    uint64         // nonce of the Hello that was answered last without a session; 0: none
+	answered budget.Instant // when that answer had come
+	keys     map[budget.KeyID]spentUse
+	told     map[budget.KeyID]spentUse // in Hellos since that answer, and not yet in an answered one
 }
 
-// countFrom drops the counts, and starts to count at the answer to the Hello with this nonce. A
-// nonce of 0 stops counting.
-func (u *unreported) countFrom(nonce uint64) { u.since, u.keys = nonce, nil }
-
-// admit counts tokens that were admitted of a key.
-func (u *unreported) admit(k budget.KeyID, usage budget.Usage) {
-	if r := u.of(k); r != nil {
-		r.Limit, r.Admitted = usage.Limit, r.Admitted+usage.Cost
-	}
+// spentUse is what was admitted of a key, and given back, since an instant. Amounts are micro-tokens.
+type spentUse struct {
+	limit              budget.KeyLimit
+	admitted, refunded int64
+	began              budget.Instant
+	// replaced is when the rules were replaced since it began; 0: they were not.
+	replaced budget.Instant
 }
 
-// refund counts tokens of a key that may be given back.
-func (u *unreported) refund(k budget.KeyID, amount int64) {
-	if r := u.of(k); r != nil {
-		r.Refunded += amount
+// admit counts a cost that was admitted of a key, not before began.
+func (u *unreported) admit(k budget.KeyID, l budget.KeyLimit, cost int64, began budget.Instant) {
+	if k.Rule&policy.IndependentBit != 0 || cost == 0 {
+		return
 	}
+	use, known := u.keys[k]
+	if known {
+		use = use.under(l, began)
+	}
+	if use.admitted == 0 {
+		use = spentUse{limit: l, refunded: use.refunded, began: began}
+	}
+	use.admitted += cost
+	u.put(k, use)
 }
 
-func (u *unreported) of(k budget.KeyID) *budget.KeyReport {
-	if u.since == 0 {
-		return nil
-	}
-	r := u.keys[k]
-	if r == nil && len(u.keys) < maxUnreported {
-		if u.keys == nil {
-			u.keys = map[budget.KeyID]*budget.KeyReport{}
+// under returns the part of a use that counts beside further use under a limit at now. The use begins
+// again where the limit has earned it back meanwhile. What an earlier limit may have admitted above
+// the present one does not count.
+func (s spentUse) under(l budget.KeyLimit, now budget.Instant) spentUse {
+	if s.limit != l {
+		if s.replaced == 0 {
+			return spentUse{}
 		}
-		r = &budget.KeyReport{Key: k}
-		u.keys[k] = r
+		before := s.replaced.Sub(s.began)
+		s.admitted -= max(0, s.limit.Capacity-l.Capacity) + refilled(s.limit, before+before/20) // more than any rho
+		s.limit, s.replaced = l, 0
 	}
-	return r
+	if s.admitted <= refilled(l, now.Sub(s.began)) {
+		return spentUse{}
+	}
+	return s
 }
 
-// tell adds the counts to a Hello.
+// refilled returns what a limit earns in a time, in micro-tokens.
+func refilled(l budget.KeyLimit, d time.Duration) int64 {
+	return int64(min((float64(l.Rate)+float64(l.RateFrac)/1e6)*d.Seconds(), float64(limit.MaxExact)))
+}
+
+// refund counts an amount of a key that may be given back.
+func (u *unreported) refund(k budget.KeyID, amount int64) {
+	if use, known := u.keys[k]; known {
+		use.refunded += amount
+		u.keys[k] = use
+	}
+}
+
+// put remembers the use of a key. If there is no room, another key is forgotten.
+func (u *unreported) put(k budget.KeyID, use spentUse) {
+	if u.keys == nil {
+		u.keys = map[budget.KeyID]spentUse{}
+	}
+	if _, known := u.keys[k]; !known && len(u.keys) >= maxUnreported {
+		for other := range u.keys {
+			delete(u.keys, other)
+			break
+		}
+	}
+	u.keys[k] = use
+}
+
+// rulesReplaced notes that limits may be others from now on.
+func (u *unreported) rulesReplaced(now budget.Instant) {
+	for k, use := range u.keys {
+		if use.replaced != 0 {
+			delete(u.keys, k) // two changes: which limit held when is not known
+			continue
+		}
+		use.replaced = now
+		u.keys[k] = use
+	}
+}
+
+// tell adds the counts to a Hello of a daemon without a session.
 func (u *unreported) tell(h *aliquotv1.HelloRequest) {
 	h.SpentSince = u.since
-	for _, k := range u.keys {
-		h.Spent = append(h.Spent, &aliquotv1.KeyReport{
-			Key: keyOut(k.Key), Limit: limitOut(k.Limit), AdmittedMicro: k.Admitted, RefundedMicro: k.Refunded,
-		})
+	if u.since == 0 {
+		return // the leader has given no answer from which ages count
+	}
+	for k, before := range u.told {
+		if use, again := u.keys[k]; again && use.limit == before.limit {
+			before.admitted, before.refunded = before.admitted+use.admitted, before.refunded+use.refunded
+			u.keys[k] = before
+		} else if !again && len(u.keys) < maxUnreported {
+			u.put(k, before)
+		}
+	}
+	u.told, u.keys = u.keys, nil
+	for k, use := range u.told {
+		h.Spent = append(h.Spent, use.message(k, u.answered.Sub(use.began)))
+	}
+}
+
+// countFrom takes the answer to a Hello: what the Hello told is told. Ages count from the answer to
+// the Hello with this nonce; 0: a session was opened.
+func (u *unreported) countFrom(nonce uint64, now budget.Instant) {
+	u.since, u.answered, u.told = nonce, now, nil
+}
+
+// report returns the counts of the keys of a report, of which nothing is remembered from then on.
+func (u *unreported) report(keys []budget.KeyReport, now budget.Instant) (out []*aliquotv1.KeyReport) {
+	for i := range keys {
+		if len(u.keys) == 0 {
+			return out
+		}
+		k := &keys[i]
+		use, known := u.keys[k.Key]
+		if !known || k.Gen == (budget.Gen{}) || k.Cold || k.Limit.Capacity == 0 {
+			continue
+		}
+		delete(u.keys, k.Key)
+		if use = use.under(k.Limit, now); use.admitted > 0 {
+			out = append(out, use.message(k.Key, now.Sub(use.began)))
+		}
+	}
+	return out
+}
+
+func (s spentUse) message(k budget.KeyID, age time.Duration) *aliquotv1.KeyReport {
+	return &aliquotv1.KeyReport{
+		Key: keyOut(k), Limit: limitOut(s.limit), AdmittedMicro: s.admitted, RefundedMicro: s.refunded,
+		AgeMicros: max(0, age).Microseconds() + 1,
 	}
 }
 
@@ -68,10 +171,59 @@ func (a *authority) tellUnreported(h *aliquotv1.HelloRequest) {
 	a.unreported.tell(h)
 }
 
-// countUnreported starts to count what is admitted without a session, at the answer to the Hello
-// with this nonce. A nonce of 0 means that there is a session.
+// countUnreported takes the answer to the Hello with this nonce. A nonce of 0 means that there is a
+// session.
 func (a *authority) countUnreported(nonce uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.unreported.countFrom(nonce)
+	a.unreported.countFrom(nonce, a.now())
+}
+
+// reportUnreported returns what was admitted of the keys of a report beside its counters.
+func (a *authority) reportUnreported(keys []budget.KeyReport) []*aliquotv1.KeyReport {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.unreported.report(keys, a.now())
+}
+
+// keepUntold remembers what the session that has just ended was told in no report. The caller holds mu.
+func (a *authority) keepUntold() {
+	room, now := maxUnreported, a.now()
+	for s := range a.region.Untold(now) {
+		a.unreported.admit(s.Key, s.Limit, s.Admitted, now.Add(-s.Age-decidedWithin))
+		a.unreported.refund(s.Key, s.Refunded)
+		if room--; room == 0 {
+			return
+		}
+	}
+}
+
+// maxEarly caps the requests of before the rules that are looked at when the rules come.
+const maxEarly = 10_000
+
+// countEarly counts what passed before the first rules were known, by those rules. Only a daemon that
+// runs with --without-rules allow has let anything pass.
+func (r *reporter) countEarly() {
+	p := r.policies.Load()
+	var early []group
+	var at []budget.Instant
+	part := r.planner.recent.take()
+	part.each(func(q *recentRequest) bool {
+		var d decision
+		d.plan(p, &q.request, time.Now().UnixMilli(), nil)
+		for _, g := range d.groups {
+			if !g.shadow {
+				early, at = append(early, *g), append(at, q.at)
+			}
+		}
+		return len(early) < maxEarly
+	})
+	r.auth.mu.Lock()
+	defer r.auth.mu.Unlock()
+	for i := range early {
+		for j := range early[i].asks {
+			a := &early[i].asks[j]
+			r.auth.unreported.admit(a.key, a.keyLimit(), int64(a.cost), at[i].Add(-decidedWithin))
+		}
+	}
 }

@@ -98,23 +98,29 @@ func keyReportFromWire(k *aliquotv1.KeyReport) (budget.KeyReport, error) {
 	}, err
 }
 
-// maxSpent bounds the keys that a daemon without a session reports.
+// maxSpent bounds the keys of which a message tells what was spent beside the counters of a session.
 const maxSpent = 1000
 
-// SpentFrom returns what a daemon without a session has admitted. The error is budget.ErrMalformed.
-func SpentFrom(m *aliquotv1.HelloRequest) ([]budget.KeyReport, error) {
-	if n := len(m.GetSpent()); n > maxSpent {
+// SpentFrom returns what a message tells of use beside the counters of a session. The error is
+// budget.ErrMalformed.
+func SpentFrom(spent []*aliquotv1.KeyReport) ([]budget.Spent, error) {
+	if n := len(spent); n > maxSpent {
 		return nil, fmt.Errorf("%w: spent names %d keys, at most %d", budget.ErrMalformed, n, maxSpent)
 	}
-	out := make([]budget.KeyReport, len(m.GetSpent()))
-	for i, k := range m.GetSpent() {
-		var err error
-		if out[i], err = keyReportFromWire(k); err != nil {
+	out := make([]budget.Spent, len(spent))
+	for i, k := range spent {
+		key, err := keyFromWire(k.GetKey())
+		if err != nil {
 			return nil, fmt.Errorf("%w in spent[%d]", err, i)
 		}
-		if l := out[i].Limit; out[i].Admitted < 0 || out[i].Refunded < 0 || l.Capacity < 0 || l.Rate < 0 || l.RateFrac < 0 {
+		s := budget.Spent{
+			Key: key, Limit: limitFromWire(k.GetLimit()), Admitted: k.GetAdmittedMicro(), Refunded: k.GetRefundedMicro(),
+			Age: microsFromWire(k.GetAgeMicros()),
+		}
+		if l := s.Limit; s.Admitted < 0 || s.Refunded < 0 || s.Age < 0 || l.Capacity < 0 || l.Rate < 0 || l.RateFrac < 0 {
 			return nil, fmt.Errorf("%w: negative amount in spent[%d]", budget.ErrMalformed, i)
 		}
+		out[i] = s
 	}
 	return out, nil
 }

@@ -130,7 +130,7 @@ func FuzzHello(f *testing.F) {
 			if err = proto.Unmarshal(data, m); err != nil {
 				return
 			}
-			if _, err = SpentFrom(m); err == nil {
+			if _, err = SpentFrom(m.GetSpent()); err == nil {
 				hello, err = HelloFrom(0, m)
 			}
 		})

@@ -93,11 +93,12 @@ func (a *Audit) Resume(rhoPPM int32, promise PromiseFunc, now budget.Instant) *A
 }
 
 // AddReport adds one accepted report at the moment of its answer. hot reports whether the ledger has a
-// key; other keys are ignored, so that a report cannot make the audit larger than the ledger.
-func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget.KeyID) bool) {
+// key; other keys are ignored, so that a report cannot make the audit larger than the ledger. The
+// result is an instant not later than the answer that the region had before it sent the report.
+func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget.KeyID) bool) (readFrom budget.Instant) {
 	a.regions = growTo(a.regions, rep.Region)
 	region := &a.regions[rep.Region]
-	readFrom := region.reportAnswered(rep.Session, a.began, now)
+	readFrom = region.reportAnswered(rep.Session, a.began, now)
 	a.storeHas(rep.Region, rep.Contents, now)
 	for _, k := range rep.Keys {
 		if k.Gen == (budget.Gen{}) || k.Cold || k.Limit.Capacity <= 0 || !hot(k.Key) {
@@ -118,6 +119,7 @@ func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget
 	if slack := reportSpacing + 2*rep.Pace; len(rep.Keys) < fullReportKeys && readFrom.Sub(region.openedAt) >= slack {
 		region.unreportedFrom, region.slack = readFrom, slack
 	}
+	return readFrom
 }
 
 // keyFor returns the record of the key that k names, with the limit that k carries. While some regions
@@ -378,10 +380,10 @@ type helloAnswer struct {
 // maxSessionless is the number of daemons without a session from which on the audit forgets them all.
 const maxSessionless = 1000
 
-// AddSessionless adds what a daemon without a session reports in a Hello: its use since the answer to
-// the Hello with the nonce since. The demand of the region is not counted here, because the daemon with
-// the session reports it. If an answer was lost, nothing counts until the next one.
-func (a *Audit) AddSessionless(of Daemon, nonce, since uint64, keys []budget.KeyReport, now budget.Instant, hot func(budget.KeyID) bool) {
+// AddSessionless adds what a daemon without a session reports in a Hello. Ages count from the answer
+// to the Hello with the nonce since. The demand of the region is not counted here, because the daemon
+// with the session reports it. If an answer was lost, nothing counts until the next one.
+func (a *Audit) AddSessionless(of Daemon, nonce, since uint64, spent []budget.Spent, now budget.Instant, hot func(budget.KeyID) bool) {
 	before := a.sessionless[of]
 	if a.sessionless == nil || len(a.sessionless) >= maxSessionless {
 		a.sessionless = map[Daemon]helloAnswer{}
@@ -390,16 +392,33 @@ func (a *Audit) AddSessionless(of Daemon, nonce, since uint64, keys []budget.Key
 	if since == 0 || before.nonce != since {
 		return
 	}
-	for _, k := range keys {
-		if k.Limit.Capacity <= 0 || !hot(k.Key) {
-			continue
-		}
-		key := a.keyFor(k, now)
-		key.counters = growTo(key.counters, of.Region)
-		s := consumption{region: of.Region, admitted: tokens(k.Admitted), offered: tokens(k.Admitted), refunded: tokens(k.Refunded), from: before.at}
-		a.ruleFor(key.id.Rule).add(of.Region, s.admitted, s.offered)
-		if key.counts != budget.Slots && s.from >= key.validFrom {
-			a.check(key, s, now)
+	for _, s := range spent {
+		if a.addSpent(of.Region, s, before.at, now, hot) {
+			a.ruleFor(s.Key.Rule).add(of.Region, tokens(s.Admitted), tokens(s.Admitted))
 		}
 	}
+}
+
+// AddSpent adds what a report that was just added tells beside its counters. from is the result of
+// AddReport. It counts as used, but not as admitted now: it may be much older than the report.
+func (a *Audit) AddSpent(region int, spent []budget.Spent, from, now budget.Instant, hot func(budget.KeyID) bool) {
+	for _, s := range spent {
+		a.addSpent(region, s, from, now, hot)
+	}
+}
+
+// addSpent counts use that began at most s.Age before an answer of this leader at from or later. It
+// reports whether the ledger has the key.
+func (a *Audit) addSpent(region int, s budget.Spent, from, now budget.Instant, hot func(budget.KeyID) bool) bool {
+	if s.Limit.Capacity <= 0 || !hot(s.Key) {
+		return false
+	}
+	key := a.keyFor(budget.KeyReport{Key: s.Key, Limit: s.Limit}, now)
+	key.counters = growTo(key.counters, region)
+	used := consumption{region: region, admitted: tokens(s.Admitted), refunded: tokens(s.Refunded)}
+	used.from = from.Add(-time.Duration(float64(s.Age) * (1 + a.rho)))
+	if key.counts != budget.Slots && used.from >= key.validFrom {
+		a.check(key, used, now)
+	}
+	return true
 }

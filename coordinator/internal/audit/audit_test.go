@@ -288,11 +288,51 @@ func TestAuditOfAReplacedKind(t *testing.T) {
 	}
 }
 
+// beside is use of the key of usage beside the counters of a session, that began so long before the
+// latest answer.
+func beside(admitted int64, age time.Duration) []budget.Spent {
+	k := usage(0, 1, 0).Keys[0]
+	return []budget.Spent{{Key: k.Key, Limit: k.Limit, Admitted: admitted * microToken, Age: age}}
+}
+
+// TestAuditCountsWhatAReportTellsBesideItsCounters: what was admitted before the key was hot, or
+// without a session, counts from its age before the answer that the region had before the report.
+func TestAuditCountsWhatAReportTellsBesideItsCounters(t *testing.T) {
+	tell := func(admitted int64, age time.Duration) *Audit {
+		y := New(20_000, strictly, 0)
+		y.AddReport(usage(1, 2, 0), second(9), always)
+		for s := 7.; s < 10; s++ {
+			y.AddReport(usage(0, 1, 0), second(s), always)
+		}
+		y.AddReport(usage(0, 1, 100), second(10), always)
+		from := y.AddReport(usage(1, 2, 0), second(10), always)
+		y.AddSpent(1, beside(admitted, age), from, second(10), always)
+		return y
+	}
+	// The answer before came at 9 s, so what is 5 s old began at 9 - 5 x 1.02 = 3.9 s.
+	y := tell(80, 5*time.Second)
+	if len(y.breaches) != 1 || y.breaches[0].From != second(3.9) || !near(y.breaches[0].Admitted, 180) || !near(y.breaches[0].Allowed, 100+6.1*10.2) {
+		t.Errorf("%+v; 180 in 6.1 s are more than 100 + 62.22", y.breaches)
+	}
+	if got := y.rules[1].admitted; got[0] != 100 || got[1] != 0 {
+		t.Errorf("admitted %v; what may be old is no present use", got)
+	}
+	if y := tell(80, 9*time.Second); len(y.breaches) != 0 {
+		t.Errorf("%+v; 180 in 10.18 s are within 100 + 103", y.breaches)
+	}
+	y = tell(0, 0)
+	y.AddReport(by(1, 200, usage(0, 1, 100)), second(11), always) // the limit changes
+	y.AddSpent(1, beside(500, 2*time.Second), second(11), second(11), always)
+	if len(y.breaches) != 0 {
+		t.Errorf("%+v; it was spent before the limit changed", y.breaches)
+	}
+}
+
 // TestAuditCountsADaemonBesideTheSession: what a second daemon of a region admits counts with what
 // the first one reports, from the answer to its Hello before on.
 func TestAuditCountsADaemonBesideTheSession(t *testing.T) {
 	y := New(0, strictly, 0)
-	second1, spent := Daemon{Region: 0, Incarnation: 2}, usage(0, 1, 80).Keys
+	second1, spent := Daemon{Region: 0, Incarnation: 2}, beside(80, 0)
 	y.AddReport(usage(0, 1, 100), second(0), always)
 	y.AddSessionless(second1, 1, 0, nil, second(1), always)
 	y.AddSessionless(second1, 2, 1, spent, second(2), always)
@@ -302,7 +342,7 @@ func TestAuditCountsADaemonBesideTheSession(t *testing.T) {
 	if got := y.rules[1].admitted[0]; !near(got, 180) {
 		t.Errorf("%v admitted in the region, want 180", got)
 	}
-	refunded := usage(0, 1, 0).Keys
+	refunded := beside(0, 0)
 	refunded[0].Refunded = 180 * microToken
 	y.AddSessionless(second1, 3, 2, refunded, second(2), always)
 	if got := y.keys[refunded[0].Key].excess(); got > 0 {
@@ -312,7 +352,7 @@ func TestAuditCountsADaemonBesideTheSession(t *testing.T) {
 
 // TestAuditBesideIsCertain: nothing counts whose beginning this node does not know.
 func TestAuditBesideIsCertain(t *testing.T) {
-	of, spent := Daemon{Region: 0, Incarnation: 2}, usage(0, 1, 500).Keys
+	of, spent := Daemon{Region: 0, Incarnation: 2}, beside(500, 0)
 	for name, fold := range map[string]func(*Audit){
 		"before the first answer": func(y *Audit) { y.AddSessionless(of, 1, 0, spent, second(1), always) },
 		"since an answer of another leader": func(y *Audit) {

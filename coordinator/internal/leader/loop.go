@@ -432,6 +432,7 @@ type waiter struct {
 	report budget.Report
 	// decisions are the counts of the report that the state machine does not read.
 	decisions DecisionCounts
+	spent     []budget.Spent
 	reply     chan reply // with room for the one answer
 }
 
@@ -450,9 +451,10 @@ func (l *Loop) Hello(ctx context.Context, h budget.Hello) (budget.HelloOK, error
 }
 
 // Report passes a Report to the state machine and waits for its answer, which the machine may hold back
-// for a moment. counts are the decisions that the region counted since it took its rules.
-func (l *Loop) Report(ctx context.Context, rep budget.Report, counts DecisionCounts) (budget.Directive, error) {
-	w := waiter{region: rep.Region, report: rep, decisions: counts}
+// for a moment. counts are the decisions that the region counted since it took its rules, and spent
+// what the report tells for the audit beside its counters.
+func (l *Loop) Report(ctx context.Context, rep budget.Report, counts DecisionCounts, spent []budget.Spent) (budget.Directive, error) {
+	w := waiter{region: rep.Region, report: rep, decisions: counts, spent: spent}
 	got := l.await(ctx, w, func(loopCtx context.Context) budget.LeaderEvent {
 		l.latencies.reportReceived(rep, l.now())
 		rep.Keys = l.dropUnknownRules(loopCtx, rep.Keys)
@@ -505,7 +507,8 @@ func (l *Loop) answer(d budget.Directive) {
 	if found {
 		l.latencies.setReportInterval(d.Region, w.report.Pace)
 		l.rollout.regions[d.Region].add(w.decisions, now)
-		l.audit.AddReport(w.report, now, l.isHot)
+		from := l.audit.AddReport(w.report, now, l.isHot)
+		l.audit.AddSpent(d.Region, w.spent, from, now, l.isHot)
 		l.logBreaches()
 	}
 }

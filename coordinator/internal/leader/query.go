@@ -122,13 +122,14 @@ func (l *Loop) DecisionsBefore(ctx context.Context, regions []string) ([]cluster
 	return before, nil
 }
 
-// SessionlessHello counts what a daemon without a session has spent since the answer to its Hello
-// with the nonce since. It reports whether the daemon with the session knows of this one.
-func (l *Loop) SessionlessHello(ctx context.Context, h budget.Hello, since uint64, spent []budget.KeyReport) (vouched bool, err error) {
+// SessionlessHello counts what a daemon without a session has spent, with ages from the answer to its
+// Hello with the nonce since. It reports whether the daemon with the session knows of this one.
+func (l *Loop) SessionlessHello(ctx context.Context, h budget.Hello, since uint64, spent []budget.Spent) (vouched bool, err error) {
 	var known bool
 	err = l.Query(ctx, func(m *budget.Leader, now budget.Instant) {
 		known = m.Vouches(h.Region, h.Daemon)
 		l.audit.AddSessionless(audit.Daemon{Region: h.Region, Incarnation: h.Incarnation}, h.Nonce, since, spent, now, l.isHot)
+		l.logBreaches()
 	})
 	if err != nil {
 		return false, err

@@ -62,7 +62,12 @@ func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int
 	if err != nil {
 		return nil, err
 	}
-	directive, err := loop.Report(ctx, rep, leader.DecisionCounts{Version: req.GetDecidedRulesVersion(), Allowed: req.GetAllowed(), Denied: req.GetDenied()})
+	spent, err := leasewire.SpentFrom(req.GetSpent())
+	if err != nil {
+		return nil, err
+	}
+	counts := leader.DecisionCounts{Version: req.GetDecidedRulesVersion(), Allowed: req.GetAllowed(), Denied: req.GetDenied()}
+	directive, err := loop.Report(ctx, rep, counts, spent)
 	if err != nil {
 		return nil, err
 	}
@@ -225,6 +230,10 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	if err != nil {
 		return nil, err
 	}
+	spent, err := leasewire.SpentFrom(req.GetSpent())
+	if err != nil {
+		return nil, err
+	}
 	if h.RedisEpoch == "" && h.Shard == loop.Shard() { // the state machine refuses another shard
 		return s.helloWithoutStore(ctx, loop, h, req)
 	}
@@ -237,10 +246,15 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	}
 	ok, err := s.openSession(ctx, loop, h, req.GetRegion())
 	if errors.Is(err, budget.ErrRegionBusy) {
-		return s.helloWithoutSession(ctx, loop, h, req)
+		return s.helloWithoutSession(ctx, loop, h, spent, req)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if len(spent) > 0 { // before the session
+		if _, err := loop.SessionlessHello(ctx, h, req.GetSpentSince(), spent); err != nil {
+			return nil, err
+		}
 	}
 	res := leasewire.HelloResponse(ok)
 	res.LeaderClockMicros = clockMicros(loop)
@@ -284,11 +298,7 @@ func (s *leaseService) helloWithoutStore(ctx context.Context, loop *leader.Loop,
 
 // helloWithoutSession answers a daemon of a region whose session another daemon has. It may spend from
 // the store if the daemon with the session knows of it.
-func (s *leaseService) helloWithoutSession(ctx context.Context, loop *leader.Loop, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
-	spent, err := leasewire.SpentFrom(req)
-	if err != nil {
-		return nil, err
-	}
+func (s *leaseService) helloWithoutSession(ctx context.Context, loop *leader.Loop, h budget.Hello, spent []budget.Spent, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	vouched, err := loop.SessionlessHello(ctx, h, req.GetSpentSince(), spent)
 	if err != nil {
 		return nil, err

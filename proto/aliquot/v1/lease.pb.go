@@ -322,9 +322,9 @@ type HelloRequest struct {
 	Alone bool `protobuf:"varint,52,opt,name=alone,proto3" json:"alone,omitempty"`
 	// The other daemons of the region that it knows of, at most 32.
 	Others []uint64 `protobuf:"fixed64,53,rep,packed,name=others,proto3" json:"others,omitempty"`
-	// What a daemon without a session has admitted and given back, by key, since it had the answer
-	// to the Hello with the nonce spent_since: keys, limits and these counters alone, at most 1,000.
-	// It is for the watch over promises. 0: nothing was counted.
+	// What a daemon without a session has admitted and given back, by key, for the watch over
+	// promises: keys, limits, these counters and age_micros alone, at most 1,000. Ages count back
+	// from the answer to the Hello with the nonce spent_since. 0: nothing was counted.
 	Spent      []*KeyReport `protobuf:"bytes,120,rep,name=spent,proto3" json:"spent,omitempty"`
 	SpentSince uint64       `protobuf:"varint,121,opt,name=spent_since,json=spentSince,proto3" json:"spent_since,omitempty"`
 	// As in ReportRequest.
@@ -994,7 +994,11 @@ type ReportRequest struct {
 	RulesEnded uint32 `protobuf:"varint,90,opt,name=rules_ended,json=rulesEnded,proto3" json:"rules_ended,omitempty"`
 	// Identifies the contents of the region's store, for the watch over promises: another value means that
 	// the store has lost what it held. 0: not known.
-	Contents      uint32 `protobuf:"fixed32,160,opt,name=contents,proto3" json:"contents,omitempty"`
+	Contents uint32 `protobuf:"fixed32,160,opt,name=contents,proto3" json:"contents,omitempty"`
+	// What was admitted and given back of keys in this report beside its counters: before they were
+	// hot, or without a session. It is for the watch over promises, and told once: keys, limits,
+	// these counters and age_micros alone, at most 1,000.
+	Spent         []*KeyReport `protobuf:"bytes,130,rep,name=spent,proto3" json:"spent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1190,6 +1194,13 @@ func (x *ReportRequest) GetContents() uint32 {
 	return 0
 }
 
+func (x *ReportRequest) GetSpent() []*KeyReport {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
 // KeyReport: counters are cumulative over the session.
 type KeyReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1219,6 +1230,9 @@ type KeyReport struct {
 	Label int64 `protobuf:"varint,15,opt,name=label,proto3" json:"label,omitempty"`
 	// How much of what was admitted has been given back by settlements, at most.
 	RefundedMicro int64 `protobuf:"varint,16,opt,name=refunded_micro,json=refundedMicro,proto3" json:"refunded_micro,omitempty"`
+	// Of what is spent beside the counters of a session: how long before the latest answer of the
+	// leader, at most, the first of it was admitted. 0: after it.
+	AgeMicros     int64 `protobuf:"varint,130,opt,name=age_micros,json=ageMicros,proto3" json:"age_micros,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1354,6 +1368,13 @@ func (x *KeyReport) GetLabel() int64 {
 func (x *KeyReport) GetRefundedMicro() int64 {
 	if x != nil {
 		return x.RefundedMicro
+	}
+	return 0
+}
+
+func (x *KeyReport) GetAgeMicros() int64 {
+	if x != nil {
+		return x.AgeMicros
 	}
 	return 0
 }
@@ -1900,7 +1921,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\aentries\x18Q \x03(\v2\x11.aliquot.v1.EntryR\aentries\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\bn\x10o\"\xaa\x05\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\bn\x10o\"\xd8\x05\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1927,7 +1948,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\aopening\x18P \x01(\bR\aopening\x12\x1f\n" +
 	"\vrules_ended\x18Z \x01(\rR\n" +
 	"rulesEnded\x12\x1b\n" +
-	"\bcontents\x18\xa0\x01 \x01(\aR\bcontents\"\xfb\x03\n" +
+	"\bcontents\x18\xa0\x01 \x01(\aR\bcontents\x12,\n" +
+	"\x05spent\x18\x82\x01 \x03(\v2\x15.aliquot.v1.KeyReportR\x05spent\"\x9b\x04\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1944,7 +1966,9 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06gap_ns\x18\r \x01(\x03R\x05gapNs\x12\x15\n" +
 	"\x06in_use\x18\x0e \x01(\x05R\x05inUse\x12\x14\n" +
 	"\x05label\x18\x0f \x01(\x03R\x05label\x12%\n" +
-	"\x0erefunded_micro\x18\x10 \x01(\x03R\rrefundedMicro\"\xde\x02\n" +
+	"\x0erefunded_micro\x18\x10 \x01(\x03R\rrefundedMicro\x12\x1e\n" +
+	"\n" +
+	"age_micros\x18\x82\x01 \x01(\x03R\tageMicros\"\xde\x02\n" +
 	"\x0eReportResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
@@ -2055,29 +2079,30 @@ var file_aliquot_v1_lease_proto_depIdxs = []int32{
 	19, // 15: aliquot.v1.Rules.entries:type_name -> aliquot.v1.Entry
 	12, // 16: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
 	15, // 17: aliquot.v1.ReportRequest.plan:type_name -> aliquot.v1.PlanResult
-	4,  // 18: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
-	3,  // 19: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
-	2,  // 20: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
-	17, // 21: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
-	16, // 22: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
-	10, // 23: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
-	14, // 24: aliquot.v1.ReportResponse.plan:type_name -> aliquot.v1.PlanTask
-	20, // 25: aliquot.v1.PlanResult.replayed:type_name -> aliquot.v1.RegionPlan
-	21, // 26: aliquot.v1.PlanResult.rules:type_name -> aliquot.v1.RulePlan
-	4,  // 27: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
-	3,  // 28: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
-	2,  // 29: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
-	17, // 30: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
-	1,  // 31: aliquot.v1.KeyLimit.placement:type_name -> aliquot.v1.Placement
-	5,  // 32: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
-	11, // 33: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
-	7,  // 34: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
-	13, // 35: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
-	34, // [34:36] is the sub-list for method output_type
-	32, // [32:34] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	12, // 18: aliquot.v1.ReportRequest.spent:type_name -> aliquot.v1.KeyReport
+	4,  // 19: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
+	3,  // 20: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
+	2,  // 21: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
+	17, // 22: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
+	16, // 23: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
+	10, // 24: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
+	14, // 25: aliquot.v1.ReportResponse.plan:type_name -> aliquot.v1.PlanTask
+	20, // 26: aliquot.v1.PlanResult.replayed:type_name -> aliquot.v1.RegionPlan
+	21, // 27: aliquot.v1.PlanResult.rules:type_name -> aliquot.v1.RulePlan
+	4,  // 28: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
+	3,  // 29: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
+	2,  // 30: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
+	17, // 31: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
+	1,  // 32: aliquot.v1.KeyLimit.placement:type_name -> aliquot.v1.Placement
+	5,  // 33: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
+	11, // 34: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
+	7,  // 35: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
+	13, // 36: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
+	35, // [35:37] is the sub-list for method output_type
+	33, // [33:35] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_lease_proto_init() }
