@@ -174,5 +174,6 @@ acceptance: build ## every promise at full length on real processes, as a table 
 .PHONY: test-long
 test-long: build fuzz-long ## the long fuzzers, then each fault of a store with each algorithm on real processes; docs/outages.md (2 hours)
 	@deploy/local/install.sh redis-server
+	$(GO) run ./internal/e2e/holes
 	$(GO) run ./internal/e2e/outages -bin bin
 	$(GO) run ./internal/e2e/outages -runs 1 -matrix -bin bin -doc docs/outages.md

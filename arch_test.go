@@ -151,6 +151,7 @@ var houses = map[string]row{
 	"internal/e2e/counted":    {aliquot: []string{"client", "internal/dev", "proto/aliquot/v1"}},
 	"internal/e2e/demo":       {aliquot: []string{"internal/e2e"}},
 	"internal/e2e/overload":   {aliquot: []string{"internal/e2e", "internal/bench/load"}},
+	"internal/e2e/holes":      {aliquot: []string{"internal/e2e"}},
 	"internal/e2e/hotkeys":    {aliquot: []string{"internal/e2e"}},
 	"internal/e2e/outages":    {aliquot: []string{"internal/e2e"}},
 	"internal/e2e/surge":      {aliquot: []string{"internal/e2e"}},

@@ -31,3 +31,6 @@ func (p *Process) setFlag(name, value string) error {
 	p.command[i+1] = value
 	return nil
 }
+
+// addFlags gives the process more arguments from its next life on.
+func (p *Process) addFlags(arguments ...string) { p.command = append(p.command, arguments...) }

@@ -1,0 +1,320 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"aliquot/internal/bench"
+)
+
+// Hole is a way in which the promise of a limit was once broken on real processes. Open, it is broken
+// again: by edits that take the repair out of a copy of the source, or by what the scenario does.
+type Hole struct {
+	Name, Breaks string
+	edits        []edit
+	run          func(ctx context.Context, l *Lab, open bool) error
+}
+
+// edit replaces a text that stands once in a file. HOLE in the new text is whether the hole is open.
+type edit struct{ file, old, now string }
+
+// holeVariable names the open hole in the environment of programs that BuildWithHoles has made.
+const holeVariable = "ALIQUOT_HOLE"
+
+// Holes are those that can be opened on real processes.
+func Holes() []Hole {
+	return []Hole{
+		{Name: "H1", Breaks: "a stage gives a rule two limits", run: stagedKind, edits: []edit{
+			{"rules/stage.go", "\tvar out []string\n\tfor _, before := range base.rules {", "\tvar out []string\n\tif HOLE {\n\t\treturn nil\n\t}\n\tfor _, before := range base.rules {"},
+			{"regional/reporter.go", "Unenforced: !c.Cold}", "Unenforced: !c.Cold && !HOLE}"},
+		}},
+		{Name: "H2", Breaks: "a daemon without its store admits beside another one that has it", run: emergencyBesideStore, edits: []edit{
+			{"regional/emergency.go", "\te.isBeside = another\n", "\te.isBeside = another && !HOLE\n"},
+			{"regional/others.go", "Alone: o.roster.Alone(now) && ", "Alone: HOLE || o.roster.Alone(now) && "},
+		}},
+		{Name: "H3", Breaks: "a daemon takes the floor back that another one of its region has lent", run: floorTakenUnseen, edits: []edit{
+			{"budget/leader_daemons.go", "\treturn s.Storeless && (", "\treturn !HOLE && s.Storeless && ("},
+		}},
+		{Name: "H4", Breaks: "a store comes back with records of before", run: recordsComeBack},
+		{Name: "H5", Breaks: "a rule that is slowed refills buckets whose records have gone", run: slowedWhileCold, edits: []edit{
+			{"regional/internal/policy/former.go", "now > former.until {\n\t\treturn nil\n\t}\n\tc := p.change", "now > former.until || HOLE {\n\t\treturn nil\n\t}\n\tc := p.change"},
+			{"regional/internal/policy/former.go", "now > former.until {\n\t\treturn nil\n\t}\n\tif c, ok", "now > former.until || HOLE {\n\t\treturn nil\n\t}\n\tif c, ok"},
+		}},
+		{Name: "B2", Breaks: "everything passes before the rules are known", run: passedBeforeRules},
+	}
+}
+
+// BuildWithHoles compiles the daemons of the module at root into dir, with all holes in them that edits
+// open. The environment says which one is open.
+func BuildWithHoles(ctx context.Context, root, dir string) error {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return err
+	}
+	texts, err := heldOpen(root)
+	if err != nil {
+		return err
+	}
+	replace := map[string]string{}
+	for file, text := range texts {
+		copied := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
+			return err
+		}
+		replace[filepath.Join(root, filepath.FromSlash(file))] = copied
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, list, 0o600); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", dir+string(filepath.Separator), "./cmd/...")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// heldOpen returns the files that edits change, as they are with all edits, by path from the root.
+func heldOpen(root string) (map[string]string, error) {
+	texts := map[string]string{}
+	for _, h := range Holes() {
+		for _, e := range h.edits {
+			text, ok := texts[e.file]
+			if !ok {
+				raw, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(e.file)))
+				if err != nil {
+					return nil, err
+				}
+				text = strings.Replace(string(raw), "\nimport (", "\nimport holes \"os\"\n\nimport (", 1)
+			}
+			if n := strings.Count(text, e.old); n != 1 {
+				return nil, fmt.Errorf("hole %s has to follow the code: %s has %q %d times", h.Name, e.file, e.old, n)
+			}
+			open := fmt.Sprintf("(holes.Getenv(%q) == %q)", holeVariable, h.Name)
+			texts[e.file] = strings.Replace(text, e.old, strings.ReplaceAll(e.now, "HOLE", open), 1)
+		}
+	}
+	return texts, nil
+}
+
+// Seen runs what it takes for a hole to show, on processes of their own, with the programs of
+// BuildWithHoles in bin. It returns the violations that the coordinators count.
+func (h *Hole) Seen(ctx context.Context, bin, dir string, open bool) (violations float64, err error) {
+	name := "none"
+	if open {
+		name = h.Name
+	}
+	if err := os.Setenv(holeVariable, name); err != nil {
+		return 0, err
+	}
+	defer os.Unsetenv(holeVariable)
+	l, err := Start(ctx, bin, dir)
+	if l != nil {
+		defer l.Stop()
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := h.run(ctx, l, open); err != nil {
+		return 0, err
+	}
+	pause(ctx, toldWithin)
+	return l.broken(ctx)
+}
+
+const (
+	// holeLasts is how long clients ask while a hole shows, and toldWithin how long after that all is told.
+	holeLasts  = 8 * time.Second
+	toldWithin = 3 * time.Second
+)
+
+// stagedKind stages another placement of the big limit in one region.
+func stagedKind(ctx context.Context, l *Lab, open bool) error {
+	at, err := l.someLeader(ctx)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(l.dir, "another-kind.yaml")
+	if err := os.WriteFile(file, []byte(anotherKind()), 0o600); err != nil {
+		return err
+	}
+	code, said, err := l.command(ctx, "rules", "apply", file, "--stage-regions", l.Regions[2].Region, "--addr", at.Address)
+	if err == nil && open != (code == 0) {
+		err = fmt.Errorf("the stage ended with %d: %s", code, said)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = bench.Rotate(ctx, l.paced(holeLasts))
+	return err
+}
+
+// emergencyBesideStore cuts one of two daemons of a region from its store.
+func emergencyBesideStore(ctx context.Context, l *Lab, _ bool) error {
+	t, _, err := l.newTwins(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.way.close()
+	run := t.load(ctx, 2*holeLasts)
+	pause(ctx, holeLasts/2)
+	t.way.close()
+	_, err = run.wait()
+	return err
+}
+
+// floorTakenUnseen cuts one of two daemons of a region from its store, and the other one from the
+// coordinators, until that one has its floor back and spends by it.
+func floorTakenUnseen(ctx context.Context, l *Lab, _ bool) error {
+	t, _, err := l.newTwins(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.way.close()
+	var ways []*link
+	var addresses []string
+	for _, c := range l.Coordinators {
+		way, err := newLink(c.Address)
+		if err != nil {
+			return err
+		}
+		defer way.close()
+		ways, addresses = append(ways, way), append(addresses, way.address())
+	}
+	err = errors.Join(t.second.Terminate(), t.second.setFlag("--coordinators", strings.Join(addresses, ",")), t.second.Start())
+	if err := errors.Join(err, l.awaitStore(ctx, t.second)); err != nil {
+		return err
+	}
+	run := t.load(ctx, holeLasts/2+floorBack+2*holeLasts)
+	pause(ctx, holeLasts/2)
+	for _, way := range ways {
+		way.cutOff(requests, answers)
+	}
+	t.way.close()
+	pause(ctx, floorBack+holeLasts)
+	for _, way := range ways {
+		way.restore()
+	}
+	_, err = run.wait()
+	return err
+}
+
+// recordsComeBack has a store take back the records that it had before a bucket was emptied, as a
+// primary does that takes over again without the latest writes.
+func recordsComeBack(ctx context.Context, l *Lab, open bool) error {
+	if _, err := bench.Rotate(ctx, l.oneRegion("bench-{run}-{client}", time.Second)); err != nil { // the key becomes hot
+		return err
+	}
+	pause(ctx, 5*time.Second) // and its bucket full
+	r := l.Regions[0]
+	if err := r.command(copyKeys("aq:*:b", "'saved'..k")); err != nil {
+		return err
+	}
+	for range 2 {
+		if _, err := bench.Rotate(ctx, l.oneRegion("bench-{run}-{client}", 2*time.Second)); err != nil {
+			return err
+		}
+		if !open {
+			return nil
+		}
+		if err := r.command(copyKeys("savedaq:*", "string.sub(k,6)")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyKeys is a Redis command that copies all keys of a pattern, k, to other names.
+func copyKeys(pattern, to string) string {
+	return fmt.Sprintf(`EVAL "for _,k in ipairs(redis.call('KEYS','%s')) do redis.call('COPY',k,%s,'REPLACE') end return redis.status_reply('OK')" 0`, pattern, to)
+}
+
+// oneRegion is a client that asks in the first region alone.
+func (l *Lab) oneRegion(apiKey string, d time.Duration) bench.Config {
+	c := l.load(d)
+	c.Run, c.Regions, c.Pattern = "one", c.Regions[:1], bench.Stay
+	c.Attributes["api_key"] = apiKey
+	return c
+}
+
+// passedBeforeRules asks regional daemons that know no rules while no coordinator runs, and goes on
+// when the coordinators have come.
+func passedBeforeRules(ctx context.Context, l *Lab, open bool) error {
+	if err := l.forgetEverything(); err != nil {
+		return err
+	}
+	run := begin(ctx, l.load(beforeCoordinators+2*holeLasts))
+	for _, r := range l.Regions {
+		if open {
+			r.addFlags("--without-rules", "allow")
+		}
+		if err := r.Start(); err != nil {
+			return err
+		}
+	}
+	pause(ctx, beforeCoordinators)
+	if _, err := l.restartCoordinators(ctx); err != nil {
+		return err
+	}
+	_, err := run.wait()
+	return err
+}
+
+const (
+	// The limit that is slowed while it is cold: coldCost of each region's 40 tokens are less than half.
+	// They are earned, and their record gone, in coldFor at coldRate.
+	coldCapacity, coldCost = 120, 18
+	coldRate               = 4.
+	coldFor                = 17 * time.Second
+)
+
+// coldRules are the lab's, with a limit that is slowed and a small one that shows which are in force.
+func coldRules(smallest int, rate float64) string {
+	return strings.Replace(rulesYAML, "capacity: 60,", fmt.Sprintf("capacity: %d,", smallest), 1) + fmt.Sprintf(`  - id: shared
+    match: {attributes: {plan: shared}}
+    params: {capacity: %d, refill_rate: %v}
+    enforcement: strict
+`, coldCapacity, rate)
+}
+
+// slowedWhileCold slows a rule whose key is used in every region and hot in none, and empties its
+// buckets when the records would have gone.
+func slowedWhileCold(ctx context.Context, l *Lab, _ bool) error {
+	if _, err := l.applyRules(ctx, coldRules(61, coldRate), 61); err != nil {
+		return err
+	}
+	spent := &account{}
+	err := l.everywhere(func(_ int, client spender) error {
+		_, err := client.spend(ctx, spent, "shared", 0, coldCost)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := l.applyRules(ctx, coldRules(62, slowRate), 62); err != nil {
+		return err
+	}
+	pause(ctx, coldFor)
+	until := time.Now().Add(holeLasts)
+	return l.everywhere(func(_ int, client spender) error {
+		for time.Now().Before(until) {
+			if _, err := client.spend(ctx, spent, "shared", 0, 1); err != nil {
+				return err
+			}
+			pause(ctx, drainEvery)
+		}
+		return nil
+	})
+}

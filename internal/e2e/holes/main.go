@@ -1,0 +1,59 @@
+// Command holes opens known holes of the promise one by one on real processes, with programs whose
+// repairs are taken out, and prints what the coordinators count: violations while the hole is open, and
+// none while it is closed. It exits with 1 if that is not so.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"aliquot/internal/e2e"
+)
+
+func main() {
+	only := flag.String("only", "", "names of holes, comma separated; empty: all")
+	flag.Parse()
+	ok, err := e2e.InFolder(context.Background(), "holes", "-", func(_, dir string) (bool, error) {
+		return seeAll(context.Background(), dir, *only)
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "holes:", err)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+func seeAll(ctx context.Context, dir, only string) (ok bool, err error) {
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		return false, err
+	}
+	if err := e2e.BuildWithHoles(ctx, ".", bin); err != nil {
+		return false, err
+	}
+	ok = true
+	fmt.Println("| hole | what it breaks | violations while open | while closed |\n|---|---|---|---|")
+	for _, h := range e2e.Holes() {
+		if only != "" && !strings.Contains(","+only+",", ","+h.Name+",") {
+			continue
+		}
+		var seen [2]float64
+		for i, open := range []bool{true, false} {
+			lab, err := os.MkdirTemp(dir, h.Name)
+			if err != nil {
+				return false, err
+			}
+			if seen[i], err = h.Seen(ctx, bin, lab, open); err != nil {
+				return false, fmt.Errorf("%s, open %t: %w", h.Name, open, err)
+			}
+		}
+		fmt.Printf("| %s | %s | %v | %v |\n", h.Name, h.Breaks, seen[0], seen[1])
+		ok = ok && seen[0] > 0 && seen[1] == 0
+	}
+	return ok, nil
+}
