@@ -47,14 +47,14 @@ func Sections() []Section {
 				"It cannot name the attribute `tier`."}},
 		},
 		{
-			Name: "cool_down", Where: "`true` stands for the defaults of all its fields.",
+			Name: "cool_down", Where: "During a cool-down the client is denied without a look at its limit. `true` stands for the defaults of all fields.",
 			Fields: []Field{
-				{Name: "after", Type: count("denials", 1, MaxCapacity), Default: strconv.Itoa(defaultCoolAfter), Text: "This many denials in a row start a cool-down, if each came before the time that the client was told."},
-				{Name: "most", Type: period(time.Second, maxCoolDown), Default: duration(defaultCoolMost), Text: "The longest cool-down."},
+				{Name: "after", Type: count("denials", 1, MaxCapacity), Default: strconv.Itoa(defaultCoolAfter), Text: "This many denials in a row start a cool-down, if each came before the time that the client was told. It must be above the number of requests that a client has under way at once."},
+				{Name: "most", Type: period(time.Second, maxCoolDown), Default: duration(defaultCoolMost), Text: "The longest cool-down. The first one lasts as long as the client was told to wait, and each further one twice as long. All is forgiven once the client is silent in the second half of its wait."},
 			},
 		},
 		{
-			Name: "auto_block", Where: "`true` stands for the defaults of all its fields.",
+			Name: "auto_block", Where: "During a block the client is denied as if it were on the blacklist. `true` stands for the defaults of all fields.",
 			Fields: []Field{
 				{Name: "after", Type: count("denials", 1, MaxCapacity), Default: strconv.Itoa(defaultBlockAfter), Text: "This many denials block the client."},
 				{Name: "within", Type: period(time.Second, maxBlockWithin), Default: duration(defaultBlockWithin), Text: "The denials count if they came within this time."},
@@ -88,12 +88,12 @@ func ruleSection() Section {
 	return Section{
 		Name: "rules", Where: "Each entry of `rules` is a mapping with all settings and these fields.",
 		Fields: []Field{
-			{Name: "id", Type: fmt.Sprintf("letters, digits, `.`, `_` and `-`; at most %d", MaxNameChars), Text: "The name of the rule in answers, metrics and headers. It is required, and no other rule has it."},
+			{Name: "id", Type: fmt.Sprintf("letters, digits, `.`, `_` and `-`; at most %d", MaxNameChars), Text: "The name of the rule in answers, metrics and headers. It is required, and no other rule has it. A rule keeps its buckets as long as its id, algorithm, unit, placement and key stay."},
 			{Name: "tier", Type: "name of a tier", Text: "The rule applies to requests of this tier. If it has other conditions, it also applies to requests without a tier."},
 			{Name: "match", Type: "mapping", Text: "The conditions that a request must meet. A rule without conditions matches every request."},
 			{Name: "override", Type: fmt.Sprintf("mapping of at most %d patterns", MaxOverrides), Text: "Other `params` for some API keys. An exact key has precedence, then the longest pattern."},
-			{Name: "replaces", Type: fmt.Sprintf("list of at most %d rule ids", MaxReplaces), Text: "These rules do not apply to a request that this rule matches."},
-			{Name: "replaces_in_request", Type: fmt.Sprintf("list of at most %d rule ids", MaxReplaces), Text: "These rules apply to no descriptor of an Envoy request if this rule matches one of its descriptors."},
+			{Name: "replaces", Type: fmt.Sprintf("list of at most %d rule ids", MaxReplaces), Text: "These rules do not apply to a request that this rule matches. A rule in shadow replaces only rules in shadow."},
+			{Name: "replaces_in_request", Type: fmt.Sprintf("list of at most %d rule ids", MaxReplaces), Text: "These rules apply to no descriptor of a request of [Envoy's protocol](../envoy.md) if this rule matches one of its descriptors. A rule in shadow replaces only rules in shadow."},
 			{Name: "version", Type: "whole number", Default: "0", Text: "A number for people. Nothing depends on it."},
 		},
 	}
@@ -104,21 +104,21 @@ func settingsSection() Section {
 		Name: "Settings", Where: "`defaults`, each tier and each rule may state these. The nearest one counts: the rule, then its tier, then `defaults`.",
 		Fields: []Field{
 			{Name: "params", Type: "mapping", Text: "The numbers of the limit."},
-			{Name: "algorithm", Type: oneOf(algorithms()), Default: TokenBucket, Text: "How the limit counts."},
+			{Name: "algorithm", Type: oneOf(algorithms()), Default: TokenBucket, Text: "How the limit counts. [Algorithms](../algorithms.md) compares what each one promises and costs."},
 			{Name: "mode", Type: oneOf(leakyModes()), Default: modeMeter, Text: "With `leaky_bucket`: `meter` admits a request at once, `queue` says in the answer's `delay` when it may proceed."},
 			{Name: "unit", Type: "name", Default: UnitRequests, Text: "What the limit counts. With `concurrency` the default is `concurrency`: one slot a request. Any other unit counts what a request states in `costs`."},
 			{Name: "key", Type: fmt.Sprintf("list of at most %d attributes", MaxKeyAttributes), Default: "[" + apiKeyAttribute + "]", Text: "Each combination of the values of these attributes has a bucket of its own. `[]` is one bucket for all."},
-			{Name: "enforcement", Type: oneOf(enforcements()), Default: Elastic, Text: "How regions hold the limit together. `strict`: together they never admit more. `elastic`: a key that was idle everywhere may burst once in each region. `independent`: each region has the whole limit. Algorithms that count hold `elastic` as `strict`."},
-			{Name: "placement", Type: oneOf(placements()), Default: Auto, Text: "Where a key is held. `split`: each region that asks has a part. `home`: one region has all of it. `auto`: `home` for small limits, otherwise `split`."},
-			{Name: "borrow_wait", Type: period(minBorrowWait, maxBorrowWait), Default: "measured, at most 500 ms", Text: "How long a request may wait for what other regions lend. It cannot be stated with `split`."},
+			{Name: "enforcement", Type: oneOf(enforcements()), Default: Elastic, Text: "How regions hold the limit together. `strict`: together they never admit more. `elastic`: the rate is as exact, but a key that was idle everywhere may burst once in each region. `independent`: each region has the whole limit, so N regions admit N times as much. Algorithms that count hold `elastic` as `strict`."},
+			{Name: "placement", Type: oneOf(placements()), Default: Auto, Text: "Where a key is held. `split`: each region that asks has a part. `home`: one region has all of it, and it follows the client. `auto`: `home` for token buckets below about ten requests and ten a second in each region, otherwise `split`. With an algorithm that counts, `auto` also moves what other regions do not use to the region that would refuse a request."},
+			{Name: "borrow_wait", Type: period(minBorrowWait, maxBorrowWait), Text: "How long a request may wait for what other regions lend. It cannot be stated with `split`. Without it the time is 300 ms and three round trips to the leader, at most 500 ms."},
 			{Name: "on_redis_failure", Type: oneOf(redisFailures()), Default: FailLocal, Text: "What decides while the region's store does not answer. `local`: a limit in memory, below the region's part. `open`: all requests pass. `closed`: all are denied."},
 			{Name: "on_data_loss", Type: oneOf(dataLosses()), Default: lossDeny, Text: "What is left of a key after a loss of its region's store of which the daemon remembers nothing. `deny`: nothing, and a limit that counts waits until nothing of before can count. `forgive`: all of it, which lets through one limit more, once for each loss."},
-			{Name: "overrun", Type: oneOf(overruns()), Default: overrunDeny, Text: "`debt` charges a cost that the limit does not hold, and denies the request. It is for costs that were already used."},
-			{Name: "request_limit", Type: oneOf(requestLimits()), Default: requestLimitDeny, Text: "`allow` lets a descriptor of Envoy's protocol bring a limit in place of this one."},
+			{Name: "overrun", Type: oneOf(overruns()), Default: overrunDeny, Text: "`debt` denies a request that the limit does not hold, and charges it all the same, for what it asks was used already (`apply_on_stream_done` of Envoy). A limit can go below zero by its own size. Each such denial costs one more call of the store, and without the store nothing is charged. It cannot be stated with `concurrency`."},
+			{Name: "request_limit", Type: oneOf(requestLimits()), Default: requestLimitDeny, Text: "`allow` lets a descriptor of [Envoy's protocol](../envoy.md) bring a limit, which holds in place of this one in a bucket of its own."},
 			{Name: "local_cache", Type: "true or false", Default: "true", Text: "`false` asks the regional store for every check."},
-			{Name: "shadow", Type: "true, false or a text such as `\"20%\"`", Default: "false", Text: "The rule decides and counts, but never denies: for all keys, or for this part of them."},
-			{Name: "cool_down", Type: "true, false or a mapping", Default: "false", Text: "Holds back clients that ask again before the time that they were told."},
-			{Name: "auto_block", Type: "true, false or a mapping", Default: "false", Text: "Blocks clients that are denied again and again."},
+			{Name: "shadow", Type: "true, false or a text such as `\"20%\"`", Default: "false", Text: "The rule decides and counts, but never denies: for all keys, or for this part of them. The same keys are in the part each time, and a smaller part is within a larger one."},
+			{Name: "cool_down", Type: "true, false or a mapping", Default: "false", Text: "Holds back clients that ask again before the time that they were told. See [`cool_down`](#cool_down)."},
+			{Name: "auto_block", Type: "true, false or a mapping", Default: "false", Text: "Blocks clients that are denied again and again. See [`auto_block`](#auto_block)."},
 		},
 	}
 }
