@@ -110,3 +110,22 @@ func TestUnwell(t *testing.T) {
 		t.Error("a node's failure does not tell why")
 	}
 }
+
+// A node that fails is tried again after a wait, not at once.
+func TestANodeThatFailsIsTriedAfterAWait(t *testing.T) {
+	now := time.UnixMilli(0)
+	var b nodeBreaker
+	if in := b.trialIn(now); in != 0 {
+		t.Errorf("a well node is tried in %v", in)
+	}
+	for range tripAfter {
+		b.enter(now, true)
+		b.leave(now, true, time.Millisecond, time.Second)
+	}
+	if in := b.trialIn(now); in < openLeast || in > openMost {
+		t.Errorf("a node that has just failed is tried in %v", in)
+	}
+	if in := b.trialIn(now.Add(openMost)); in != 0 {
+		t.Errorf("later it is tried in %v", in)
+	}
+}

@@ -249,3 +249,34 @@ func TestADaemonWithoutASessionIsToldNothingWithoutAProof(t *testing.T) {
 		t.Errorf("by the leader of an earlier term: %v, %v", res, err)
 	}
 }
+
+// A daemon that stops leaves its place in the region to the next one at once. One that stops without a
+// session has no place to leave, and changes nothing of what another left.
+func TestOnlyADaemonWithASessionLeavesItsPlace(t *testing.T) {
+	t.Parallel()
+	h := newHelloTest(t)
+	h.Publish()
+	leave := func(session uint64) {
+		t.Helper()
+		left := make(chan error, 1)
+		go func() {
+			_, err := h.service.Report(t.Context(), &aliquotv1.ReportRequest{Region: "us", Epoch: 5, Session: session, Leaving: true, Daemon: 7})
+			left <- err
+		}()
+		if err := h.RunPosted(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-left; err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave(0)
+	if got := h.service.stopped.byRegion; len(got) != 0 {
+		t.Errorf("without a session: %v", got)
+	}
+	leave(3)
+	leave(0)
+	if got := h.service.stopped.byRegion["us"]; got != (leader.SessionID{Epoch: 5, Session: 3}) {
+		t.Errorf("after a session: %v", got)
+	}
+}
