@@ -1,14 +1,12 @@
 # Aliquot: one rate limit held over many regions. `make help` lists the targets.
 
 GO        ?= go
-# Tests share two cores with the daemons they start.
-TESTFLAGS ?= -race -count=1 -timeout 20m -p 2 -parallel 4
+# Three packages at a time on two cores: many tests wait for daemons.
+TESTFLAGS ?= -count=1 -timeout 20m -p 3 -parallel 4
 FUZZTIME  ?= 30s
-# A test that fails is run again by itself, twice at the most, unless more than three fail or
-# one found a data race: these tests start daemons that have deadlines, on machines that may
-# stand still for a second. Which were run again is said at the end.
-TESTS     = bin/tools/gotestsum --format standard-quiet --hide-summary=skipped --rerun-fails=2 \
-            --rerun-fails-max-failures=3 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race
+# Packages whose tests run one thing after the other: there the race detector has nothing to look for, and makes
+# the tests ten times as long. What runs side by side in them is tested with it.
+SEQUENTIAL = ./internal/abuse/ ./internal/sim/ ./internal/sim/check/ ./internal/sim/compare/ ./internal/sim/plants/ ./lua/
 
 .DEFAULT_GOAL := help
 
@@ -37,18 +35,16 @@ down: ## stop what `make up` started and wipe its data
 	@deploy/local/down.sh
 
 .PHONY: test
-test: need-go ## every test, with the race detector
+test: need-go ## every test, with the race detector where anything runs side by side
 	@deploy/local/install.sh redis-server cc prometheus promtool nginx caddy curl
-	$(GO) build -C tools -o ../bin/tools/ gotest.tools/gotestsum
-	$(TESTS) --packages="$$($(GO) list ./... | grep -v '^aliquot/internal/e2e' | tr '\n' ' ')" -- $(TESTFLAGS)
-	@# Without the race detector, which slows them down tenfold: five million states, and
-	@# ten million keys.
-	$(GO) test -count=1 -timeout 20m ./internal/sim/check/
-	$(GO) test -count=1 ./internal/abuse/
-	$(GO) test -count=1 -timeout 40m ./internal/sim/plants/
+	$(GO) test -race $(TESTFLAGS) $$($(GO) list ./... | grep -v -e '^aliquot/internal/e2e' -e '^aliquot/internal/sim$$' \
+		-e '^aliquot/internal/sim/compare$$' -e '^aliquot/lua$$')
+	$(GO) test -race $(TESTFLAGS) -run 'TestReplay|TestInterrupted|TestTheSameSeedIsTheSameRun' ./internal/sim/ ./internal/sim/compare/
+	@# Among these: five million states, ten million keys, and ten hours of faults.
+	$(GO) test $(TESTFLAGS) $(SEQUENTIAL)
 	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./links/... ./modpath/... ./prose/... ./reference/... ./sametree/...
-	@# By itself: it measures what real processes admit, on two cores.
-	$(TESTS) --packages=./internal/e2e/... -- -count=1 -timeout 25m -p 1
+	@# By themselves: they measure what real processes admit, on two cores.
+	$(GO) test $(TESTFLAGS) -p 2 ./internal/e2e/...
 
 .PHONY: deploycheck
 deploycheck: need-go ## deploy/ against BuildKit, compose, Kubernetes and systemd, and run for real

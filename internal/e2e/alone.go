@@ -73,7 +73,7 @@ func restartedAlone(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 		atMost("lent: admitted by the restarted region / what it allows, at most", of(2, too.began)/own.most(outage), 1),
 		atLeast("lent: admitted by the restarted region / what it allows, at least", of(2, too.began)/own.least(outage), .9-s.Slack),
 		atLeast("lent: admitted by the first region / what it allows, at least", of(1, there.began)/lent[0].least(outage), .9-s.Slack),
-		soon("seconds to recover by itself", recovered.Seconds(), 30)), nil
+		atMost("seconds to recover by itself", recovered.Seconds(), 30)), nil
 }
 
 func prefixed(what string, results ...Result) []Result {

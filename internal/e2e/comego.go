@@ -115,8 +115,8 @@ func (c *comeAndGo) tell(ctx context.Context) ([]Result, error) {
 	out = append(out, prefixed("in the new region alone: ", append(bounded(only), unfailing(only),
 		atLeast("admitted / rt after the first second", only.Steady.Min, .9-s.Slack))...)...)
 	return append(out,
-		soon("seconds from AddRegion and the start of its daemon to its whole floor", joined.Seconds(), 30),
-		soon("seconds from DrainRegion to drained", drained.Seconds(), 30),
+		atMost("seconds from AddRegion and the start of its daemon to its whole floor", joined.Seconds(), 30),
+		atMost("seconds from DrainRegion to drained", drained.Seconds(), 30),
 		atLeast("afterwards: floors of the other regions together", others, .999),
 		atLeast("afterwards: rotating client's admitted / rt after the first second", after.Steady.Min, .95-s.Slack)), nil
 }

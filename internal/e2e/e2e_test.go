@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"testing"
 	"time"
 )
@@ -31,23 +30,42 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
+// sideBySide is how many labs tell the scenarios of TestPromises.
+const sideBySide = 3
+
+// TestPromises: each scenario keeps its promises. Those that take all the processor time there is run
+// alone, before the others.
 func TestPromises(t *testing.T) {
-	lab, err := Start(t.Context(), bin, t.TempDir())
-	if lab != nil {
-		defer lab.Stop()
-	}
-	if err != nil {
-		t.Fatal(err)
+	labs := make(chan *Lab, sideBySide)
+	for range sideBySide {
+		lab, err := Start(t.Context(), bin, t.TempDir())
+		if lab != nil {
+			t.Cleanup(func() { end(t, lab) })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		labs <- lab
 	}
 	for _, s := range Scenarios() {
 		if s.Long {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
+			if !s.Busy {
+				t.Parallel()
+			}
+			lab := <-labs
+			defer func() { labs <- lab }()
 			kept(t, lab, s.Run)
 		})
 	}
-	for _, p := range lab.processes() {
+}
+
+// end ends all processes of a lab, which must end by themselves when they are told to.
+func end(t *testing.T, l *Lab) {
+	defer l.Stop()
+	for _, p := range l.processes() {
 		if p.Running() {
 			if err := p.Terminate(); err != nil {
 				t.Errorf("%v\n%s", err, p.Tail())
@@ -56,30 +74,16 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// stalledFor is a pause of this machine after which times, and how much was had, say
-// little of the daemons.
-const stalledFor = 500 * time.Millisecond
-
-// kept runs a scenario in its short form; a second time if the machine stood still in the
-// first one, and what did not hold is what that spoils.
+// kept runs a scenario in its short form.
 func kept(t *testing.T, lab *Lab, run func(context.Context, *Lab, Scale) ([]Result, error)) {
 	t.Helper()
-	once := func() []Result {
-		results, err := run(t.Context(), lab, Short())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return results
-	}
 	before, err := lab.broken(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := meterGaps()
-	results := once()
-	if gap := stop(); gap > stalledFor && spoilt(results) {
-		t.Logf("told again, for this machine stood still for %v: %+v", gap, results)
-		results = once()
+	results, err := run(t.Context(), lab, Short())
+	if err != nil {
+		t.Fatal(err)
 	}
 	// Coordinators that were killed count from 0 again.
 	if after, err := lab.broken(t.Context()); err != nil || after > before {
@@ -94,56 +98,9 @@ func kept(t *testing.T, lab *Lab, run func(context.Context, *Lab, Scale) ([]Resu
 	}
 }
 
-// spoilt: something did not hold, but nothing that must always.
-func spoilt(results []Result) bool {
-	failed := func(r Result) bool { return !r.OK }
-	return slices.ContainsFunc(results, failed) &&
-		!slices.ContainsFunc(results, func(r Result) bool { return failed(r) && !r.Spoilable })
-}
-
-// meterGaps looks at the clock all the time; stop returns for how long it could not.
-func meterGaps() (stop func() (largest time.Duration)) {
-	end, result := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		largest, last := time.Duration(0), time.Now()
-		for over := false; !over; {
-			select {
-			case <-tick.C:
-			case <-end:
-				over = true
-			}
-			largest, last = max(largest, time.Since(last)), time.Now()
-		}
-		result <- largest
-	}()
-	return func() time.Duration {
-		close(end)
-		return <-result
-	}
-}
-
-// TestASpoiltScenarioIsOneWhosePromisesOfSafetyHeld: no pause excuses a gain.
-func TestASpoiltScenarioIsOneWhosePromisesOfSafetyHeld(t *testing.T) {
-	for _, c := range []struct {
-		results []Result
-		spoilt  bool
-	}{
-		{[]Result{atMost("gain", 1, 1), soon("seconds", 1, 5)}, false},
-		{[]Result{atMost("gain", 1, 1), soon("seconds", 7, 5)}, true},
-		{[]Result{atMost("gain", 1, 1), atLeast("utilisation", .1, .9)}, true},
-		{[]Result{atMost("gain", 1.01, 1), soon("seconds", 7, 5)}, false},
-		{[]Result{none("over", 1, "")}, false},
-	} {
-		if got := spoilt(c.results); got != c.spoilt {
-			t.Errorf("%+v: %v", c.results, got)
-		}
-	}
-}
-
 // TestWindowsInMemory: the same with stores inside the daemons.
 func TestWindowsInMemory(t *testing.T) {
+	t.Parallel()
 	lab, err := StartInMemory(t.Context(), bin, t.TempDir())
 	if lab != nil {
 		defer lab.Stop()

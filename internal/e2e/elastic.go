@@ -58,7 +58,7 @@ func elastic(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 	rate := float64(admittedBetween(steady.Series, from, to)) / (to - from).Seconds() / big.Refill
 	out = append(out, within("saturated: ", steady)...)
 	return append(out, unfailing(steady),
-		atLeast("saturated: long-run rate / r, at least", rate, .99-s.Slack), soon("saturated: long-run rate / r, at most", rate, 1.01)), nil
+		atLeast("saturated: long-run rate / r, at least", rate, .99-s.Slack), atMost("saturated: long-run rate / r, at most", rate, 1.01)), nil
 }
 
 // within are the promises of a run under a rule with a bound of its own.

@@ -82,7 +82,7 @@ func blocksHold(ctx context.Context, l *Lab, _ Scale) (out []Result, err error) 
 	return []Result{
 		none("answers of blocked keys that passed", int64(len(passed)), passed),
 		atLeast("answers of blocked keys", float64(answers), 500),
-		soon("seconds until a block is in force everywhere, at most", slowest.Seconds(), 2),
+		atMost("seconds until a block is in force everywhere, at most", slowest.Seconds(), 2),
 		none("blocks that could not be taken away", int64(len(left)), left),
 	}, err
 }

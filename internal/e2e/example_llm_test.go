@@ -14,6 +14,7 @@ import (
 // one call, the truth is settled once, and a request that one limit can never admit takes
 // nothing of the others.
 func TestLLM(t *testing.T) {
+	t.Parallel()
 	lab, err := StartInMemory(t.Context(), bin, t.TempDir())
 	if lab != nil {
 		defer lab.Stop()

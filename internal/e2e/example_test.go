@@ -69,6 +69,7 @@ func exampleStreams() []*stream {
 // the times of the answers what was admitted. There is no tolerance: an admission counts
 // as within a span of time only if it was asked for and answered within it.
 func TestRideHailing(t *testing.T) {
+	t.Parallel()
 	lab, err := Start(t.Context(), bin, t.TempDir())
 	if lab != nil {
 		defer lab.Stop()

@@ -72,7 +72,7 @@ func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []Result, err er
 		if err != nil {
 			return nil, l.withLogs(err)
 		}
-		out = append(out, soon(fmt.Sprintf("seconds until every region has its lease again, kill %d", n+1), took.Seconds(), h.Within.Seconds()))
+		out = append(out, atMost(fmt.Sprintf("seconds until every region has its lease again, kill %d", n+1), took.Seconds(), h.Within.Seconds()))
 	}
 	end()
 	r, err := run.wait()

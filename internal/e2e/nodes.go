@@ -72,13 +72,13 @@ func (l *Lab) nodeLost(ctx context.Context, s Scale, lose, bring func(*Process) 
 	part := float64(len(onNode)) / nodeClients
 	most := float64(small.Refill) * s.Outage.Seconds() * float64(nodeClients-len(onNode))
 	return []Result{
-		spoilable(none("checks without an answer", w.failed, w.failure)),
+		none("checks without an answer", w.failed, w.failure),
 		atLeast("part of the clients that stand on the node", part, leastOnNode),
-		soon("part of the clients that stand on the node, at most", part, mostOnANode),
-		soon("part of the checks of other clients that is decided without the store", float64(wrongly)/others, .01+s.Slack),
+		atMost("part of the clients that stand on the node, at most", part, mostOnANode),
+		atMost("part of the checks of other clients that is decided without the store", float64(wrongly)/others, .01+s.Slack),
 		atLeast("lease of the region at its shortest, s", shortest.Seconds(), leaseLeft.Seconds()),
 		atLeast("part of their limit that other clients had, who change regions all the time",
 			float64(admittedBy(lost, onNode))/most, .8-s.Slack),
-		soon("seconds degraded after the node was back", took.Seconds(), 6),
+		atMost("seconds degraded after the node was back", took.Seconds(), 6),
 	}, nil
 }

@@ -43,7 +43,7 @@ func coordinatorsKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := []Result{soon("seconds to recover by itself", recovered.Seconds(), 30)}
+	out := []Result{atMost("seconds to recover by itself", recovered.Seconds(), 30)}
 	for i, rights := range [][]right{roving, alone[:1]} { // who stays is in the first region
 		r, err := runs[i].wait()
 		if err != nil {

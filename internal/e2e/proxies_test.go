@@ -165,6 +165,7 @@ type step struct {
 }
 
 func TestProxies(t *testing.T) {
+	t.Parallel()
 	dev, region := limitedDev(t)
 	for _, c := range []struct {
 		name    string
@@ -234,6 +235,7 @@ func TestProxies(t *testing.T) {
 // TestProxiesWhereNothingIsKnown: while the region knows no limits, clients behind a proxy hear 503 and when to
 // come again, and the service is not reached.
 func TestProxiesWhereNothingIsKnown(t *testing.T) {
+	t.Parallel()
 	ports, err := freePorts(3)
 	if err != nil {
 		t.Fatal(err)

@@ -167,6 +167,7 @@ func (l *Lab) starved(t *testing.T, r *Region) (times float64) {
 // TestSpecification: the specification's configuration as it stands, on real processes,
 // asked in every way, and then its PUT.
 func TestSpecification(t *testing.T) {
+	t.Parallel()
 	lab, err := Start(t.Context(), bin, t.TempDir())
 	if lab != nil {
 		defer lab.Stop()

@@ -82,8 +82,8 @@ func rulesChanged(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
 	}
 	back, err := l.applyRules(ctx, rulesYAML, 60)
 	return []Result{
-		soon("seconds until a change is in force everywhere", took.Seconds(), 2),
-		soon("seconds until it is undone everywhere", back.Seconds(), 2),
+		atMost("seconds until a change is in force everywhere", took.Seconds(), 2),
+		atMost("seconds until it is undone everywhere", back.Seconds(), 2),
 	}, err
 }
 

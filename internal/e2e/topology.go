@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // ports nothing listens on; an address is taken off the front.
@@ -20,7 +21,10 @@ type ports []string
 // that nobody else has a port by the time that a daemon listens on it.
 const lowestPort, portRange = 10_000, 20_000
 
-// freePorts finds ports that nothing listens on.
+// given are the ports that were found in this process: a daemon that is down for a while keeps its own.
+var given sync.Map
+
+// freePorts finds ports that nothing listens on, others each time.
 func freePorts(n int) (ports, error) {
 	var out ports
 	for tries := 0; len(out) < n; tries++ {
@@ -32,8 +36,10 @@ func freePorts(n int) (ports, error) {
 		if err != nil {
 			continue
 		}
-		defer l.Close() // after all were found, so that they differ
-		out = append(out, port)
+		defer l.Close()
+		if _, taken := given.LoadOrStore(port, true); !taken {
+			out = append(out, port)
+		}
 	}
 	return out, nil
 }

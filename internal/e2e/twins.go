@@ -88,7 +88,7 @@ func storeLostForOneOfTwo(ctx context.Context, l *Lab, s Scale) (out []Result, e
 		return nil, err
 	}
 	return append(bounded(r), unfailing(r),
-		soon("seconds from the cut to a lease of the daemon that has the store", took.Seconds(), 8),
+		atMost("seconds from the cut to a lease of the daemon that has the store", took.Seconds(), 8),
 		atLeast("utilisation", r.Utilisation.Min, .8-s.Slack)), nil
 }
 

@@ -59,7 +59,7 @@ type watched struct {
 
 func (w *watched) results(s Scale) []Result {
 	return []Result{
-		spoilable(none("questions about budgets without an answer", w.failed, w.failure)),
+		none("questions about budgets without an answer", w.failed, w.failure),
 		none("samples whose shares and pool add up to more than 1", w.over, w.worst),
 		none("coordinators that differed at the same Raft index", w.differed, w.difference),
 		atLeast("comparisons at the same Raft index, of each sample", float64(w.compared)/float64(max(w.samples, 1)), 1),

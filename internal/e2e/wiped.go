@@ -54,8 +54,8 @@ func (l *Lab) wiped(ctx context.Context, s Scale, pick func(context.Context) (*C
 		return nil, err
 	}
 	return append(bounded(r), unfailing(r), atLeast("utilisation", r.Utilisation.Min, .95-s.Slack),
-		soon("seconds from kill -9 until it is a voter again, without a command", took.Seconds(), 30),
-		soon("seconds until a rule change commits that needs its vote", counts.Seconds(), 15)), nil
+		atMost("seconds from kill -9 until it is a voter again, without a command", took.Seconds(), 30),
+		atMost("seconds until a rule change commits that needs its vote", counts.Seconds(), 15)), nil
 }
 
 // awaitLeader is what the leader says of the cluster, once there is one.
