@@ -2,33 +2,14 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
-	"time"
 )
 
 // bin is where TestMain built the programs.
 var bin string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "aliquot-e2e-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	if err := Build(ctx, "../..", dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	bin = dir
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(RunTests(m, "../..", &bin)) }
 
 // sideBySide is how many labs tell the scenarios of TestPromises.
 const sideBySide = 3

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -107,23 +106,6 @@ func Build(ctx context.Context, module, dir string) error {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// InFolder runs a command's work in a folder of its own, which is removed after it, with the folder of
-// the programs: bin, or the same one, with the module in the working directory built into it.
-func InFolder(ctx context.Context, command, bin string, work func(bin, dir string) (ok bool, err error)) (ok bool, err error) {
-	dir, err := os.MkdirTemp("", "aliquot-"+command+"-")
-	if err != nil {
-		return false, err
-	}
-	defer os.RemoveAll(dir)
-	if bin == "" {
-		bin = dir
-		if err := Build(ctx, ".", dir); err != nil {
-			return false, err
-		}
-	}
-	return work(bin, dir)
 }
 
 // Start begins a lab with the programs in bin and its state in dir, on free ports,

@@ -12,16 +12,15 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"aliquot/client"
 	"aliquot/internal/dev"
+	"aliquot/internal/e2e"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -31,13 +30,7 @@ func main() {
 	flag.IntVar(&m.keys, "keys", 10, "how many keys of each limit, one after the other, each in another region")
 	flag.IntVar(&m.offset, "port-offset", 2000, "added to every port")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := m.run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	e2e.Exit(func(ctx context.Context) (bool, error) { return true, m.run(ctx) })
 }
 
 // limits are those that are measured: of how many requests, and over which window.

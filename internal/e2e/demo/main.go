@@ -6,10 +6,7 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"aliquot/internal/e2e"
@@ -18,22 +15,7 @@ import (
 func main() {
 	d := e2e.Demo{Out: os.Stdout}
 	flag.DurationVar(&d.Part, "part", 8*time.Second, "how long each of the six parts lasts")
-	bin := flag.String("bin", "", "folder of the programs; built if empty")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	ok, err := run(ctx, d, *bin)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	if err != nil || !ok {
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, d e2e.Demo, bin string) (ok bool, err error) {
-	if err := d.Valid(); err != nil {
-		return false, err
-	}
-	return e2e.InFolder(ctx, "demo", bin, func(bin, dir string) (bool, error) { return d.Run(ctx, bin, dir) })
+	e2e.Main("demo", func() error { return d.Valid() }, func(ctx context.Context, bin, dir string) (bool, error) {
+		return d.Run(ctx, bin, dir)
+	})
 }

@@ -8,8 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"aliquot/internal/e2e"
@@ -20,27 +18,8 @@ func main() {
 	flag.IntVar(&h.Keys, "keys", 20_000, "how many keys are hot")
 	flag.IntVar(&h.Kills, "kills", 3, "how many times the leader is killed")
 	flag.DurationVar(&h.Within, "within", 5*time.Second, "how long a region may be without a new lease")
-	bin := flag.String("bin", "", "folder of the programs; built if empty")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	ok, err := run(ctx, h, *bin)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	if err != nil || !ok {
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, h e2e.HotKeys, bin string) (ok bool, err error) {
-	return e2e.InFolder(ctx, "hotkeys", bin, func(bin, dir string) (ok bool, err error) {
+	e2e.Main("hotkeys", nil, func(ctx context.Context, bin, dir string) (bool, error) {
 		results, err := h.Run(ctx, bin, dir)
-		ok = true
-		for _, r := range results {
-			ok = ok && r.OK
-			fmt.Printf("%v\t%s\t%s\t%s\n", r.OK, r.Promise, r.Got, r.Want)
-		}
-		return ok, err
+		return e2e.PrintResults(os.Stdout, results), err
 	})
 }

@@ -2,13 +2,11 @@ package observe
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -26,24 +24,7 @@ import (
 // bin is where TestMain built the programs.
 var bin string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "aliquot-observe-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	if err := e2e.Build(ctx, filepath.FromSlash(module), dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	bin = dir
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(e2e.RunTests(m, module, &bin)) }
 
 const (
 	// alertWithin bounds the time from a fault to its alert here, and back: a lease

@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -26,16 +24,13 @@ func main() {
 	matrix := flag.Bool("matrix", false, "every fault with every algorithm, instead of the table of faults that users met")
 	doc := flag.String("doc", "", "with --matrix: the file that the table is written to, between two marks")
 	verbose := flag.Bool("v", false, "a line for each run")
-	bin := flag.String("bin", "", "folder of the programs; built if empty")
-	flag.Parse()
-	if *regions > 0 {
-		o.Regions = []int{*regions}
-	}
-	if *verbose {
-		o.Log = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	ok, err := e2e.InFolder(ctx, "outages", *bin, func(bin, dir string) (bool, error) {
+	e2e.Main("outages", nil, func(ctx context.Context, bin, dir string) (bool, error) {
+		if *regions > 0 {
+			o.Regions = []int{*regions}
+		}
+		if *verbose {
+			o.Log = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+		}
 		if !*matrix {
 			results, err := o.Run(ctx, bin, dir)
 			return table(os.Stdout, results), err
@@ -49,13 +44,6 @@ func main() {
 		}
 		return table(os.Stdout, results), err
 	})
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	if err != nil || !ok {
-		os.Exit(1)
-	}
 }
 
 // table prints results, and reports whether all promises held.

@@ -5,15 +5,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -39,26 +37,15 @@ func main() {
 	flag.IntVar(&m.connections, "connections", 16, "connections of gRPC under overload")
 	flag.IntVar(&m.workers, "workers", 1024, "calls under way at once at most, over gRPC")
 	flag.IntVar(&m.lines, "http-connections", 1024, "connections of HTTP/1.1 under overload, with one call each")
-	bin := flag.String("bin", "", "folder of the programs; built if empty")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	ok, err := e2e.InFolder(ctx, "overload", *bin, func(bin, dir string) (bool, error) {
+	e2e.Main("overload", nil, func(ctx context.Context, bin, dir string) (bool, error) {
 		rows, err := m.run(ctx, bin, dir, strings.Split(*only, ","))
 		if *asJSON {
-			text, _ := json.MarshalIndent(rows, "", "  ")
-			fmt.Println(string(text))
+			err = errors.Join(err, e2e.PrintJSON(os.Stdout, rows))
 		} else {
 			table(rows)
 		}
 		return err == nil && kept(rows), err
 	})
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	if err != nil || !ok {
-		os.Exit(1)
-	}
 }
 
 // row is what was measured under one load.

@@ -5,14 +5,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"aliquot/internal/e2e"
@@ -27,45 +24,40 @@ func main() {
 	flag.Float64Var(&s.Impatient, "impatient", 0, "part of the riders, 0 to 1, who do not wait as Retry-After says")
 	flag.IntVar(&s.Busy, "busy", 0, "busy loops beside it, for each core")
 	output := flag.String("output", "table", "table or json")
-	bin := flag.String("bin", "", "folder of the programs; built if empty")
-	flag.Parse()
-	s.Length = time.Duration(*seconds) * time.Second
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, s, *regions, *output, *bin)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, s e2e.Surge, regions, output, bin string) error {
-	if output != "table" && output != "json" {
-		return fmt.Errorf("output %q; give table or json", output)
-	}
-	var rows []e2e.SurgeRow
-	for text := range strings.SplitSeq(regions, ",") {
-		var err error
-		if s.Regions, err = strconv.Atoi(text); err != nil {
-			return fmt.Errorf("regions %q; give numbers, as 1 or 1,3", regions)
+	var counts []int
+	valid := func() (err error) {
+		s.Length = time.Duration(*seconds) * time.Second
+		if *output != "table" && *output != "json" {
+			return fmt.Errorf("output %q; give table or json", *output)
 		}
-		if err := s.Valid(); err != nil {
-			return err
+		for text := range strings.SplitSeq(*regions, ",") {
+			if s.Regions, err = strconv.Atoi(text); err != nil {
+				return fmt.Errorf("regions %q; give numbers, as 1 or 1,3", *regions)
+			}
+			if err := s.Valid(); err != nil {
+				return err
+			}
+			counts = append(counts, s.Regions)
 		}
-		_, err = e2e.InFolder(ctx, "surge", bin, func(bin, dir string) (bool, error) {
-			more, err := s.Run(ctx, bin, dir)
+		return nil
+	}
+	e2e.Main("surge", valid, func(ctx context.Context, bin, dir string) (bool, error) {
+		var rows []e2e.SurgeRow
+		for _, s.Regions = range counts {
+			state, err := os.MkdirTemp(dir, "regions-")
+			if err != nil {
+				return false, err
+			}
+			more, err := s.Run(ctx, bin, state)
+			if err != nil {
+				return false, err
+			}
 			rows = append(rows, more...)
-			return true, err
-		})
-		if err != nil {
-			return err
 		}
-	}
-	if output == "json" {
-		encoder := json.NewEncoder(os.Stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(rows)
-	}
-	e2e.PrintSurge(os.Stdout, rows)
-	return nil
+		if *output == "json" {
+			return true, e2e.PrintJSON(os.Stdout, rows)
+		}
+		e2e.PrintSurge(os.Stdout, rows)
+		return true, nil
+	})
 }

@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+// Main is the main function of a command that needs the module's programs. The command has declared
+// its flags; Main adds -bin, the folder of the programs, and parses them. valid, if not nil, then checks
+// them. work runs with a folder of its own, which is removed after it, and with the folder of the
+// programs: -bin, or the same one, with the module in the working directory built into it. Main ends
+// the process as Exit does.
+func Main(name string, valid func() error, work func(ctx context.Context, bin, dir string) (ok bool, err error)) {
+	bin := flag.String("bin", "", "folder of the programs; built if empty")
+	flag.Parse()
+	Exit(func(ctx context.Context) (bool, error) {
+		if valid != nil {
+			if err := valid(); err != nil {
+				return false, err
+			}
+		}
+		return inFolder(ctx, name, *bin, work)
+	})
+}
+
+// Exit runs work, whose context ends at an interrupt and at SIGTERM, prints its error, and ends the
+// process: with 0 if all is ok, with 1 otherwise.
+func Exit(work func(context.Context) (ok bool, err error)) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ok, err := work(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func inFolder(ctx context.Context, name, bin string, work func(ctx context.Context, bin, dir string) (bool, error)) (ok bool, err error) {
+	dir, err := os.MkdirTemp("", "aliquot-"+name+"-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	if bin == "" {
+		bin = dir
+		if err := Build(ctx, ".", dir); err != nil {
+			return false, err
+		}
+	}
+	return work(ctx, bin, dir)
+}
+
+// buildWithin bounds the time to build the programs.
+const buildWithin = 5 * time.Minute
+
+// RunTests is TestMain for a package whose tests start the programs of a module, given by its folder. It
+// builds them into a folder of their own, sets bin to that folder, runs the tests, removes the folder,
+// and returns the exit code.
+func RunTests(tests interface{ Run() int }, module string, bin *string) (code int) {
+	ctx, cancel := context.WithTimeout(context.Background(), buildWithin)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "aliquot-e2e-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = Build(ctx, filepath.FromSlash(module), dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	*bin = dir
+	return tests.Run()
+}
+
+// PrintResults prints promises as a table, and reports whether all of them held.
+func PrintResults(w io.Writer, results []Result) (ok bool) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	ok = true
+	for _, r := range results {
+		mark := "ok"
+		if !r.OK {
+			mark, ok = "FAILED", false
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", mark, r.Promise, r.Got, r.Want)
+	}
+	t.Flush()
+	return ok
+}
+
+// PrintJSON prints what was measured, indented.
+func PrintJSON(w io.Writer, measured any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(measured)
+}
