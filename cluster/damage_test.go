@@ -5,12 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-
-	"aliquot/cluster/state"
-	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
 // segmentOf is the one file of a small log.
@@ -36,7 +32,7 @@ func change(t *testing.T, file string, how func([]byte) []byte) {
 }
 
 // A server that came back under its old name without what it acknowledged could elect a
-// leader that lacks it, too.
+// leader that lacks it, too. What a log of several segments may lack is in package raftlog's tests.
 func TestANodeWithADamagedLogRefusesToStart(t *testing.T) {
 	t.Parallel()
 	empty := func([]byte) []byte { return nil }
@@ -122,49 +118,6 @@ func refused(t *testing.T, c Config, where string) {
 	}
 }
 
-func TestANodeWithoutItsLastSegmentRefusesToStart(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	n := l.start(l.config("c1"))
-	l.leader(n)
-	large := encoded(t, &raftlogv1.Command{Kind: &raftlogv1.Command_ApplyRules{ApplyRules: &raftlogv1.ApplyRules{Yaml: strings.Repeat("#", 3<<20)}}})
-	for range 7 { // more than a segment
-		if err := n.raft.Apply(large, 0).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := l.stop(n)
-	file := lastSegment(t, filepath.Join(c.DataDir, "wal"))
-	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, left := range [][]byte{nil, {}, make([]byte, len(whole))} {
-		if left == nil {
-			err = os.Remove(file)
-		} else {
-			err = os.WriteFile(file, left, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		refused(t, c, filepath.Join(c.DataDir, "wal"))
-	}
-	if err := os.WriteFile(file, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l.leader(l.start(c))
-}
-
-func encoded(t *testing.T, cmd *raftlogv1.Command) []byte {
-	t.Helper()
-	data, err := state.EncodeCommand(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
 func TestALogWithoutItsSnapshotRefusesToStart(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -186,14 +139,4 @@ func TestALogWithoutItsSnapshotRefusesToStart(t *testing.T) {
 	} else if !strings.Contains(err.Error(), "the latest snapshot ends with 0") {
 		t.Errorf("the error does not say what is missing: %v", err)
 	}
-}
-
-// lastSegment is the file that the log ends in.
-func lastSegment(t *testing.T, dir string) string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.wal"))
-	if err != nil || len(files) < 2 {
-		t.Fatalf("segments: %v, %v", files, err)
-	}
-	return slices.Max(files)
 }

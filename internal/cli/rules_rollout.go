@@ -47,49 +47,38 @@ func (f *stageFlags) stage(cmd *cobra.Command) (*aliquotv1.Stage, error) {
 }
 
 func newRulesPromote(g *globals) *cobra.Command {
-	var by changeFlags
-	cmd := &cobra.Command{
-		Use:     "promote [VERSION]",
-		Example: "  aliquot rules promote",
-		Short:   "Bring the staged version into force everywhere",
-		Args:    cobra.MaximumNArgs(1),
-	}
-	by.addAuthor(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		version, err := g.stagedVersion(cmd, args)
-		if err != nil {
-			return err
-		}
+	return newRolloutEnd(g, "promote [VERSION]", "Bring the staged version into force everywhere", func(cmd *cobra.Command, version uint64, author string) error {
 		return g.changeRules(cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
-			return g.ruleService().PromoteRules(ctx, &aliquotv1.PromoteRulesRequest{Version: version, Author: by.author})
+			return g.ruleService().PromoteRules(ctx, &aliquotv1.PromoteRulesRequest{Version: version, Author: author})
 		})
-	}
-	return cmd
+	})
 }
 
 func newRulesAbort(g *globals) *cobra.Command {
-	var by changeFlags
-	cmd := &cobra.Command{
-		Use:     "abort [VERSION]",
-		Example: "  aliquot rules abort",
-		Short:   "End a staged roll-out: its regions return to the text in force",
-		Args:    cobra.MaximumNArgs(1),
-	}
-	by.addAuthor(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		version, err := g.stagedVersion(cmd, args)
-		if err != nil {
-			return err
-		}
+	return newRolloutEnd(g, "abort [VERSION]", "End a staged roll-out: its regions return to the text in force", func(cmd *cobra.Command, version uint64, author string) error {
 		ctx, cancel := g.call(cmd)
 		defer cancel()
-		answer, err := g.ruleService().AbortRules(ctx, &aliquotv1.AbortRulesRequest{Version: version, Author: by.author})
+		answer, err := g.ruleService().AbortRules(ctx, &aliquotv1.AbortRulesRequest{Version: version, Author: author})
 		if err != nil {
 			return g.explainChange(err)
 		}
 		return g.print(answer, func(w io.Writer) {
 			fmt.Fprintf(w, "version %d is aborted; version %d, the text of before, is in force\n", version, answer.GetVersion())
 		})
+	})
+}
+
+// newRolloutEnd returns a command that ends the roll-out of the version that is named, or of the staged one.
+func newRolloutEnd(g *globals, use, short string, end func(cmd *cobra.Command, version uint64, author string) error) *cobra.Command {
+	var by changeFlags
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.MaximumNArgs(1)}
+	by.addAuthor(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		version, err := g.stagedVersion(cmd, args)
+		if err != nil {
+			return err
+		}
+		return end(cmd, version, by.author)
 	}
 	return cmd
 }
