@@ -12,7 +12,7 @@ var bin string
 func TestMain(m *testing.M) { os.Exit(RunTests(m, "../..", &bin)) }
 
 // sideBySide is how many labs tell the scenarios of TestPromises.
-const sideBySide = 3
+const sideBySide = 2
 
 // TestPromises: each scenario keeps its promises. Those that take all the processor time there is run
 // alone, before the others.
