@@ -39,7 +39,7 @@ test: need-go ## every test, with the race detector where anything runs side by 
 	@deploy/local/install.sh redis-server cc prometheus promtool nginx caddy curl
 	$(GO) test -race $(TESTFLAGS) $$($(GO) list ./... | grep -v -e '^aliquot/internal/e2e' -e '^aliquot/internal/sim$$' \
 		-e '^aliquot/internal/sim/compare$$' -e '^aliquot/lua$$')
-	$(GO) test -race $(TESTFLAGS) -run 'TestReplay|TestInterrupted|TestTheSameSeedIsTheSameRun' ./internal/sim/ ./internal/sim/compare/
+	$(GO) test -race $(TESTFLAGS) -run 'TestReplay|TestTheSameSeedIsTheSameRun' ./internal/sim/ ./internal/sim/compare/
 	@# Among these: five million states, ten million keys, and ten hours of faults.
 	$(GO) test $(TESTFLAGS) $(SEQUENTIAL)
 	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./links/... ./modpath/... ./prose/... ./reference/... ./sametree/...
