@@ -28,7 +28,7 @@ func Main(name string, valid func() error, work func(ctx context.Context, bin, d
 				return false, err
 			}
 		}
-		return inFolder(ctx, name, *bin, work)
+		return InFolder(ctx, name, *bin, work)
 	})
 }
 
@@ -47,7 +47,8 @@ func Exit(work func(context.Context) (ok bool, err error)) {
 	os.Exit(0)
 }
 
-func inFolder(ctx context.Context, name, bin string, work func(ctx context.Context, bin, dir string) (bool, error)) (ok bool, err error) {
+// InFolder runs work as Main does, with bin for -bin.
+func InFolder(ctx context.Context, name, bin string, work func(ctx context.Context, bin, dir string) (bool, error)) (ok bool, err error) {
 	dir, err := os.MkdirTemp("", "aliquot-"+name+"-")
 	if err != nil {
 		return false, err

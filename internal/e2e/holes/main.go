@@ -17,15 +17,9 @@ import (
 func main() {
 	only := flag.String("only", "", "names of holes, comma separated; empty: all")
 	flag.Parse()
-	ok, err := e2e.InFolder(context.Background(), "holes", "-", func(_, dir string) (bool, error) {
-		return seeAll(context.Background(), dir, *only)
+	e2e.Exit(func(ctx context.Context) (bool, error) {
+		return e2e.InFolder(ctx, "holes", "-", func(ctx context.Context, _, dir string) (bool, error) { return seeAll(ctx, dir, *only) })
 	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "holes:", err)
-	}
-	if !ok {
-		os.Exit(1)
-	}
 }
 
 func seeAll(ctx context.Context, dir, only string) (ok bool, err error) {
