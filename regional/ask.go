@@ -3,11 +3,8 @@ package regional
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
-	"aliquot/budget"
-	"aliquot/limit"
 	"aliquot/lua"
 )
 
@@ -18,13 +15,6 @@ type asker struct {
 	emergency *emergency
 	slots     *slotNames
 	wordings  sync.Pool // of *wording
-}
-
-// wording holds the buffers of one store call. Nothing refers to them once the call has returned.
-type wording struct {
-	call  []lua.Group
-	views []lua.KeyView
-	seen  []observation
 }
 
 // mostWorded is the maximum number of limits of a call whose buffers are kept for another call.
@@ -130,62 +120,4 @@ func (a *asker) grant(ctx context.Context, groups []*group) (header, error) {
 		return head, errNoEpoch
 	}
 	return head, nil
-}
-
-// settleHere settles a group that the store has just decided. If the store denied it, tokens may
-// have come into this daemon's memory meanwhile.
-func (g *group) settleHere(t *localTable, r lua.Result, clock func() budget.Instant, seen []observation) []observation {
-	switch {
-	case r.Allowed:
-		return g.settle(r, seen)
-	case !t.second(g, clock):
-		if g.await(); g.awaits != nil {
-			return g.usedHere(r, seen)
-		}
-		return g.settle(r, seen)
-	}
-	for i := range g.asks {
-		seen = g.asks[i].used(g.out[i].found.Tokens, seen)
-	}
-	return seen
-}
-
-// usedHere adds observations of what this daemon decided for the keys of a group that is sent once
-// more. The second answer replaces the first.
-func (g *group) usedHere(r lua.Result, seen []observation) []observation {
-	for i := range g.asks {
-		a := &g.asks[i]
-		seen = a.used(r.Limits[i].Tokens+a.left, seen)
-	}
-	return seen
-}
-
-// callOf builds the store call of groups. The call has to leave at once. The result is valid until
-// w is used again.
-func (w *wording) callOf(head *header, groups []*group, slots *slotNames, local *localTable, now budget.Instant) []lua.Group {
-	limits := 0
-	for _, g := range groups {
-		limits += len(g.asks)
-	}
-	w.call, w.views = slices.Grow(w.call[:0], len(groups))[:len(groups)], slices.Grow(w.views[:0], limits)[:limits]
-	call, free := w.call, w.views
-	for i, g := range groups {
-		local.bring(head, g, now)
-		views := free[:len(g.asks):len(g.asks)]
-		free = free[len(g.asks):]
-		for j := range g.asks {
-			a := &g.asks[j]
-			if a.limit.Algorithm == limit.Concurrency {
-				a.slot = slots.next()
-			}
-			v := head.view(a)
-			v.Chunk = a.asked
-			a.floorCap, a.coldCap = v.Floor.Cap, v.Cold().Cap
-			views[j] = lua.KeyView{Key: lua.Key(a.limit.Algorithm, a.key.Rule, a.key.Hash), View: v}
-		}
-		// A request's cost may exceed what a store counts if its limits have other units. One group
-		// that is refused would fail the whole call.
-		call[i] = lua.Group{Cost: min(g.cost, limit.MaxExact), Limits: views}
-	}
-	return call
 }

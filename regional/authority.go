@@ -328,15 +328,6 @@ func (a *authority) observeAll(seen []observation) (wake bool) {
 	return wake
 }
 
-// observation is one decision, for the state machine.
-type observation struct {
-	key   budget.KeyID
-	usage budget.Usage
-	lost  bool
-	// recordless: nothing is known of the record of a cold key, so that only what was admitted counts.
-	recordless bool
-}
-
 // info describes the state machine.
 func (a *authority) info() budget.RegionInfo {
 	a.mu.Lock()

@@ -35,8 +35,6 @@ var (
 	errQueued = errors.New("regional: the check waited too long for its turn at the store")
 	// errBroken: a call failed by a bug. The store may still have decided the groups.
 	errBroken = errors.New("regional: a call of the store failed by a bug of the daemon")
-	// errGone is wrapped with the cause when a caller's context ended first.
-	errGone = errors.New("the caller did not wait for the decision")
 )
 
 // batcher lets concurrent checks share store calls. With one call for each check, Redis and this

@@ -1,7 +1,6 @@
 package regional
 
 import (
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/abuse"
 	"aliquot/internal/ratelog"
-	"aliquot/limit"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
@@ -77,39 +75,6 @@ func (c *conduct) look(d *decision, now budget.Instant) {
 	if c != nil {
 		d.hold(now, func(a *ask) abuse.Hold { return c.clients.Look(a.key, policy.TermsOf(a.rule), now) })
 	}
-}
-
-// hold checks each watched limit that can deny. If any denies, their verdicts become the decision.
-func (d *decision) hold(now budget.Instant, held func(*ask) abuse.Hold) {
-	denied := false
-	for _, g := range d.groups {
-		for i := range g.asks {
-			a := &g.asks[i]
-			if g.shadow || !a.rule.Watched() {
-				continue
-			}
-			if h := held(a); h.State != abuse.Free {
-				d.never = append(d.never, a.heldBack(h, now))
-				denied = true
-			}
-		}
-	}
-	if denied {
-		d.groups = nil
-	}
-}
-
-// HeldBack returns the verdict on a request of a client that is held back.
-func (a *ask) heldBack(h abuse.Hold, now budget.Instant) verdict {
-	mode, wait := modes.Local, h.Until.Sub(now)
-	if h.State == abuse.Blocked {
-		mode = modes.BlockList
-	}
-	v := a.verdict(&group{}, mode, limit.Decision{
-		Limit: int64(a.limit.Capacity / limit.Token), RetryAfter: wait, ResetAfter: wait,
-	})
-	v.held = h.State
-	return v
 }
 
 // mostSeen bounds the checks of one key that are counted together.
@@ -188,15 +153,6 @@ func (c *conduct) began(r *rules.Rule, key budget.KeyID, h abuse.Hold) {
 	}
 	c.log.Warn("a client is blocked in this region, as its rule says: it went on although it was denied", "rule", r.ID,
 		"key_hash", hashText(key.Hash), "for", h.For, "after_denials", r.AutoBlock.After, "within", r.AutoBlock.Within)
-}
-
-// whyHeld returns the reason of a denial of a client that is held back.
-func (v *verdict) whyHeld() string {
-	if v.held == abuse.Blocked {
-		until := time.Now().Add(v.decision.RetryAfter).UTC().Format(time.RFC3339)
-		return fmt.Sprintf("blocked in this region until %s by rule %s: denied %d times within %v", until, v.rule.ID, v.rule.AutoBlock.After, v.rule.AutoBlock.Within)
-	}
-	return "cool-down of rule " + v.rule.ID + ": requests came before the time that was told; wait as long as retry_after says"
 }
 
 // watchConduct exports the state of keys and clients, read at each scrape.

@@ -41,15 +41,6 @@ func (v verdict) with(found limit.Outcome) verdict {
 	return v
 }
 
-// verdict returns the verdict of d on the ask. Only a queue that admitted a request makes it wait.
-// A leaky bucket that is a meter does not.
-func (a *ask) verdict(g *group, mode string, d limit.Decision) verdict {
-	if !a.rule.Queue || !g.allowed {
-		d.Delay = 0
-	}
-	return verdict{rule: a.rule, window: a.window, cost: a.cost, shadow: g.shadow, mode: mode, key: a.key, limit: a.limit, decision: d}
-}
-
 func (v *verdict) never() bool { return v.decision.RetryAfter == limit.Never }
 
 // decision holds the course of one request: what was decided at once, and the groups that the store
@@ -259,4 +250,38 @@ func why(all []verdict, headline *verdict) string {
 		}
 	}
 	return ""
+}
+
+// hold checks each watched limit that can deny. If any denies, their verdicts become the decision.
+func (d *decision) hold(now budget.Instant, held func(*ask) abuse.Hold) {
+	denied := false
+	for _, g := range d.groups {
+		for i := range g.asks {
+			a := &g.asks[i]
+			if g.shadow || !a.rule.Watched() {
+				continue
+			}
+			if h := held(a); h.State != abuse.Free {
+				d.never = append(d.never, a.heldBack(h, now))
+				denied = true
+			}
+		}
+	}
+	if denied {
+		d.groups = nil
+	}
+}
+
+// whyHeld returns the reason of a denial of a client that is held back.
+func (v *verdict) whyHeld() string {
+	if v.held == abuse.Blocked {
+		until := time.Now().Add(v.decision.RetryAfter).UTC().Format(time.RFC3339)
+		return fmt.Sprintf("blocked in this region until %s by rule %s: denied %d times within %v", until, v.rule.ID, v.rule.AutoBlock.After, v.rule.AutoBlock.Within)
+	}
+	return "cool-down of rule " + v.rule.ID + ": requests came before the time that was told; wait as long as retry_after says"
+}
+
+// hopeless reports whether a limit that can deny is too small for the request.
+func (d *decision) hopeless() bool {
+	return slices.ContainsFunc(d.never, func(v verdict) bool { return !v.shadow })
 }

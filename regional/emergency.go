@@ -402,8 +402,3 @@ func (e *emergency) bucketOf(a *ask, now budget.Instant) limit.Bucket {
 	}
 	return rights.WithoutStore(a.right, a.limit, a.enforcement == rules.Elastic, e.clock.Drift())
 }
-
-// timeToFull returns after what time the store's bucket is full, whatever the store is told.
-func (a *ask) timeToFull() time.Duration {
-	return rights.TimeToFull(a.right, a.limit, a.enforcement == rules.Elastic)
-}

@@ -85,16 +85,6 @@ func untilProbe(d limit.Decision, probe time.Duration, unknown bool) limit.Decis
 	return d
 }
 
-// unanswered reports whether any limit of the group was decided without the store's word.
-func (g *group) unanswered() bool {
-	for i := range g.out {
-		if mode := g.out[i].mode; mode != modes.Store && mode != modes.Local {
-			return true
-		}
-	}
-	return false
-}
-
 // demand adds an observation of what was asked of a hot key, so that the region keeps the share it
 // will need when its store is back. Of a cold key, whose record is not known, only what was admitted
 // counts.

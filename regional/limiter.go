@@ -10,171 +10,15 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/boottime"
-	"aliquot/internal/recall"
-	"aliquot/internal/rights"
 	"aliquot/internal/rpc"
-	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
-	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
-	"aliquot/rules"
 )
 
 // chunksAtOnce caps the calls to the store that one CheckBatch has under way at a time.
 const chunksAtOnce = 4
-
-// request is one validated request.
-type request struct {
-	attributes rules.Attributes
-	namespace  string
-	cost       limit.Tokens
-	// costs are what the request consumes of other units, in whole tokens.
-	costs rules.Costs
-	described
-}
-
-// described is the part of a request that only a descriptor of Envoy's rate limit protocol has. The
-// zero value belongs to a request that is no descriptor.
-type described struct {
-	descriptor bool
-	// without are the ids of rules that do not apply, because another descriptor of the same
-	// request replaces them.
-	without []string
-	// own is the limit that the descriptor brings along, for rules that accept it. A window of 0
-	// means none.
-	own ownLimit
-}
-
-// ownLimit allows that many requests in each window.
-type ownLimit struct {
-	requests int64
-	window   time.Duration
-}
-
-// costOf returns how much the request consumes of the unit that a rule counts. It returns false if
-// the request has no cost of that unit; then the rule does not apply.
-func (r *request) costOf(rule *rules.Rule) (cost limit.Tokens, applies bool) {
-	whole, applies := rule.Cost(int64(r.cost/limit.Token), r.costs)
-	return limit.Tokens(whole) * limit.Token, applies
-}
-
-// ask is one limit of a request on its way to the store.
-type ask struct {
-	rule   *rules.Rule
-	limit  limit.Limit
-	window time.Duration // the time that the rule states its limit over
-	cost   limit.Tokens  // in the unit that the rule counts
-	// enforcement is one of rules.Strict, Elastic and Independent; empty is strict.
-	enforcement string
-	key         budget.KeyID
-	right       budget.Right
-	// ticket is the charge of the latest call that the ask was sent with. carried is the part of
-	// the key's debt that this call carries. own is the ticket of a call that was given up and may
-	// have been for this request.
-	ticket  recall.Ticket
-	carried recall.Debt
-	own     *recall.Ticket
-	// memory is the daemon's knowledge of the key's record, in case the store has lost it; nil if
-	// it knows nothing.
-	memory *limit.Memory
-	// forgives is Rule.Forgives of an ask without a rule.
-	forgives bool
-	// changed is the change of the limit that is remembered, or nil. ruleSince is the time by the
-	// store's clock from which on only the present limit applies.
-	changed   *rights.Change
-	ruleSince int64
-	// slot names the slot that the request asks for at a concurrency limit. Each call to the store
-	// gets a new name.
-	slot uint64
-	// lasts is for how long a reservation may hold the slot; 0 means as long as the rule allows.
-	lasts time.Duration
-	// override is the pattern of the override that set the limit, or empty.
-	override string
-	// floorCap is the floor's part of the capacity, and coldCap the whole contents of a full bucket
-	// while the key is cold. Both are from the latest view.
-	floorCap, coldCap limit.Tokens
-	borrowing
-}
-
-// alone reports whether this region enforces the whole limit by itself. The budget protocol does
-// not know such a key.
-func (a *ask) alone() bool { return a.enforcement == rules.Independent }
-
-// keyLimit returns the limit in the budget protocol's type.
-func (a *ask) keyLimit() budget.KeyLimit {
-	l := rights.KeyLimit(a.limit)
-	if a.rule != nil {
-		l.Placement = placementOf(a.rule)
-	}
-	return l
-}
-
-// placementOf returns a rule's placement in the budget protocol's type.
-func placementOf(r *rules.Rule) budget.Placement {
-	switch r.Placement {
-	case rules.Split:
-		return budget.PlacementSplit
-	case rules.Home:
-		return budget.PlacementHome
-	default:
-		return budget.PlacementAuto
-	}
-}
-
-// group is charged all-or-nothing: the limits of one request, or one of its shadow rules.
-type group struct {
-	cost    limit.Tokens // the request's own; each ask has the cost of its unit
-	shadow  bool
-	peek    bool // only to read the state: no request asks for tokens
-	upkeep  bool // only to return borrowed tokens or to keep them: it costs nothing
-	asks    []ask
-	allowed bool
-	out     []verdict // parallel to asks
-	room    []verdict // backing for out, if it is large enough
-	self    [1]*group // the group as the only one of its request; nil if it is not needed
-	// awaits are closed when tokens have arrived for want of which the store may have denied the
-	// group. It is nil if no tokens are under way, or if the group was asked a second time.
-	awaits   []<-chan struct{}
-	lastTime bool
-	// until is how long the caller waits for awaits; zero means not at all.
-	until time.Time
-	// reserves: the store remembers the group. It borrows nothing, so that a repeated answer equals
-	// the first one.
-	reserves bool
-	// before is the answer to a shadow of a reservation whose other limits were denied and are
-	// asked a second time.
-	before *chargedBefore
-	// undecided are the asks that the store could not be asked about, although it answered about
-	// the others. answer is its answer about the others.
-	undecided []int
-	answer    lua.Result
-}
-
-// loneGroup is a group with space for one limit and its result. Most requests have one limit, and
-// so they need one allocation. It is not reused, because a call that was given up may still hold
-// it.
-type loneGroup struct {
-	group
-	ask     [1]ask
-	verdict [1]verdict
-}
-
-// newGroup returns a group without limits.
-func newGroup(cost limit.Tokens) *group {
-	g := &loneGroup{}
-	g.cost, g.asks, g.room, g.self[0] = cost, g.ask[:0], g.verdict[:], &g.group
-	return &g.group
-}
-
-// verdicts returns a slice with one verdict for each limit.
-func (g *group) verdicts() []verdict {
-	if len(g.asks) <= len(g.room) {
-		return g.room[:len(g.asks)]
-	}
-	return make([]verdict, len(g.asks))
-}
 
 // limiter decides validated requests. Safe for concurrent use.
 type limiter struct {
@@ -366,17 +210,6 @@ func (l *limiter) decidedWhileSettling(g *group) bool {
 	return held
 }
 
-// fallsBackLocally reports whether memory may decide the group, because that is the fallback of
-// each of its limits.
-func (g *group) fallsBackLocally() bool {
-	for i := range g.asks {
-		if on := g.asks[i].rule.OnRedisFailure; on == rules.FailOpen || on == rules.FailClosed {
-			return false
-		}
-	}
-	return true
-}
-
 // put has the store decide groups, and the rules' fallbacks those that the store does not decide.
 func (l *limiter) put(ctx context.Context, groups []*group) error {
 	if len(groups) == 0 {
@@ -408,37 +241,68 @@ func (l *limiter) put(ctx context.Context, groups []*group) error {
 	return nil
 }
 
-// settle takes over the store's answer, and adds what the state machine has to observe of it.
-func (g *group) settle(r lua.Result, seen []observation) []observation {
-	g.allowed = r.Allowed
-	g.out = g.verdicts()
-	for i := range g.asks {
-		a, out := &g.asks[i], r.Limits[i]
-		holds := r.Allowed || out.Tokens+out.Lent >= a.cost || g.peek && out.Tokens+a.left >= a.cost
-		out.Tokens += a.left
-		seen = a.used(out.Tokens, seen)
-		if !g.upkeep {
-			g.out[i] = a.verdict(g, modes.Store, limit.Decide(a.limit, out, a.cost, holds)).with(out)
+// askAgain decides the groups that wait for a call a second time. Its error is errGone.
+func (l *limiter) askAgain(ctx context.Context, groups []*group) error {
+	var again []*group
+	for _, g := range groups {
+		if g.awaits != nil {
+			again = append(again, g)
 		}
-		// If another limit denied the request, a limit that would have held did not lack tokens.
-		// That is no demand.
-		if a.alone() || (holds && !r.Allowed || g.peek || g.upkeep || a.passesBy(r.Crowded, i)) && !out.Amnesia {
-			continue
-		}
-		u := budget.Usage{Limit: a.keyLimit(), Admitted: holds, Tokens: int64(max(0, out.Tokens))}
-		u.FloorCap, u.ColdCap = int64(a.floorCap), int64(a.coldCap)
-		if r.Allowed || !holds {
-			u.Cost = int64(a.cost)
-		}
-		seen = append(seen, observation{key: a.key, usage: u, lost: out.Amnesia})
 	}
-	return seen
+	if again == nil {
+		return nil
+	}
+	asked := slices.Clone(again)
+	for _, g := range again {
+		if err := g.wait(ctx); err != nil {
+			return err
+		}
+	}
+	if err := l.spend(ctx, again); err != nil {
+		return err
+	}
+	for i, g := range asked { // a group whose caller gave up was replaced by a copy
+		groups[slices.Index(groups, g)] = again[i]
+	}
+	return nil
 }
 
-// passesBy reports whether the key has no record of its own in the store, which was full, and has
-// not come often recently. The state found then describes the use of other keys. If each such key
-// asked for a share, a flood of keys that come once would fill the table of hot keys in every
-// coordinator. A key that comes often becomes hot and so gets a record of its own.
-func (a *ask) passesBy(crowded []int, limit int) bool {
-	return a.local == nil && slices.Contains(crowded, limit)
+// localWay says how a request continues.
+type localWay uint8
+
+const (
+	wayStore   localWay = iota // the store has to be asked
+	wayParked                  // the request waits for another check's call
+	wayDecided                 // the request is decided
+)
+
+// local decides a request from memory if it can: each of its limits holds the cost, or would deny
+// it, by what this daemon has and knows. If it has to ask the store about a limit, it changes
+// nothing. A patient request then waits for other checks' calls. The request came at one instant
+// and is decided at another, which is read when its limits are locked: the wait for a lock may be
+// longer than a chunk's life, and the process may be stopped at any line before.
+func (d *decision) local(l *limiter, p *policy.Policy, r *request, came budget.Instant, s *scratch, patient bool) localWay {
+	var plan localPlan
+	t := l.auth.local
+	if len(s.matched) > mostLocal || !plan.find(t, p, r, s) {
+		return wayStore
+	}
+	if !d.parked && l.conduct.holdNear(d, &plan, s, came) {
+		return wayDecided
+	}
+	plan.lock()
+	defer plan.unlock()
+	now := l.later(came)
+	allowed, known := plan.look(s, now)
+	switch {
+	case known:
+	case patient && plan.parks(s, now):
+		d.parked = true
+		return wayParked
+	default:
+		return wayStore
+	}
+	plan.charge(t, allowed, now)
+	d.word(&plan, s, allowed, now)
+	return wayDecided
 }

@@ -88,46 +88,6 @@ type localPlan struct {
 	n       int
 }
 
-// localWay says how a request continues.
-type localWay uint8
-
-const (
-	wayStore   localWay = iota // the store has to be asked
-	wayParked                  // the request waits for another check's call
-	wayDecided                 // the request is decided
-)
-
-// local decides a request from memory if it can: each of its limits holds the cost, or would deny
-// it, by what this daemon has and knows. If it has to ask the store about a limit, it changes
-// nothing. A patient request then waits for other checks' calls. The request came at one instant
-// and is decided at another, which is read when its limits are locked: the wait for a lock may be
-// longer than a chunk's life, and the process may be stopped at any line before.
-func (d *decision) local(l *limiter, p *policy.Policy, r *request, came budget.Instant, s *scratch, patient bool) localWay {
-	var plan localPlan
-	t := l.auth.local
-	if len(s.matched) > mostLocal || !plan.find(t, p, r, s) {
-		return wayStore
-	}
-	if !d.parked && l.conduct.holdNear(d, &plan, s, came) {
-		return wayDecided
-	}
-	plan.lock()
-	defer plan.unlock()
-	now := l.later(came)
-	allowed, known := plan.look(s, now)
-	switch {
-	case known:
-	case patient && plan.parks(s, now):
-		d.parked = true
-		return wayParked
-	default:
-		return wayStore
-	}
-	plan.charge(t, allowed, now)
-	d.word(&plan, s, allowed, now)
-	return wayDecided
-}
-
 // find looks up the entries of all limits. It returns false if a limit has none.
 func (l *localPlan) find(t *localTable, p *policy.Policy, r *request, s *scratch) bool {
 	for i := range s.matched {

@@ -303,3 +303,37 @@ func (e *localEntry) ask() ask {
 		floorCap: e.floorCap, coldCap: e.coldCap, borrowing: borrowing{local: e},
 	}
 }
+
+// tell adds the observations of what was decided here since the previous time. The caller holds mu.
+func (e *localEntry) tell(now budget.Instant, seen []observation) []observation {
+	admitted, denied := e.chunk.Tell()
+	if admitted == 0 && denied == 0 {
+		return seen
+	}
+	a := e.ask()
+	a.admitted, a.denied = admitted, denied
+	return a.used(e.chunk.Outcome(now).Tokens, seen)
+}
+
+// keep fills in the renewal or the return of a chunk. It returns false if there is nothing to do
+// any more.
+func (a *ask) keep(t *localTable, head *header, now budget.Instant) bool {
+	e := a.local
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.records(a) {
+		return false
+	}
+	terms := e.terms(t, head, a, a.borrows())
+	switch e.chunk.Due(now) {
+	case chunk.Renewal:
+		a.asked, a.trip = e.chunk.Renew(terms, now)
+	case chunk.Return:
+		terms.Lends = false
+		a.asked, a.trip = e.chunk.Bring(0, terms, now)
+	default:
+		return false
+	}
+	a.away, a.worded = true, true
+	return true
+}

@@ -2,6 +2,7 @@ package regional
 
 import (
 	"testing"
+	"time"
 
 	"aliquot/budget"
 	"aliquot/internal/chunk"
@@ -28,5 +29,27 @@ func TestShareEndsItsKeyAsItCounts(t *testing.T) {
 	auth.post(budget.SharesApplied{Results: []budget.ShareResult{{Key: e.key}}})
 	if found := e.chunk.Look(limit.Token, noon); found != chunk.Ask {
 		t.Errorf("%v under a new share", found)
+	}
+}
+
+// TestNewRulesEndIdleEntries: what was not asked for of late keeps no earlier version of
+// the rules in memory.
+func TestNewRulesEndIdleEntries(t *testing.T) {
+	later := noon.Add(time.Second)
+	now := func() budget.Instant { return later }
+	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), now)
+	idle, busy := come(auth.local, 1, localWorth, noon), come(auth.local, 2, localWorth, noon)
+	use(idle, noon)
+	use(busy, later)
+	auth.post(budget.RulesReplaced{})
+	name, key := keyName(1)
+	if e, _ := auth.local.find(name); e != nil || auth.local.ofKey(key) != nil || !idle.gone {
+		t.Error("an idle entry is kept")
+	}
+	if auth.local.ofKey(busy.key) != busy || busy.gone {
+		t.Error("a busy entry is gone")
+	}
+	if e := come(auth.local, 1, 1, later); e == nil || e == idle {
+		t.Error("a key that comes again gets no entry")
 	}
 }

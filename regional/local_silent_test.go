@@ -21,7 +21,6 @@ import (
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
-	"aliquot/rules"
 )
 
 // moodyStore has a thousand tokens of each key, lends none, and is silent or refuses at
@@ -141,13 +140,6 @@ func TestChecksOfABusyKeyWaitForASilentStoreOnce(t *testing.T) {
 	})
 }
 
-// fails reports whether the key's latest call had no answer.
-func (e *localEntry) fails() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.stalled
-}
-
 // TestChecksWaitForOneAnotherAgain once the store answers.
 func TestChecksWaitForOneAnotherAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
@@ -183,30 +175,6 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 				t.Errorf("claimed %t: %v, %v, want %v", claimed, err, took, want)
 			}
 		})
-	}
-}
-
-// TestUseIsToldBeforeASecondTry: what was decided from memory reaches the machine also
-// where the check that would have told it is put to the store again.
-func TestUseIsToldBeforeASecondTry(t *testing.T) {
-	e := &localEntry{}
-	use(e, noon)
-	use(e, noon)
-	e.chunk.Bring(limit.Token, chunk.Terms{Lends: true}, noon) // on its way
-	g := &group{until: time.Now().Add(time.Hour), asks: []ask{{
-		limit: limit.Limit{Capacity: 10 * limit.Token}, rule: &rules.Rule{}, cost: limit.Token,
-		borrowing: borrowing{local: e, left: 2 * limit.Token, admitted: 7 * limit.Token, denied: 3 * limit.Token},
-	}}}
-	seen := g.settleHere(newLocalTable(), lua.Result{Limits: make([]limit.Outcome, 1)}, func() budget.Instant { return noon }, nil)
-	if g.awaits == nil {
-		t.Fatal("it is not asked once more")
-	}
-	told := map[bool]int64{}
-	for _, o := range seen {
-		told[o.usage.Admitted] += o.usage.Cost
-	}
-	if told[true] != int64(7*limit.Token) || told[false] != int64(3*limit.Token) {
-		t.Errorf("told %v", seen)
 	}
 }
 

@@ -257,3 +257,51 @@ func appendName(dst []byte, number uint32, rule *rules.Rule, r *request) []byte 
 	dst = append(dst, namespace...)
 	return r.keyValues(rule, dst)
 }
+
+// takeActive returns the list of active entries and empties it.
+func (t *localTable) takeActive() []*localEntry {
+	t.activeMu.Lock()
+	defer t.activeMu.Unlock()
+	active := t.active
+	t.active = nil
+	return active
+}
+
+// putActive puts entries that are still active back on the list, before those that were added
+// meanwhile.
+func (t *localTable) putActive(kept []*localEntry) {
+	t.activeMu.Lock()
+	defer t.activeMu.Unlock()
+	t.active = append(kept, t.active...)
+}
+
+// activeKeys returns the number of active entries.
+func (t *localTable) activeKeys() int {
+	t.activeMu.Lock()
+	defer t.activeMu.Unlock()
+	return len(t.active)
+}
+
+// keys returns the number of entries.
+func (t *localTable) keys() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byKey)
+}
+
+// named returns the id of an earlier denial of the key that also stands for a denial at now; empty
+// if there is none.
+func (e *localEntry) named(now budget.Instant) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.denial == "" || now.Sub(e.deniedAt) >= chunk.Life {
+		return ""
+	}
+	return e.denial
+}
+
+func (e *localEntry) rememberDenial(denial string, now budget.Instant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.denial, e.deniedAt = denial, now
+}

@@ -12,6 +12,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/chunk"
 	"aliquot/limit"
+	"aliquot/lua"
 	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
@@ -211,5 +212,36 @@ func TestChecksWaitForTheOneThatAsks(t *testing.T) {
 	e.shares = false
 	if first.claim(groups, noon); len(first.claimed) != 0 {
 		t.Error("claimed")
+	}
+}
+
+// fails reports whether the key's latest call had no answer.
+func (e *localEntry) fails() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stalled
+}
+
+// TestUseIsToldBeforeASecondTry: what was decided from memory reaches the machine also
+// where the check that would have told it is put to the store again.
+func TestUseIsToldBeforeASecondTry(t *testing.T) {
+	e := &localEntry{}
+	use(e, noon)
+	use(e, noon)
+	e.chunk.Bring(limit.Token, chunk.Terms{Lends: true}, noon) // on its way
+	g := &group{until: time.Now().Add(time.Hour), asks: []ask{{
+		limit: limit.Limit{Capacity: 10 * limit.Token}, rule: &rules.Rule{}, cost: limit.Token,
+		borrowing: borrowing{local: e, left: 2 * limit.Token, admitted: 7 * limit.Token, denied: 3 * limit.Token},
+	}}}
+	seen := g.settleHere(newLocalTable(), lua.Result{Limits: make([]limit.Outcome, 1)}, func() budget.Instant { return noon }, nil)
+	if g.awaits == nil {
+		t.Fatal("it is not asked once more")
+	}
+	told := map[bool]int64{}
+	for _, o := range seen {
+		told[o.usage.Admitted] += o.usage.Cost
+	}
+	if told[true] != int64(7*limit.Token) || told[false] != int64(3*limit.Token) {
+		t.Errorf("told %v", seen)
 	}
 }

@@ -123,17 +123,6 @@ func (u *upkeep) due(now budget.Instant, tells bool) (due []dueEntry, seen []obs
 	return due, seen
 }
 
-// tell adds the observations of what was decided here since the previous time. The caller holds mu.
-func (e *localEntry) tell(now budget.Instant, seen []observation) []observation {
-	admitted, denied := e.chunk.Tell()
-	if admitted == 0 && denied == 0 {
-		return seen
-	}
-	a := e.ask()
-	a.admitted, a.denied = admitted, denied
-	return a.used(e.chunk.Outcome(now).Tokens, seen)
-}
-
 // word returns a group for each entry that needs a call.
 func (u *upkeep) word(due []dueEntry, now budget.Instant) []*group {
 	groups := make([]*group, 0, len(due))
@@ -151,58 +140,4 @@ func (u *upkeep) word(due []dueEntry, now budget.Instant) []*group {
 	defer u.auth.floors.RUnlock()
 	head := u.auth.grant(groups)
 	return slices.DeleteFunc(groups, func(g *group) bool { return !g.asks[0].keep(u.table, &head, now) })
-}
-
-// keep fills in the renewal or the return of a chunk. It returns false if there is nothing to do
-// any more.
-func (a *ask) keep(t *localTable, head *header, now budget.Instant) bool {
-	e := a.local
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.records(a) {
-		return false
-	}
-	terms := e.terms(t, head, a, a.borrows())
-	switch e.chunk.Due(now) {
-	case chunk.Renewal:
-		a.asked, a.trip = e.chunk.Renew(terms, now)
-	case chunk.Return:
-		terms.Lends = false
-		a.asked, a.trip = e.chunk.Bring(0, terms, now)
-	default:
-		return false
-	}
-	a.away, a.worded = true, true
-	return true
-}
-
-// takeActive returns the list of active entries and empties it.
-func (t *localTable) takeActive() []*localEntry {
-	t.activeMu.Lock()
-	defer t.activeMu.Unlock()
-	active := t.active
-	t.active = nil
-	return active
-}
-
-// putActive puts entries that are still active back on the list, before those that were added
-// meanwhile.
-func (t *localTable) putActive(kept []*localEntry) {
-	t.activeMu.Lock()
-	defer t.activeMu.Unlock()
-	t.active = append(kept, t.active...)
-}
-
-// activeKeys returns the number of active entries.
-func (t *localTable) activeKeys() int {
-	t.activeMu.Lock()
-	defer t.activeMu.Unlock()
-	return len(t.active)
-}
-
-// keys returns the number of entries.
-func (t *localTable) keys() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.byKey)
 }

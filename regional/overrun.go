@@ -107,7 +107,7 @@ func (a *asker) overrun(ctx context.Context, parts *group, used []limit.Tokens) 
 	}
 	err = a.guard.call(ctx, "overrun", head.epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.overran(parts, used, head.epoch)
-		out, err = a.guard.store.Adjust(ctx, head.epoch, partsOf(&head, parts.asks, used, make([]charge, len(used))))
+		out, err = a.guard.store.Adjust(ctx, head.epoch, partsOf(&head, parts.asks, used, make([]chargedAt, len(used))))
 		return 0, err
 	})
 	a.emergency.adjusted(parts, err == nil)

@@ -36,34 +36,3 @@ func (l *limiter) decideInParts(ctx context.Context, g *group) error {
 	g.join(lost, rest)
 	return nil
 }
-
-// parts splits a group into the limits that the store could not be asked about, and the others.
-func (g *group) parts() (lost, rest *group) {
-	lost, rest = &group{cost: g.cost, shadow: g.shadow, until: g.until}, &group{cost: g.cost, shadow: g.shadow, until: g.until}
-	for i := range g.asks {
-		if slices.Contains(g.undecided, i) {
-			lost.asks = append(lost.asks, g.asks[i])
-		} else {
-			rest.asks = append(rest.asks, g.asks[i])
-		}
-	}
-	return lost, rest
-}
-
-// join puts the two halves of parts together again once both are decided.
-func (g *group) join(lost, rest *group) {
-	g.allowed = lost.allowed && rest.allowed
-	g.out = make([]verdict, 0, len(g.asks))
-	took := map[*group]int{}
-	for i := range g.asks {
-		from := rest
-		if slices.Contains(g.undecided, i) {
-			from = lost
-		}
-		at := took[from]
-		took[from]++
-		g.asks[i] = from.asks[at]
-		g.out = append(g.out, from.out[at])
-	}
-	g.undecided, g.answer = nil, lua.Result{}
-}

@@ -81,17 +81,3 @@ func (b *batcher) giveUp(w *waiter) error {
 	b.refused(err)
 	return err
 }
-
-// anew returns a copy of the group as it was planned. It is for a caller whose own group a call may
-// still use after the caller gave up, so it reads only fields that no call changes.
-func (g *group) anew() *group {
-	out := &group{cost: g.cost, shadow: g.shadow, peek: g.peek, asks: make([]ask, len(g.asks))}
-	for i := range g.asks {
-		a := &g.asks[i]
-		out.asks[i] = ask{
-			rule: a.rule, limit: a.limit, window: a.window, cost: a.cost, enforcement: a.enforcement,
-			key: a.key, lasts: a.lasts, override: a.override, own: &a.ticket,
-		}
-	}
-	return out
-}

@@ -7,7 +7,6 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
-	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
@@ -53,32 +52,6 @@ func (l *limiter) peekAll(ctx context.Context, p *policy.Policy, requests []*req
 		}
 	}
 	return nil
-}
-
-// peeked writes the results of the peeks of a group's limits into the group.
-func (g *group) peeked(peeks []*group) {
-	g.out, g.allowed = make([]verdict, len(g.asks)), true
-	for i, p := range peeks {
-		g.asks[i], g.out[i] = p.asks[0], p.out[0]
-		g.allowed = g.allowed && g.out[i].decision.Allowed
-	}
-	if g.allowed {
-		g.asIfCharged()
-	}
-}
-
-// asIfCharged turns the decisions of a group that would be allowed into those that an actual charge
-// would return.
-func (g *group) asIfCharged() {
-	for i := range g.asks {
-		a, v := &g.asks[i], &g.out[i]
-		if v.mode != modes.Store && v.mode != modes.Emergency {
-			continue
-		}
-		after := v.found
-		after.Tokens -= a.cost
-		*v = a.verdict(g, v.mode, limit.Decide(a.limit, after, a.cost, true)).with(v.found)
-	}
 }
 
 // blockerOf returns a limit in the hash slot of a's record that denies every request.

@@ -55,18 +55,6 @@ type reservedLimit struct {
 	Before *chargedBefore `json:"b,omitempty"`
 }
 
-// chargedBefore is the answer to a shadow, and its time by the store's clock in microseconds.
-type chargedBefore struct {
-	At      int64         `json:"a"`
-	Allowed bool          `json:"w,omitempty"`
-	Outcome limit.Outcome `json:"o"`
-}
-
-// result returns the answer in the form in which the store gave it.
-func (b *chargedBefore) result() lua.Result {
-	return lua.Result{Allowed: b.Allowed, Limits: []limit.Outcome{b.Outcome}}
-}
-
 // shadowsBefore returns the shadow limits of a request that were asked in an earlier call.
 func shadowsBefore(groups []*group) (out []reservedLimit) {
 	for _, g := range groups {

@@ -83,11 +83,6 @@ func (l *limiter) recall(groups []*group) {
 	}
 }
 
-// hopeless reports whether a limit that can deny is too small for the request.
-func (d *decision) hopeless() bool {
-	return slices.ContainsFunc(d.never, func(v verdict) bool { return !v.shadow })
-}
-
 // remember asks the store for groups of the decision, once for each reservation id.
 func (l *limiter) remember(ctx context.Context, p *policy.Policy, r *reserving, groups []*group, out *reserveResult) error {
 	for _, g := range groups {

@@ -150,18 +150,18 @@ func (r *reservation) charged(kept *lua.Kept) ([]bool, error) {
 	return out, nil
 }
 
-// charge says when a part was charged, by the store's clock, and the limit's window at that time.
-type charge struct{ at, window int64 }
+// chargedAt says when a part was charged, by the store's clock, and the limit's window at that time.
+type chargedAt struct{ at, window int64 }
 
 // charges returns the charges of the limits that are parts of the settlement. at is the time of the
 // reservation.
-func (r *reservation) charges(notes []settledLimit, at int64) (out []charge) {
+func (r *reservation) charges(notes []settledLimit, at int64) (out []chargedAt) {
 	for i := range r.Limits {
 		l := &r.Limits[i]
 		if !notes[i].Part {
 			continue
 		}
-		one := charge{at: at, window: l.Window.Microseconds()}
+		one := chargedAt{at: at, window: l.Window.Microseconds()}
 		if l.Before != nil {
 			one.at = l.Before.At
 		}
@@ -177,7 +177,7 @@ func (l *limiter) kept(ctx context.Context, key string) (*lua.Kept, error) {
 
 // settleParts makes a settlement, and waits as long as a check would. After an error the store may
 // have made it, which the next read shows. The arguments may still be in use then.
-func (l *limiter) settleParts(ctx context.Context, parts *group, used []limit.Tokens, charges []charge, end lua.Settlement) (lua.Settled, error) {
+func (l *limiter) settleParts(ctx context.Context, parts *group, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (lua.Settled, error) {
 	return answerAlone(ctx, l, func(ctx context.Context) (lua.Settled, error) {
 		return l.direct.settle(ctx, parts, used, charges, end)
 	})
@@ -207,7 +207,7 @@ func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error
 }
 
 // settle makes the settlement of parts. used is what was used of each of them.
-func (a *asker) settle(ctx context.Context, parts *group, used []limit.Tokens, charges []charge, end lua.Settlement) (out lua.Settled, err error) {
+func (a *asker) settle(ctx context.Context, parts *group, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (out lua.Settled, err error) {
 	groups := []*group{parts}
 	err = a.again(ctx, func() error {
 		a.auth.floors.RLock()
@@ -236,7 +236,7 @@ func (a *asker) settle(ctx context.Context, parts *group, used []limit.Tokens, c
 	return out, err
 }
 
-func partsOf(head *header, asks []ask, used []limit.Tokens, charges []charge) []lua.Part {
+func partsOf(head *header, asks []ask, used []limit.Tokens, charges []chargedAt) []lua.Part {
 	parts := make([]lua.Part, len(asks))
 	for i := range asks {
 		a := &asks[i]
