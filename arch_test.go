@@ -108,6 +108,8 @@ var houses = map[string]row{
 	"regional/internal/telemetry": {aliquot: []string{"internal/abuse", "limit", "regional/internal/modes"}, outside: []string{"github.com/prometheus/client_golang", "github.com/sony/gobreaker/v2"}},
 	// The rules and the configuration in force, and what the rules were before.
 	"regional/internal/policy": {aliquot: []string{"internal/abuse", "internal/rights", "internal/storeclock", "budget", "limit", "rules", "regional/internal/telemetry"}},
+	// What a request is charged, and what a daemon holds of it in memory.
+	"regional/internal/charge": {aliquot: []string{"internal/abuse", "internal/chunk", "internal/recall", "internal/rights", "budget", "limit", "lua", "rules", "regional/internal/modes", "regional/internal/policy"}},
 
 	"regional/store": {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	"regional":       {aliquot: []string{"regional/...", "internal/storeclock", "internal/ratelog", "internal/recall", "internal/abuse", "internal/chunk", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/rights", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/answer", "internal/wire", "internal/rls", "proto/aliquot/..."}, outside: anyModule},

@@ -9,38 +9,39 @@ import (
 	"aliquot/internal/answer"
 	"aliquot/internal/wire"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/telemetry"
 )
 
 // answer writes a decision into out, gives it an id if it is a denial, and counts it. It also
 // remembers the request for replays and the denial for Explain.
-func (s *service) answer(d *decision, r *request, out *wire.Answer) {
+func (s *service) answer(d *charge.Decision, r *charge.Request, out *wire.Answer) {
 	var counted telemetry.Tally
 	s.answerAmong(d, r, out, &counted)
 	counted.Flush(s.metrics)
 }
 
 // answerAmong does the work of answer for one of several decisions that are counted together.
-func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted *telemetry.Tally) {
-	d.answer(s.metrics, counted, out)
+func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *wire.Answer, counted *telemetry.Tally) {
+	fillAnswer(d, s.metrics, counted, out)
 	s.recent.see(d, r)
-	s.limiter.conduct.remember(d.policy, r)
-	if list := d.mode == modes.BlockList || d.mode == modes.AllowList; !list || !d.policy.Set.ByEntry(r.attributes.Get("api_key")) {
-		counted.Under(d.policy.Counts, out.Allowed) // the decision of an entry says nothing about the rules file
+	s.limiter.conduct.remember(d.Policy, r)
+	if list := d.Mode == modes.BlockList || d.Mode == modes.AllowList; !list || !d.Policy.Set.ByEntry(r.Attributes.Get("api_key")) {
+		counted.Under(d.Policy.Counts, out.Allowed) // the decision of an entry says nothing about the rules file
 	}
-	if d.policy.Known() && d.policy.Set.UnknownTier(r.attributes) {
+	if d.Policy.Known() && d.Policy.Set.UnknownTier(r.Attributes) {
 		s.metrics.UnknownTier.Inc()
 	}
 	if out.Allowed {
 		return
 	}
-	if d.denier != nil {
-		if out.DecisionID = d.denier.named(d.at); out.DecisionID != "" {
+	if d.Denier != nil {
+		if out.DecisionID = d.Denier.Named(d.At); out.DecisionID != "" {
 			return
 		}
 	}
-	key, shut := d.shut(r)
+	key, shut := shut(d, r)
 	var now budget.Instant
 	if shut {
 		now = s.limiter.auth.now()
@@ -50,8 +51,8 @@ func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted
 	}
 	var number uint64
 	number, out.DecisionID = s.ids.next()
-	if d.denier != nil {
-		d.denier.rememberDenial(out.DecisionID, d.at)
+	if d.Denier != nil {
+		d.Denier.RememberDenial(out.DecisionID, d.At)
 	}
 	if shut {
 		s.names.remember(key, out.DecisionID, now)
@@ -59,58 +60,58 @@ func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted
 	kept := *out
 	kept.Limits = slices.Clone(out.Limits) // the slice in out is used again
 	s.denials.add(number, explained{
-		policy: d.policy, request: *r, decision: d.remembered(s.limiter.auth), answer: kept,
+		policy: d.Policy, request: *r, decision: keptDecision(d, s.limiter.auth), answer: kept,
 		unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.lease(),
 	})
 }
 
 // answer writes a decision into out, and counts it unless counted is nil. When counted has no room
 // left, its counts go to m.
-func (d *decision) answer(m *telemetry.Metrics, counted *telemetry.Tally, out *wire.Answer) {
+func fillAnswer(d *charge.Decision, m *telemetry.Metrics, counted *telemetry.Tally, out *wire.Answer) {
 	out.Reset()
-	if d.mode != "" {
-		counted.Decided(m, "", outcome(d.passes()), d.mode)
-		d.listAnswer(out)
+	if d.Mode != "" {
+		counted.Decided(m, "", outcome(d.Passes()), d.Mode)
+		fillListAnswer(d, out)
 		return
 	}
-	all, head := d.verdicts()
+	all, head := d.Verdicts()
 	limitsAnswer(all, head, out)
 	for i := range all {
 		v := &all[i]
-		what := outcome(v.decision.Allowed)
-		if v.shadow && !v.decision.Allowed {
+		what := outcome(v.Decision.Allowed)
+		if v.Shadow && !v.Decision.Allowed {
 			what = "shadow_denied"
 		}
-		row := counted.Decided(m, v.rule.ID, what, v.mode)
-		if !v.never() {
-			row.Charged(v.cost, v.decision.Allowed && (v.shadow || out.Allowed))
+		row := counted.Decided(m, v.Rule.ID, what, v.Mode)
+		if !v.Never() {
+			row.Charged(v.Cost, v.Decision.Allowed && (v.Shadow || out.Allowed))
 		}
 	}
 }
 
 // limitsAnswer writes the decisions of limits into out. head is the headline of all.
-func limitsAnswer(all []verdict, head *verdict, out *wire.Answer) {
-	out.Allowed = head.shadow || head.decision.Allowed
-	out.RuleID, out.Mode, out.Reason = head.rule.ID, head.mode, why(all, head)
-	out.Limit, out.Remaining, out.ResetAfter = head.decision.Limit, head.decision.Remaining, head.decision.ResetAfter
+func limitsAnswer(all []charge.Verdict, head *charge.Verdict, out *wire.Answer) {
+	out.Allowed = head.Shadow || head.Decision.Allowed
+	out.RuleID, out.Mode, out.Reason = head.Rule.ID, head.Mode, charge.Why(all, head)
+	out.Limit, out.Remaining, out.ResetAfter = head.Decision.Limit, head.Decision.Remaining, head.Decision.ResetAfter
 	if !out.Allowed {
-		out.Never, out.RetryAfter, out.Problem = head.never(), retryAfter(head.decision), head.problem()
+		out.Never, out.RetryAfter, out.Problem = head.Never(), retryAfter(head.Decision), problemOf(head)
 	}
 	for i := range all {
 		v := &all[i]
-		if out.Allowed && !v.shadow {
-			out.Delay = max(out.Delay, v.decision.Delay)
+		if out.Allowed && !v.Shadow {
+			out.Delay = max(out.Delay, v.Decision.Delay)
 		}
 		out.Limits = append(out.Limits, limitAnswer(v))
 	}
 }
 
 // problem returns the problem type of a denial; empty means answer.QuotaExceeded.
-func (v *verdict) problem() string {
+func problemOf(v *charge.Verdict) string {
 	switch {
-	case v.held != abuse.Free:
+	case v.Held != abuse.Free:
 		return answer.AbnormalUsage
-	case v.unknown:
+	case v.Unknown:
 		return answer.ReducedCapacity
 	}
 	return ""
@@ -123,21 +124,21 @@ func outcome(allowed bool) string {
 	return "denied"
 }
 
-func limitAnswer(v *verdict) wire.Limit {
+func limitAnswer(v *charge.Verdict) wire.Limit {
 	return wire.Limit{
-		RuleID:     v.rule.ID,
-		Allowed:    v.decision.Allowed,
-		Limit:      v.decision.Limit,
-		Remaining:  v.decision.Remaining,
-		ResetAfter: v.decision.ResetAfter,
-		RetryAfter: retryAfter(v.decision),
-		Mode:       v.mode,
-		Never:      v.never(),
-		Window:     v.window,
-		Algorithm:  v.rule.Algorithm,
-		Delay:      v.decision.Delay,
-		Shadow:     v.shadow,
-		Unit:       v.rule.Unit,
+		RuleID:     v.Rule.ID,
+		Allowed:    v.Decision.Allowed,
+		Limit:      v.Decision.Limit,
+		Remaining:  v.Decision.Remaining,
+		ResetAfter: v.Decision.ResetAfter,
+		RetryAfter: retryAfter(v.Decision),
+		Mode:       v.Mode,
+		Never:      v.Never(),
+		Window:     v.Window,
+		Algorithm:  v.Rule.Algorithm,
+		Delay:      v.Decision.Delay,
+		Shadow:     v.Shadow,
+		Unit:       v.Rule.Unit,
 	}
 }
 
@@ -151,15 +152,15 @@ func retryAfter(d limit.Decision) time.Duration {
 }
 
 // listAnswer writes the answer when no limit was asked.
-func (d *decision) listAnswer(out *wire.Answer) {
-	out.Allowed, out.Mode = d.passes(), d.mode
+func fillListAnswer(d *charge.Decision, out *wire.Answer) {
+	out.Allowed, out.Mode = d.Passes(), d.Mode
 	switch {
-	case d.mode == modes.BlockList:
+	case d.Mode == modes.BlockList:
 		out.Never, out.Problem = true, answer.AbnormalUsage
 		out.Reason = "the API key is on the block list"
-	case d.mode == modes.NoRulesYet && out.Allowed:
+	case d.Mode == modes.NoRulesYet && out.Allowed:
 		out.Reason = "the rules are not known yet, and --without-rules allow lets every request pass until they are"
-	case d.mode == modes.NoRulesYet:
+	case d.Mode == modes.NoRulesYet:
 		out.RetryAfter, out.Problem = rulesRetry, answer.ReducedCapacity
 		out.Reason = "the rules are not known yet: neither a state file nor a coordinator has told this daemon; " +
 			"its /readyz says why, --coordinators and --state-file say where they come from"

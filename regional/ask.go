@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"aliquot/lua"
+	"aliquot/regional/internal/charge"
 )
 
 // asker sends groups to the store, in one call. Safe for concurrent use.
@@ -13,7 +14,7 @@ type asker struct {
 	auth      *authority
 	guard     *guard
 	emergency *emergency
-	slots     *slotNames
+	slots     *charge.SlotNames
 	wordings  sync.Pool // of *wording
 }
 
@@ -21,8 +22,8 @@ type asker struct {
 const mostWorded = 4 * groupsPerCall
 
 // keep takes back buffers that are no longer in use. Those of a failed call are dropped instead.
-func (a *asker) keep(w *wording) {
-	if cap(w.views) <= mostWorded {
+func (a *asker) keep(w *charge.CallBuffer) {
+	if cap(w.Views) <= mostWorded {
 		a.wordings.Put(w)
 	}
 }
@@ -32,7 +33,7 @@ var errNoEpoch = errors.New("regional: the store's contents are not known yet")
 
 // ask decides groups, at most groupsPerCall, in order. After an error nothing was admitted. A group
 // that a store of several servers could decide only in part is left undecided.
-func (a *asker) ask(ctx context.Context, groups []*group) error {
+func (a *asker) ask(ctx context.Context, groups []*charge.Transaction) error {
 	return a.again(ctx, func() error { return a.try(ctx, groups) })
 }
 
@@ -60,63 +61,63 @@ func (a *asker) again(ctx context.Context, try func() error) error {
 
 // try makes the call. It reads all rights at one instant, so that all views of the call have the
 // same phase, contents and deadline, whichever callers the groups came from.
-func (a *asker) try(ctx context.Context, groups []*group) error {
+func (a *asker) try(ctx context.Context, groups []*charge.Transaction) error {
 	a.auth.floors.RLock()
 	defer a.auth.floors.RUnlock()
-	defer lost(groups) // the borrowed tokens that have not come back by then, also after a panic
+	defer charge.Lost(groups) // the borrowed tokens that have not come back by then, also after a panic
 	head, err := a.grant(ctx, groups)
 	if err != nil {
 		return err
 	}
 	local := a.auth.local
-	w, _ := a.wordings.Get().(*wording)
+	w, _ := a.wordings.Get().(*charge.CallBuffer)
 	if w == nil {
-		w = &wording{}
+		w = &charge.CallBuffer{}
 	}
-	results, storeNow, err := a.guard.take(ctx, head.epoch, func() []lua.Group {
+	results, storeNow, err := a.guard.take(ctx, head.Epoch, func() []lua.Group {
 		a.emergency.sent(groups, &head)
-		return w.callOf(&head, groups, a.slots, local, head.at)
+		return w.CallOf(&head, groups, a.slots, local, head.At)
 	})
 	if err != nil {
-		a.emergency.failed(groups, err, head.latest)
+		a.emergency.failed(groups, err, head.Latest)
 		return err
 	}
 	received := a.auth.now()
 	for i, g := range groups {
 		if err := results[i].Err; err != nil {
-			a.emergency.failed(groups[i:i+1], err, head.latest)
+			a.emergency.failed(groups[i:i+1], err, head.Latest)
 			continue
 		}
 		a.emergency.answered(g, &results[i], storeNow, received)
-		g.took(local, &results[i], storeNow, received)
+		g.Took(local, &results[i], storeNow, received)
 	}
-	seen := w.seen[:0]
+	seen := w.Seen[:0]
 	for i, g := range groups {
 		if results[i].Err != nil {
-			g.undecided, g.answer = results[i].Undecided, results[i]
+			g.Undecided, g.Answer = results[i].Undecided, results[i]
 			a.guard.turnedAway(results[i].Err)
-			lost(groups[i : i+1])
+			charge.Lost(groups[i : i+1])
 			continue
 		}
-		seen = g.settleHere(local, results[i], a.auth.now, seen)
+		seen = g.SettleHere(local, results[i], a.auth.now, seen)
 	}
 	a.auth.observe(seen)
-	w.seen = seen
+	w.Seen = seen
 	a.keep(w)
 	return nil
 }
 
 // grant reads the rights of all asks. If the store's clock is not known it reads the clock first,
 // because no lease holds by an unknown clock.
-func (a *asker) grant(ctx context.Context, groups []*group) (header, error) {
+func (a *asker) grant(ctx context.Context, groups []*charge.Transaction) (charge.Header, error) {
 	head := a.auth.grant(groups)
-	if head.epoch != "" && head.deadline == 0 {
-		if err := a.guard.readClock(ctx, head.epoch); err != nil {
+	if head.Epoch != "" && head.Deadline == 0 {
+		if err := a.guard.readClock(ctx, head.Epoch); err != nil {
 			return head, err
 		}
 		head = a.auth.grant(groups)
 	}
-	if head.epoch == "" {
+	if head.Epoch == "" {
 		return head, errNoEpoch
 	}
 	return head, nil

@@ -10,6 +10,7 @@ import (
 	"aliquot/internal/rights"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 )
 
 // authority is the region's state machine behind its lock: what this region may spend. Checks and
@@ -38,7 +39,7 @@ type authority struct {
 	roundTrip atomic.Int64
 	// local is the memory by which checks are decided without the store. It is valid only while
 	// stood describes the present.
-	local *localTable
+	local *charge.Table
 	stood chunk.Standing
 
 	// wake has room for one: the reporter has something to do before its tick.
@@ -48,7 +49,7 @@ type authority struct {
 func newAuthority(region *budget.Region, clock *storeclock.Map, now func() budget.Instant) *authority {
 	return &authority{
 		region: region, clock: clock, now: now, wake: make(chan struct{}, 1),
-		borrow: borrowers{arrivals: map[budget.KeyID]*arrival{}, unlent: map[budget.KeyID]unlent{}}, local: newLocalTable(),
+		borrow: borrowers{arrivals: map[budget.KeyID]*arrival{}, unlent: map[budget.KeyID]unlent{}}, local: charge.NewTable(),
 	}
 }
 
@@ -60,14 +61,14 @@ func (a *authority) post(ev budget.RegionEvent) {
 	switch ev := ev.(type) {
 	case budget.SharesApplied:
 		for i := range ev.Results {
-			a.local.endKey(ev.Results[i].Key)
+			a.local.EndKey(ev.Results[i].Key)
 		}
 		a.welcome(ev.Results, now)
 	case budget.RulesReplaced:
 		a.stood.Rules++
 		a.unreported.rulesReplaced(now)
-		a.local.end(false)
-		a.local.evictIdle(now)
+		a.local.End(false)
+		a.local.EvictIdle(now)
 	}
 	a.stand()
 	a.mu.Unlock()
@@ -86,7 +87,7 @@ func (a *authority) stand() {
 	}
 	ends, drops := a.stood.Ends(now)
 	if a.stood = now; ends {
-		a.local.end(drops)
+		a.local.End(drops)
 	}
 }
 
@@ -222,42 +223,42 @@ func (a *authority) contents() uint32 {
 
 // grant sets the right of every ask at one instant, and returns what the views of one store call
 // share.
-func (a *authority) grant(groups []*group) header {
+func (a *authority) grant(groups []*charge.Transaction) charge.Header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
-	h := header{epoch: a.epoch, at: now, latest: now.Add(storeclock.MaxFlight), turn: a.local.turn.Load(), rho: a.clock.Drift()}
+	h := charge.Header{Epoch: a.epoch, At: now, Latest: now.Add(storeclock.MaxFlight), Turn: a.local.Turn.Load(), Rho: a.clock.Drift()}
 	for _, g := range groups {
-		for i := range g.asks {
-			ask := &g.asks[i]
-			tail := ask.limit.Tail()
-			f := h.of(tail)
+		for i := range g.Asks {
+			ask := &g.Asks[i]
+			tail := ask.Limit.Tail()
+			f := h.Of(tail)
 			if f == nil {
 				f = a.frame(&h, tail, a.region.Right(budget.KeyID{}, budget.KeyLimit{Tail: tail}, now))
 			}
-			if ask.alone() {
-				ask.right = wholeRight(f.right)
+			if ask.Alone() {
+				ask.Right = wholeRight(f.Right)
 			} else {
-				l := ask.keyLimit()
-				ask.right = a.region.Right(ask.key, l, now)
-				ask.elsewhere = ask.local != nil && a.mayCome(ask.key, ask.right, l, now)
+				l := ask.KeyLimit()
+				ask.Right = a.region.Right(ask.Key, l, now)
+				ask.Elsewhere = ask.Local != nil && a.mayCome(ask.Key, ask.Right, l, now)
 			}
 			a.since(ask)
 		}
 	}
-	h.deadline = a.clock.Until(h.latest)
+	h.Deadline = a.clock.Until(h.Latest)
 	return h
 }
 
 // headerFor returns the header for changes of shares, whose rights the state machine gave all at
 // one instant.
-func (a *authority) headerFor(asks []ask) header {
+func (a *authority) headerFor(asks []charge.Charge) charge.Header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h := header{epoch: a.epoch}
+	h := charge.Header{Epoch: a.epoch}
 	for i := range asks {
-		if tail := asks[i].limit.Tail(); h.of(tail) == nil {
-			a.frame(&h, tail, asks[i].right)
+		if tail := asks[i].Limit.Tail(); h.Of(tail) == nil {
+			a.frame(&h, tail, asks[i].Right)
 		}
 		a.since(&asks[i])
 	}
@@ -266,15 +267,15 @@ func (a *authority) headerFor(asks []ask) header {
 
 // since sets the time on the store's clock from which only the present limit of an ask holds. The
 // caller holds mu.
-func (a *authority) since(ask *ask) {
-	if ask.changed != nil {
-		ask.ruleSince = a.clock.Changed(ask.changed.At.Add(rights.LateUse))
+func (a *authority) since(ask *charge.Charge) {
+	if ask.Changed != nil {
+		ask.RuleSince = a.clock.Changed(ask.Changed.At.Add(rights.LateUse))
 	}
 }
 
 // frame adds the header's frame for a tail and returns it. r is any right of the instant to a limit
 // with that tail. The caller holds mu.
-func (a *authority) frame(h *header, tail time.Duration, r budget.Right) *framed {
+func (a *authority) frame(h *charge.Header, tail time.Duration, r budget.Right) *charge.Framed {
 	daemon := rights.Daemon{
 		Region: a.region.Self(), Config: a.region.Config(), Stamp: a.stamp, Birth: a.born,
 		StartedFull: a.region.StoreStartedFull(), Clock: a.clock,
@@ -282,8 +283,8 @@ func (a *authority) frame(h *header, tail time.Duration, r budget.Right) *framed
 	if tail > 0 {
 		daemon.Clock = storeclock.Unpinned{Map: a.clock}
 	}
-	h.frames = append(h.frames, framed{tail: tail, right: r, frame: daemon.Frame(r, tail)})
-	return &h.frames[len(h.frames)-1]
+	h.Frames = append(h.Frames, charge.Framed{Tail: tail, Right: r, Frame: daemon.Frame(r, tail)})
+	return &h.Frames[len(h.Frames)-1]
 }
 
 // wholeRight returns a region's right to a limit that it enforces by itself: a floor that is the
@@ -296,7 +297,7 @@ func wholeRight(common budget.Right) budget.Right {
 
 // observe reports decisions to the state machine. A decision with lost set means that the store had
 // lost a hot key's record.
-func (a *authority) observe(seen []observation) {
+func (a *authority) observe(seen []charge.Observation) {
 	if len(seen) == 0 {
 		return
 	}
@@ -307,23 +308,23 @@ func (a *authority) observe(seen []observation) {
 
 // observeAll does the work of observe, and reports whether the reporter has something to do. A
 // panic in it ends a call and not the daemon, so it must not keep the lock.
-func (a *authority) observeAll(seen []observation) (wake bool) {
+func (a *authority) observeAll(seen []charge.Observation) (wake bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
 	for _, o := range seen {
-		if o.lost {
+		if o.Lost {
 			a.pending = append(a.pending, a.region.Step(budget.StoreLost{}, now)...)
 			a.stand()
 			wake = true
 		}
-		if o.usage.Admitted && !a.region.Reports(o.key) {
-			a.unreported.admit(o.key, o.usage.Limit, o.usage.Cost, now.Add(-decidedWithin))
+		if o.Usage.Admitted && !a.region.Reports(o.Key) {
+			a.unreported.admit(o.Key, o.Usage.Limit, o.Usage.Cost, now.Add(-decidedWithin))
 		}
-		if o.recordless {
+		if o.Recordless {
 			continue
 		}
-		wake = a.region.Observe(o.key, o.usage, now) || wake
+		wake = a.region.Observe(o.Key, o.Usage, now) || wake
 	}
 	return wake
 }

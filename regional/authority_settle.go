@@ -3,19 +3,20 @@ package regional
 import (
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 )
 
 // refund tells the state machine what a settlement may give back. It must be called before the
 // store is asked, because a request that takes these tokens again may be reported before the
 // store's answer arrives.
-func (a *authority) refund(asks []ask, used []limit.Tokens) {
+func (a *authority) refund(asks []charge.Charge, used []limit.Tokens) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range asks {
-		if back := asks[i].cost - used[i]; back > 0 && !asks[i].alone() {
-			a.region.Refund(asks[i].key, int64(back))
-			if !a.region.Reports(asks[i].key) {
-				a.unreported.refund(asks[i].key, int64(back))
+		if back := asks[i].Cost - used[i]; back > 0 && !asks[i].Alone() {
+			a.region.Refund(asks[i].Key, int64(back))
+			if !a.region.Reports(asks[i].Key) {
+				a.unreported.refund(asks[i].Key, int64(back))
 			}
 		}
 	}
@@ -23,23 +24,23 @@ func (a *authority) refund(asks []ask, used []limit.Tokens) {
 
 // adjusted records the result of a settlement: the tokens for the pool, and the tokens that the
 // keys have now.
-func (a *authority) adjusted(asks []ask, adjusted []limit.Adjusted) {
-	var seen []observation
+func (a *authority) adjusted(asks []charge.Charge, adjusted []limit.Adjusted) {
+	var seen []charge.Observation
 	for i := range asks {
-		a.local.forget(asks[i].key)
+		a.local.Forget(asks[i].Key)
 	}
 	a.mu.Lock()
 	for i, out := range adjusted {
 		ask := &asks[i]
-		if ask.alone() {
+		if ask.Alone() {
 			continue
 		}
 		if out.Spare > 0 {
-			a.region.Release(ask.key, ask.right.Gen, int64(out.Spare))
+			a.region.Release(ask.Key, ask.Right.Gen, int64(out.Spare))
 		}
-		seen = append(seen, observation{key: ask.key, lost: out.Amnesia, usage: budget.Usage{
-			Limit: ask.keyLimit(), Admitted: true, Tokens: int64(out.Tokens),
-			FloorCap: int64(ask.floorCap), ColdCap: int64(ask.coldCap),
+		seen = append(seen, charge.Observation{Key: ask.Key, Lost: out.Amnesia, Usage: budget.Usage{
+			Limit: ask.KeyLimit(), Admitted: true, Tokens: int64(out.Tokens),
+			FloorCap: int64(ask.FloorCap), ColdCap: int64(ask.ColdCap),
 		}})
 	}
 	a.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/charge"
 )
 
 const (
@@ -44,7 +45,7 @@ var (
 // under way at the same time may overtake each other, as their checks might have without a batcher.
 // Safe for concurrent use. It has no goroutine while it has nothing to do.
 type batcher struct {
-	ask func(ctx context.Context, groups []*group) error
+	ask func(ctx context.Context, groups []*charge.Transaction) error
 	// refused is called with the error of groups that were turned away or gave up waiting.
 	refused func(error)
 	// caught is called with the cause of each call that panicked; not nil.
@@ -64,7 +65,7 @@ type batcher struct {
 // waiter is one caller's groups, at most groupsPerCall. The batcher's mu guards the fields that
 // change.
 type waiter struct {
-	groups []*group
+	groups []*charge.Transaction
 	came   time.Time
 	done   chan error // has room for one error
 	sent   bool       // the groups are or were in a call
@@ -74,7 +75,7 @@ type waiter struct {
 }
 
 // waiter returns a waiter for a caller that arrives now.
-func (b *batcher) waiter(groups []*group) *waiter {
+func (b *batcher) waiter(groups []*charge.Transaction) *waiter {
 	w, _ := b.waiters.Get().(*waiter)
 	if w == nil {
 		w = &waiter{done: make(chan error, 1), patience: time.NewTimer(queueFor)}
@@ -90,10 +91,10 @@ func (b *batcher) over(w *waiter) {
 	b.waiters.Put(w)
 }
 
-// decide has groups decided by a call shared with others. After errGone, errGivenUp and errBroken
+// decide has groups decided by a call shared with others. After charge.ErrGone, errGivenUp and errBroken
 // the groups may still be in use, or half decided. After any other error nothing was admitted, and
 // the groups belong to the caller again.
-func (b *batcher) decide(ctx context.Context, groups []*group) error {
+func (b *batcher) decide(ctx context.Context, groups []*charge.Transaction) error {
 	w := b.waiter(groups)
 	wait, ok := b.enqueue(w)
 	if !ok {
@@ -115,7 +116,7 @@ func (b *batcher) wait(ctx context.Context, w *waiter, wait time.Duration) error
 		case <-ctx.Done():
 			w.patience.Stop()
 			b.leave(w)
-			return fmt.Errorf("%w: %w", errGone, ctx.Err())
+			return fmt.Errorf("%w: %w", charge.ErrGone, ctx.Err())
 		case <-w.patience.C:
 			if wait = b.longer(w, due); wait == 0 {
 				return b.giveUp(w)
@@ -176,11 +177,11 @@ func (b *batcher) work() {
 }
 
 // next takes the waiters of the next call from the queue. If there are none, the worker ends.
-func (b *batcher) next() (waiters []*waiter, groups []*group) {
+func (b *batcher) next() (waiters []*waiter, groups []*charge.Transaction) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if most := min(b.queued, groupsPerCall); most > 0 {
-		waiters, groups = make([]*waiter, 0, min(len(b.queue), most)), make([]*group, 0, most)
+		waiters, groups = make([]*waiter, 0, min(len(b.queue), most)), make([]*charge.Transaction, 0, most)
 	}
 	for len(b.queue) > 0 {
 		w := b.queue[0]
@@ -208,7 +209,7 @@ func (b *batcher) next() (waiters []*waiter, groups []*group) {
 // cannot count with, the call fails before anything is charged. Then each caller gets a call of its
 // own, so that the bug harms no other caller. After a panic it is unknown what was charged, so
 // nothing is sent again.
-func (b *batcher) serve(waiters []*waiter, groups []*group) {
+func (b *batcher) serve(waiters []*waiter, groups []*charge.Transaction) {
 	began := time.Now()
 	err := b.call(groups)
 	b.sign(began, err)
@@ -224,7 +225,7 @@ func (b *batcher) serve(waiters []*waiter, groups []*group) {
 // call sends groups to the store. A panic becomes errBroken for all callers that wait for the call,
 // and their rules' on_redis_failure decides. The panic belongs to no single caller, so it must end
 // neither their calls nor the process.
-func (b *batcher) call(groups []*group) error {
+func (b *batcher) call(groups []*charge.Transaction) error {
 	err := background.Catch(func() error { return b.ask(context.Background(), groups) })
 	if bug, ok := errors.AsType[*background.PanicError](err); ok {
 		b.caught(bug.Error())

@@ -8,7 +8,7 @@ import (
 )
 
 // alone makes a call that is not shared, and waits for it no longer than for a shared one. After
-// errGone and errGivenUp the call goes on, so its arguments are still in use.
+// charge.ErrGone and errGivenUp the call goes on, so its arguments are still in use.
 func (b *batcher) alone(ctx context.Context, call func(context.Context) error) error {
 	w := b.waiter(nil)
 	w.sent = true

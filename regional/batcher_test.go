@@ -14,22 +14,23 @@ import (
 
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/charge"
 )
 
 // slowStore is the far side of a batcher: each call takes a millisecond.
 type slowStore struct {
 	mu    sync.Mutex
 	calls [][]limit.Tokens // the costs of the groups of each call
-	fail  func(groups []*group) error
+	fail  func(groups []*charge.Transaction) error
 	takes time.Duration
 	// panics of calls that the batcher told of.
 	panics atomic.Int64
 }
 
-func (s *slowStore) ask(_ context.Context, groups []*group) error {
+func (s *slowStore) ask(_ context.Context, groups []*charge.Transaction) error {
 	costs := make([]limit.Tokens, len(groups))
 	for i, g := range groups {
-		costs[i] = g.cost
+		costs[i] = g.Cost
 	}
 	s.mu.Lock()
 	s.calls = append(s.calls, costs)
@@ -81,9 +82,9 @@ type callers struct {
 
 // arrive starts a check of n groups of the given cost, and waits until it waits.
 func (c *callers) arrive(ctx context.Context, cost limit.Tokens, n int) {
-	groups := make([]*group, n)
+	groups := make([]*charge.Transaction, n)
 	for i := range groups {
-		groups[i] = &group{cost: cost}
+		groups[i] = &charge.Transaction{Cost: cost}
 	}
 	done := make(chan error, 1)
 	c.errs = append(c.errs, done)
@@ -102,7 +103,7 @@ func TestBatcherSendsAtOnceWhenIdle(t *testing.T) {
 	bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
 		began := time.Now()
 		for range 3 {
-			if err := b.decide(t.Context(), []*group{{cost: 1}}); err != nil {
+			if err := b.decide(t.Context(), []*charge.Transaction{{Cost: 1}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -175,8 +176,8 @@ func TestBatcherCallerLeaves(t *testing.T) {
 		c.arrive(ctx, 66, 1) // waits
 		c.arrive(t.Context(), 2, 1)
 		cancel()
-		c.want(t, 0, errGone)
-		c.want(t, batchCalls, errGone)
+		c.want(t, 0, charge.ErrGone)
+		c.want(t, batchCalls, charge.ErrGone)
 		c.want(t, batchCalls+1, nil)
 		idle(t, b)
 		if all := slices.Concat(s.calls...); slices.Contains(all, 66) {
@@ -254,9 +255,9 @@ func TestBatcherWaitsForASlowStore(t *testing.T) {
 // TestBatcherFastFailures: a store that refuses at once is not silent.
 func TestBatcherFastFailures(t *testing.T) {
 	bubble(t, func(t *testing.T, s *slowStore, b *batcher, refused *[]error) {
-		s.fail = func([]*group) error { return errSick }
+		s.fail = func([]*charge.Transaction) error { return errSick }
 		for range 100 {
-			if err := b.decide(t.Context(), []*group{{cost: 1}}); !errors.Is(err, errSick) {
+			if err := b.decide(t.Context(), []*charge.Transaction{{Cost: 1}}); !errors.Is(err, errSick) {
 				t.Fatal(err)
 			}
 		}
@@ -302,8 +303,8 @@ func TestBatcherSharesErrors(t *testing.T) {
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
-				s.fail = func(groups []*group) error {
-					if slices.ContainsFunc(groups, func(g *group) bool { return g.cost == 66 }) {
+				s.fail = func(groups []*charge.Transaction) error {
+					if slices.ContainsFunc(groups, func(g *charge.Transaction) bool { return g.Cost == 66 }) {
 						return fault.err
 					}
 					return nil
@@ -327,8 +328,8 @@ func TestBatcherSharesErrors(t *testing.T) {
 // it are made as if nothing had been.
 func TestBatcherOutlivesAPanic(t *testing.T) {
 	bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
-		s.fail = func(groups []*group) error {
-			if groups[0].cost == 1 {
+		s.fail = func(groups []*charge.Transaction) error {
+			if groups[0].Cost == 1 {
 				panic("a bug")
 			}
 			return nil

@@ -7,6 +7,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
@@ -27,8 +28,8 @@ const (
 // It decides the request again each time that a part of it has come, until the rule's wait is over.
 // The denial has already told the state machine of the demand. borrow is for single checks, because
 // in a batch all other answers would wait too. again decides the group at an index. The error is
-// errGone, or that of again.
-func (l *limiter) borrow(ctx context.Context, groups []*group, again func(i int) error) error {
+// charge.ErrGone, or that of again.
+func (l *limiter) borrow(ctx context.Context, groups []*charge.Transaction, again func(i int) error) error {
 	for i := range groups {
 		if err := l.borrowFor(ctx, groups, i, again); err != nil {
 			return err
@@ -38,12 +39,12 @@ func (l *limiter) borrow(ctx context.Context, groups []*group, again func(i int)
 }
 
 // borrowFor does the work of borrow for one group.
-func (l *limiter) borrowFor(ctx context.Context, groups []*group, i int, again func(i int) error) error {
+func (l *limiter) borrowFor(ctx context.Context, groups []*charge.Transaction, i int, again func(i int) error) error {
 	result, waited := "", time.Duration(0)
 	for began := time.Now(); ; waited = time.Since(began) {
 		g := groups[i]
 		wait, ok := l.mayBorrow(g)
-		if g.shadow || g.allowed || !ok || wait <= waited {
+		if g.Shadow || g.Allowed || !ok || wait <= waited {
 			break
 		}
 		arrivals, lent := l.auth.await(g)
@@ -61,7 +62,7 @@ func (l *limiter) borrowFor(ctx context.Context, groups []*group, i int, again f
 		}
 		if result == borrowGone {
 			l.metrics.Borrowed(result)
-			return fmt.Errorf("%w: %w", errGone, ctx.Err())
+			return fmt.Errorf("%w: %w", charge.ErrGone, ctx.Err())
 		}
 		if result != borrowMoved {
 			break
@@ -90,16 +91,16 @@ func (l *limiter) withoutTurn(wait func() string) string {
 
 // mayBorrow returns how long a denied group may wait, and false if waiting would not help one of
 // its denied limits.
-func (l *limiter) mayBorrow(g *group) (wait time.Duration, ok bool) {
-	for i := range g.asks {
-		a, v := &g.asks[i], &g.out[i]
-		if v.decision.Allowed {
+func (l *limiter) mayBorrow(g *charge.Transaction) (wait time.Duration, ok bool) {
+	for i := range g.Asks {
+		a, v := &g.Asks[i], &g.Out[i]
+		if v.Decision.Allowed {
 			continue
 		}
-		if v.mode != modes.Store || a.alone() || a.rule.BorrowWait == 0 || a.cost > a.limit.Capacity {
+		if v.Mode != modes.Store || a.Alone() || a.Rule.BorrowWait == 0 || a.Cost > a.Limit.Capacity {
 			return 0, false
 		}
-		most := a.rule.BorrowWait
+		most := a.Rule.BorrowWait
 		if most == rules.AutoBorrowWait {
 			most = l.auth.borrowWait()
 		}
@@ -197,25 +198,25 @@ const (
 // await adds a denied group to those that wait for what its keys lack. lent is false if nothing can
 // be had of one of these keys, because the limit is used up. arrivals is nil if too many groups
 // wait already. A share that has come since the denial is not waited for.
-func (a *authority) await(g *group) (arrivals []*arrival, lent bool) {
+func (a *authority) await(g *charge.Transaction) (arrivals []*arrival, lent bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	arrivals = []*arrival{}
 	now := a.now()
-	for i := range g.asks {
-		ask := &g.asks[i]
-		l := ask.keyLimit()
-		if g.out[i].decision.Allowed {
+	for i := range g.Asks {
+		ask := &g.Asks[i]
+		l := ask.KeyLimit()
+		if g.Out[i].Decision.Allowed {
 			continue
 		}
-		if !a.mayCome(ask.key, ask.right, l, now) {
+		if !a.mayCome(ask.Key, ask.Right, l, now) {
 			a.borrow.leave(arrivals)
 			return nil, false
 		}
-		if grown(ask.right.Effective(), a.region.Right(ask.key, l, now).Effective()) {
+		if grown(ask.Right.Effective(), a.region.Right(ask.Key, l, now).Effective()) {
 			continue
 		}
-		at := a.borrow.enter(ask.key, l, ask.right.Effective())
+		at := a.borrow.enter(ask.Key, l, ask.Right.Effective())
 		if at == nil {
 			a.borrow.leave(arrivals)
 			return nil, true

@@ -12,6 +12,7 @@ import (
 	"aliquot/internal/wire"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
@@ -50,8 +51,8 @@ func used(t *testing.T, l *leader, redis string) *Daemon {
 func asks(ctx context.Context, d *Daemon) <-chan error {
 	answer := make(chan error, 1)
 	go func() {
-		ds, err := d.limiter.decide(ctx, []request{{attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), cost: limit.Token}})
-		if err == nil && !ds[0].groups[0].allowed {
+		ds, err := d.limiter.decide(ctx, []charge.Request{{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: limit.Token}})
+		if err == nil && !ds[0].Groups[0].Allowed {
 			err = errDenied
 		}
 		answer <- err
@@ -157,7 +158,7 @@ func TestCallerLeavesWhileItWaits(t *testing.T) {
 	answer := asks(ctx, d)
 	eventually(t, "the check waits", func() bool { return d.auth.waiting() == 1 })
 	cancel()
-	if err := <-answer; !errors.Is(err, errGone) || !errors.Is(err, context.Canceled) {
+	if err := <-answer; !errors.Is(err, charge.ErrGone) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller that left hears %v", err)
 	}
 	if d.auth.waiting() != 0 {
@@ -192,9 +193,9 @@ func TestWhoDoesNotWait(t *testing.T) {
 				l.set(func() { l.down = true })
 				phase(t, d, budget.Limbo)
 			}
-			requests := make([]request, c.batch)
+			requests := make([]charge.Request, c.batch)
 			for i := range requests {
-				requests[i] = request{attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), cost: limit.Token}
+				requests[i] = charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: limit.Token}
 			}
 			if _, err := d.limiter.decide(t.Context(), requests); err != nil {
 				t.Fatal(err)

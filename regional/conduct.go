@@ -10,6 +10,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/abuse"
 	"aliquot/internal/ratelog"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
@@ -35,45 +36,45 @@ func newConduct(now func() budget.Instant, m *telemetry.Metrics, log *slog.Logge
 
 // hold denies a request that comes at now if one of its clients is held back. Then no limit is
 // asked, and nothing is consumed anywhere.
-func (c *conduct) hold(d *decision, now budget.Instant) {
+func (c *conduct) hold(d *charge.Decision, now budget.Instant) {
 	if c != nil {
-		d.hold(now, func(a *ask) abuse.Hold { return c.arrives(a, now) })
+		d.Hold(now, func(a *charge.Charge) abuse.Hold { return c.arrives(a, now) })
 	}
 }
 
 // holdNear does the work of hold for a request whose limits are all in memory. It reports whether
 // the request is denied.
-func (c *conduct) holdNear(d *decision, l *localPlan, s *scratch, now budget.Instant) bool {
+func (c *conduct) holdNear(d *charge.Decision, l *charge.LocalPlan, s *charge.Scratch, now budget.Instant) bool {
 	if c == nil {
 		return false
 	}
-	for i, e := range l.entries[:l.n] {
-		m := &s.matched[i]
-		if !m.Rule.Watched() || m.Rule.Shadows(e.key.Hash) {
+	for i, e := range l.Entries[:l.N] {
+		m := &s.Matched[i]
+		if !m.Rule.Watched() || m.Rule.Shadows(e.Key.Hash) {
 			continue
 		}
-		a := ask{rule: m.Rule, limit: m.Limit, window: m.Window, cost: l.costs[i], key: e.key}
+		a := charge.Charge{Rule: m.Rule, Limit: m.Limit, Window: m.Window, Cost: l.Costs[i], Key: e.Key}
 		if h := c.arrives(&a, now); h.State != abuse.Free {
-			d.never = append(d.never, a.heldBack(h, now))
+			d.Never = append(d.Never, a.HeldBack(h, now))
 		}
 	}
-	return len(d.never) > 0
+	return len(d.Never) > 0
 }
 
 // arrives counts a request at a watched limit, and returns whether its client is held back. A
 // client that is not held back may be counted twice for one request.
-func (c *conduct) arrives(a *ask, now budget.Instant) abuse.Hold {
-	held := c.clients.Arrives(a.key, policy.TermsOf(a.rule), now)
+func (c *conduct) arrives(a *charge.Charge, now budget.Instant) abuse.Hold {
+	held := c.clients.Arrives(a.Key, policy.TermsOf(a.Rule), now)
 	if held.Began {
-		c.began(a.rule, a.key, held)
+		c.began(a.Rule, a.Key, held)
 	}
 	return held
 }
 
 // look does the work of hold for a request that only peeks.
-func (c *conduct) look(d *decision, now budget.Instant) {
+func (c *conduct) look(d *charge.Decision, now budget.Instant) {
 	if c != nil {
-		d.hold(now, func(a *ask) abuse.Hold { return c.clients.Look(a.key, policy.TermsOf(a.rule), now) })
+		d.Hold(now, func(a *charge.Charge) abuse.Hold { return c.clients.Look(a.Key, policy.TermsOf(a.Rule), now) })
 	}
 }
 
@@ -88,7 +89,7 @@ type run struct {
 }
 
 // decided counts the decisions of requests at now.
-func (c *conduct) decided(decisions []decision, now budget.Instant) {
+func (c *conduct) decided(decisions []charge.Decision, now budget.Instant) {
 	if c == nil {
 		return
 	}
@@ -116,32 +117,32 @@ func (c *conduct) checked(key *budget.KeyID, denied bool, seen *run, now budget.
 	seen.times++
 }
 
-func (c *conduct) requestDecided(d *decision, seen *run, now budget.Instant) {
-	for i := range d.never {
-		c.checked(&d.never[i].key, true, seen, now)
+func (c *conduct) requestDecided(d *charge.Decision, seen *run, now budget.Instant) {
+	for i := range d.Never {
+		c.checked(&d.Never[i].Key, true, seen, now)
 	}
-	for i := range d.all {
-		c.limitDecided(&d.all[i], seen, now)
+	for i := range d.All {
+		c.limitDecided(&d.All[i], seen, now)
 	}
-	for _, g := range d.groups {
-		for i := range g.out {
-			c.limitDecided(&g.out[i], seen, now)
+	for _, g := range d.Groups {
+		for i := range g.Out {
+			c.limitDecided(&g.Out[i], seen, now)
 		}
 	}
 }
 
 // limitDecided counts one limit's decision.
-func (c *conduct) limitDecided(v *verdict, seen *run, now budget.Instant) {
-	denied := !v.decision.Allowed
-	c.checked(&v.key, denied, seen, now)
+func (c *conduct) limitDecided(v *charge.Verdict, seen *run, now budget.Instant) {
+	denied := !v.Decision.Allowed
+	c.checked(&v.Key, denied, seen, now)
 	// Only a denial by the limit itself is the client's fault. That a store is down is not, nor a
 	// cost above the capacity.
-	asked := v.mode == modes.Store || v.mode == modes.Local
-	if !denied || v.shadow || !v.rule.Watched() || !asked || v.decision.RetryAfter <= 0 || v.never() {
+	asked := v.Mode == modes.Store || v.Mode == modes.Local
+	if !denied || v.Shadow || !v.Rule.Watched() || !asked || v.Decision.RetryAfter <= 0 || v.Never() {
 		return
 	}
-	if held := c.clients.Denied(v.key, policy.TermsOf(v.rule), v.decision.RetryAfter, now); held.Began {
-		c.began(v.rule, v.key, held)
+	if held := c.clients.Denied(v.Key, policy.TermsOf(v.Rule), v.Decision.RetryAfter, now); held.Began {
+		c.began(v.Rule, v.Key, held)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/abuse"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
@@ -197,7 +198,7 @@ func TestHeldBackEverywhere(t *testing.T) {
 	burst(t, d, "k")
 	explain := func() *explained {
 		e := &explained{}
-		r := request{attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), cost: 1_000_000}
+		r := charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1_000_000}
 		var err error
 		if e.decision, err = d.limiter.peek(t.Context(), d.policies.Load(), &r); err != nil {
 			t.Fatal(err)
@@ -205,7 +206,7 @@ func TestHeldBackEverywhere(t *testing.T) {
 		return e
 	}
 	for range 20 {
-		if e := explain(); len(e.decision.groups) != 1 {
+		if e := explain(); len(e.decision.Groups) != 1 {
 			t.Fatalf("held back by looking: %+v", e.decision)
 		}
 	}
@@ -213,14 +214,14 @@ func TestHeldBackEverywhere(t *testing.T) {
 		deny(t, d, "k")
 	}
 	e := explain()
-	if len(e.decision.groups) != 0 || len(e.decision.never) != 1 || e.decision.never[0].held != abuse.Cooling {
+	if len(e.decision.Groups) != 0 || len(e.decision.Never) != 1 || e.decision.Never[0].Held != abuse.Cooling {
 		t.Fatalf("%+v", e.decision)
 	}
-	if basis := e.decision.never[0].basis(nil); !strings.HasPrefix(basis, "cool-down of rule r0") {
+	if basis := basisOf(&e.decision.Never[0], nil); !strings.HasPrefix(basis, "cool-down of rule r0") {
 		t.Error(basis)
 	}
-	out, err := d.limiter.reserve(t.Context(), &reserving{request: request{attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), cost: 1_000_000}, id: "1", ttl: time.Second})
-	if err != nil || out.made || len(out.decision.never) != 1 {
+	out, err := d.limiter.reserve(t.Context(), &reserving{Request: charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1_000_000}, id: "1", ttl: time.Second})
+	if err != nil || out.made || len(out.decision.Never) != 1 {
 		t.Errorf("%+v %v", out, err)
 	}
 }

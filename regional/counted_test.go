@@ -12,6 +12,7 @@ import (
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 )
 
@@ -159,10 +160,10 @@ rules:
     algorithm: fixed_window
     params: {limit: 10, window: 3600}
 `).address()))
-	unknown := planOf(d, "unknown").groups
+	unknown := planOf(d, "unknown").Groups
 	d.limiter.fallBack(unknown)
-	if g := unknown[0]; g.allowed || g.out[1].mode != modes.Emergency || g.out[1].decision.RetryAfter != storeDeadline || !g.out[1].unknown {
-		t.Errorf("a key of which nothing is known, a moment after the start: %+v", g.out)
+	if g := unknown[0]; g.Allowed || g.Out[1].Mode != modes.Emergency || g.Out[1].Decision.RetryAfter != storeDeadline || !g.Out[1].Unknown {
+		t.Errorf("a key of which nothing is known, a moment after the start: %+v", g.Out)
 	}
 	if n := d.limiter.emergency.table.Owing(); n != 0 {
 		t.Errorf("%d keys owe what was denied", n)
@@ -175,8 +176,8 @@ rules:
 	}
 	memory := 0
 	for {
-		groups := planOf(d, "k").groups
-		if d.limiter.fallBack(groups); !groups[0].allowed {
+		groups := planOf(d, "k").Groups
+		if d.limiter.fallBack(groups); !groups[0].Allowed {
 			break
 		}
 		memory++
@@ -189,9 +190,9 @@ rules:
 // TestSlotNames: none comes twice, and none is 0 or beyond what a store counts exactly.
 func TestSlotNames(t *testing.T) {
 	for _, start := range []uint64{1, 1 << 40, limit.MaxExact - 5, 1<<64 - 5} {
-		n, seen := newSlotNames(start), map[uint64]bool{}
+		n, seen := charge.NewSlotNames(start), map[uint64]bool{}
 		for range 10 {
-			name := n.next()
+			name := n.Next()
 			if name == 0 || name > limit.MaxExact || seen[name] {
 				t.Errorf("from %d: %d", start, name)
 			}

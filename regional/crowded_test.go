@@ -68,6 +68,6 @@ func lets(t *testing.T, l *limiter, apiKey string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, v := out[0].verdicts()
-	return v.decision.Allowed
+	_, v := out[0].Verdicts()
+	return v.Decision.Allowed
 }

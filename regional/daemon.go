@@ -26,6 +26,7 @@ import (
 	"aliquot/internal/rpc/connections"
 	"aliquot/internal/storeclock"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/regional/store"
@@ -148,7 +149,7 @@ func (d *Daemon) build(kept *state) error {
 	d.guard.others, d.keeper.others = d.others, d.others
 	bugs := &background.Panics{Count: d.metrics.Panics, Log: d.log}
 	d.guard.bugs = bugs
-	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}
+	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: charge.NewSlotNames(self)}
 	intake := newIntake()
 	d.limiter = &limiter{
 		policies: d.policies, auth: d.auth, emergency: emergency, metrics: d.metrics, log: d.log,

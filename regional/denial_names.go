@@ -7,6 +7,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/abuse"
 	"aliquot/internal/chunk"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 )
 
@@ -55,16 +56,16 @@ func (n *denialNames) remember(key budget.KeyID, id string, now budget.Instant) 
 
 // shut returns the key of a client that is denied whatever its limits hold, and false if there is
 // none.
-func (d *decision) shut(r *request) (key budget.KeyID, ok bool) {
-	if d.mode == modes.NoRulesYet {
+func shut(d *charge.Decision, r *charge.Request) (key budget.KeyID, ok bool) {
+	if d.Mode == modes.NoRulesYet {
 		return budget.KeyID{Rule: blockerRule}, true
 	}
-	if d.mode == modes.BlockList {
-		return budget.KeyID{Rule: blockerRule, Hash: d.policy.Hasher.Key(r.namespace, []byte(r.attributes.Get("api_key")))}, true
+	if d.Mode == modes.BlockList {
+		return budget.KeyID{Rule: blockerRule, Hash: d.Policy.Hasher.Key(r.Namespace, []byte(r.Attributes.Get("api_key")))}, true
 	}
-	for i := range d.never {
-		if d.never[i].held != abuse.Free {
-			return d.never[i].key, true
+	for i := range d.Never {
+		if d.Never[i].Held != abuse.Free {
+			return d.Never[i].Key, true
 		}
 	}
 	return budget.KeyID{}, false

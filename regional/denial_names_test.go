@@ -34,7 +34,7 @@ func TestAClientThatIsShutOutTakesNoPlace(t *testing.T) {
 		}
 		for id := range seen {
 			number, _ := d.service.ids.number(id)
-			if e, known := d.service.denials.find(number); !known || e.request.attributes.Get("api_key") != apiKey {
+			if e, known := d.service.denials.find(number); !known || e.request.Attributes.Get("api_key") != apiKey {
 				t.Errorf("%s: denial %s is not known", apiKey, id)
 			}
 		}

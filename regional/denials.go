@@ -6,6 +6,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/wire"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 )
 
@@ -24,8 +25,8 @@ const (
 // explained is a decision with everything that it was made from.
 type explained struct {
 	policy   *policy.Policy
-	request  request
-	decision decision
+	request  charge.Request
+	decision charge.Decision
 	answer   wire.Answer
 	unixMS   int64
 	lease    lease
@@ -71,10 +72,10 @@ type denial struct {
 // decisionIDs.
 func (s *denials) add(number uint64, e explained) {
 	d := &denial{explained: e, number: number, packed: appendRequest(nil, &e.request)}
-	d.request = request{}
+	d.request = charge.Request{}
 	d.bytes = denialBytes + cap(d.packed)
-	for _, g := range d.decision.groups {
-		d.bytes += len(g.asks) * limitBytes
+	for _, g := range d.decision.Groups {
+		d.bytes += len(g.Asks) * limitBytes
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,6 +129,6 @@ func (s *denials) find(number uint64) (explained, bool) {
 		return explained{}, false
 	}
 	out := d.explained
-	out.request.read(string(d.packed))
+	readRequest(&out.request, string(d.packed))
 	return out, true
 }

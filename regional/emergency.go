@@ -12,6 +12,7 @@ import (
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
@@ -50,7 +51,7 @@ func newEmergency(now func() budget.Instant, clock *storeclock.Map) *emergency {
 // take decides one request under all its limits by what is remembered. It charges none of them
 // unless all hold their costs and denied is false. contents is the epoch of the store's latest
 // contents.
-func (e *emergency) take(asks []*ask, denied bool, contents string, out []limit.Outcome) bool {
+func (e *emergency) take(asks []*charge.Charge, denied bool, contents string, out []limit.Outcome) bool {
 	var room [1]recall.Charge // room for the number that most requests have
 	charges := append(room[:0], make([]recall.Charge, len(asks))...)
 	e.mu.Lock()
@@ -58,22 +59,22 @@ func (e *emergency) take(asks []*ask, denied bool, contents string, out []limit.
 	now := e.now()
 	e.see(contents, now)
 	for i, a := range asks {
-		e.lapse(a.right.Phase, now)
+		e.lapse(a.Right.Phase, now)
 		charges[i] = e.charge(a, now)
-		charges[i].Full = a.timeToFull()
+		charges[i].Full = a.TimeToFull()
 	}
 	defer e.count()
 	return e.table.Decide(charges, denied, now, out)
 }
 
 // holds reports whether take would admit a group.
-func (e *emergency) holds(g *group, contents string) bool {
+func (e *emergency) holds(g *charge.Transaction, contents string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
 	e.see(contents, now)
-	for i := range g.asks {
-		c := e.charge(&g.asks[i], now)
+	for i := range g.Asks {
+		c := e.charge(&g.Asks[i], now)
 		if !e.table.Holds(&c, now) {
 			return false
 		}
@@ -82,7 +83,7 @@ func (e *emergency) holds(g *group, contents string) bool {
 }
 
 // knows reports whether the remaining tokens of an ask's key are known, after take has denied it.
-func (e *emergency) knows(a *ask) bool {
+func (e *emergency) knows(a *charge.Charge) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -91,46 +92,46 @@ func (e *emergency) knows(a *ask) bool {
 }
 
 // sent charges the asks of a call that leaves now, and adds to the call what their keys owe.
-func (e *emergency) sent(groups []*group, head *header) {
+func (e *emergency) sent(groups []*charge.Transaction, head *charge.Header) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
-	e.see(head.epoch, now)
+	e.see(head.Epoch, now)
 	e.carry(groups, now)
 	for _, g := range groups {
-		for i := range g.asks {
-			a := &g.asks[i]
-			c := recall.Charge{Key: a.key, Limit: a.limit}
-			if !e.table.Knows(a.key) {
+		for i := range g.Asks {
+			a := &g.Asks[i]
+			c := recall.Charge{Key: a.Key, Limit: a.Limit}
+			if !e.table.Knows(a.Key) {
 				c = e.charge(a, now)
 			}
-			if c.Cost = a.cost; g.peek || g.upkeep {
+			if c.Cost = a.Cost; g.Peek || g.Upkeep {
 				c.Cost = 0
 			}
-			a.memory = e.memory(a, now)
-			e.table.Sent(&a.ticket, &c, now)
+			a.Memory = e.memory(a, now)
+			e.table.Sent(&a.Ticket, &c, now)
 		}
 	}
 }
 
 // carry adds to a call what keys owe, in the first ask of each key. The caller holds mu.
-func (e *emergency) carry(groups []*group, now budget.Instant) {
+func (e *emergency) carry(groups []*charge.Transaction, now budget.Instant) {
 	if e.table.Owing() == 0 {
 		for _, g := range groups {
-			for i := range g.asks {
-				g.asks[i].carried = recall.Debt{} // of an earlier try
+			for i := range g.Asks {
+				g.Asks[i].Carried = recall.Debt{} // of an earlier try
 			}
 		}
 		return
 	}
 	call := e.table.Call()
 	for _, g := range groups {
-		for i := range g.asks {
-			a := &g.asks[i]
-			a.carried = recall.Debt{}
-			if e.table.Owes(a.key) {
+		for i := range g.Asks {
+			a := &g.Asks[i]
+			a.Carried = recall.Debt{}
+			if e.table.Owes(a.Key) {
 				c := e.charge(a, now)
-				a.carried = e.table.Carry(&c, call, now)
+				a.Carried = e.table.Carry(&c, call, now)
 			}
 		}
 	}
@@ -139,15 +140,15 @@ func (e *emergency) carry(groups []*group, now budget.Instant) {
 
 // answered takes the store's answer to a group of a call. storeNow is the store's clock at the
 // decision.
-func (e *emergency) answered(g *group, r *lua.Result, storeNow int64, received budget.Instant) {
+func (e *emergency) answered(g *charge.Transaction, r *lua.Result, storeNow int64, received budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range g.asks {
-		a := &g.asks[i]
-		c := recall.Charge{Key: a.key, Limit: a.limit}
-		e.table.Answered(&a.ticket, &c, r.Allowed, r.Limits[i], a.carried, storeNow, received)
-		if held, most, known := a.asked.Holds(&r.Limits[i]); known {
-			e.table.Borrowed(a.key, held, received.Add(most), storeNow)
+	for i := range g.Asks {
+		a := &g.Asks[i]
+		c := recall.Charge{Key: a.Key, Limit: a.Limit}
+		e.table.Answered(&a.Ticket, &c, r.Allowed, r.Limits[i], a.Carried, storeNow, received)
+		if held, most, known := a.Asked.Holds(&r.Limits[i]); known {
+			e.table.Borrowed(a.Key, held, received.Add(most), storeNow)
 		}
 	}
 	e.count()
@@ -155,19 +156,19 @@ func (e *emergency) answered(g *group, r *lua.Result, storeNow int64, received b
 
 // failed ends calls of the store that brought no answer. By err a call decided nothing, or it may
 // still decide until latest.
-func (e *emergency) failed(groups []*group, err error, latest budget.Instant) {
+func (e *emergency) failed(groups []*charge.Transaction, err error, latest budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	nothing := decidedNothing(err)
 	for _, g := range groups {
-		for i := range g.asks {
-			a := &g.asks[i]
-			c := recall.Charge{Key: a.key, Limit: a.limit}
-			e.table.Paid(a.key, a.carried, false)
-			if a.carried = (recall.Debt{}); nothing {
-				e.table.NotSent(&a.ticket, &c)
+		for i := range g.Asks {
+			a := &g.Asks[i]
+			c := recall.Charge{Key: a.Key, Limit: a.Limit}
+			e.table.Paid(a.Key, a.Carried, false)
+			if a.Carried = (recall.Debt{}); nothing {
+				e.table.NotSent(&a.Ticket, &c)
 			} else {
-				e.table.Lost(&a.ticket, &c, latest)
+				e.table.Lost(&a.Ticket, &c, latest)
 			}
 		}
 	}
@@ -184,14 +185,14 @@ func decidedNothing(err error) bool {
 
 // settling reports whether a call is under way that carries the debt of one of the group's keys.
 // Another such call would subtract the debt twice.
-func (e *emergency) settling(g *group) bool {
-	if e.owing.Load() == 0 || g.peek || g.upkeep {
+func (e *emergency) settling(g *charge.Transaction) bool {
+	if e.owing.Load() == 0 || g.Peek || g.Upkeep {
 		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range g.asks {
-		if e.table.Settling(g.asks[i].key) {
+	for i := range g.Asks {
+		if e.table.Settling(g.Asks[i].Key) {
 			return true
 		}
 	}
@@ -200,33 +201,33 @@ func (e *emergency) settling(g *group) bool {
 
 // applying prepares share changes that leave now. They carry what their keys owe. What the keys
 // hold is unknown until applied.
-func (e *emergency) applying(changed *group, contents string) {
+func (e *emergency) applying(changed *charge.Transaction, contents string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
 	e.see(contents, now)
-	e.carry([]*group{changed}, now)
-	for i := range changed.asks {
-		changed.asks[i].memory = e.memory(&changed.asks[i], now)
-		e.table.Forget(changed.asks[i].key, now)
+	e.carry([]*charge.Transaction{changed}, now)
+	for i := range changed.Asks {
+		changed.Asks[i].Memory = e.memory(&changed.Asks[i], now)
+		e.table.Forget(changed.Asks[i].Key, now)
 	}
 }
 
 // applied takes the store's answer to share changes; made is nil if there was none.
-func (e *emergency) applied(changed *group, shares []limit.Bucket, made []limit.Applied, storeNow int64) {
+func (e *emergency) applied(changed *charge.Transaction, shares []limit.Bucket, made []limit.Applied, storeNow int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
-	for i := range changed.asks {
-		a := &changed.asks[i]
+	for i := range changed.Asks {
+		a := &changed.Asks[i]
 		is := made != nil && !made[i].Stale && !made[i].Late
-		e.table.Paid(a.key, a.carried, is)
+		e.table.Paid(a.Key, a.Carried, is)
 		switch {
 		case !is:
-		case a.limit.Algorithm.Counts():
-			e.table.TellUse(a.key, made[i].Tokens, made[i].InUse, storeNow, now)
+		case a.Limit.Algorithm.Counts():
+			e.table.TellUse(a.Key, made[i].Tokens, made[i].InUse, storeNow, now)
 		default:
-			e.table.Tell(a.key, made[i].Tokens, shares[i].Rate.Micro, storeNow, now)
+			e.table.Tell(a.Key, made[i].Tokens, shares[i].Rate.Micro, storeNow, now)
 		}
 	}
 	e.count()
@@ -234,24 +235,24 @@ func (e *emergency) applied(changed *group, shares []limit.Bucket, made []limit.
 
 // overran charges what was used beyond reservations that are being settled, and adds to the call
 // what is owed.
-func (e *emergency) overran(parts *group, used []limit.Tokens, contents string) {
+func (e *emergency) overran(parts *charge.Transaction, used []limit.Tokens, contents string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
 	e.see(contents, now)
-	e.carry([]*group{parts}, now)
-	for i := range parts.asks {
-		a := &parts.asks[i]
-		e.table.Spend(a.key, max(0, used[i]-a.cost))
+	e.carry([]*charge.Transaction{parts}, now)
+	for i := range parts.Asks {
+		a := &parts.Asks[i]
+		e.table.Spend(a.Key, max(0, used[i]-a.Cost))
 	}
 }
 
 // adjusted ends the call of overran.
-func (e *emergency) adjusted(parts *group, made bool) {
+func (e *emergency) adjusted(parts *charge.Transaction, made bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range parts.asks {
-		e.table.Paid(parts.asks[i].key, parts.asks[i].carried, made)
+	for i := range parts.Asks {
+		e.table.Paid(parts.Asks[i].Key, parts.Asks[i].Carried, made)
 	}
 	e.count()
 }
@@ -280,35 +281,35 @@ func (e *emergency) count() { e.owing.Store(int64(e.table.Owing())) }
 
 // charge returns what an ask costs its key, and what the region may hold of the key. The caller
 // holds mu.
-func (e *emergency) charge(a *ask, now budget.Instant) recall.Charge {
+func (e *emergency) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 	c := recall.Charge{
-		Key: a.key, Limit: a.limit, Cost: a.cost, Bucket: e.bucketOf(a, now), Own: a.own,
+		Key: a.Key, Limit: a.Limit, Cost: a.Cost, Bucket: e.bucketOf(a, now), Own: a.Own,
 		RhoPPM: e.clock.Drift(),
 	}
 	known := false
 	c.StoreNow, c.StoreLatest, known = e.clock.Bounds(now)
 	c.OldClock = !known
-	if !a.alone() {
-		c.From = max(rights.OwnSince(a.right), e.back)
+	if !a.Alone() {
+		c.From = max(rights.OwnSince(a.Right), e.back)
 	}
 	if c.Own == nil {
-		c.Own = &a.ticket
+		c.Own = &a.Ticket
 	}
-	c.Room.Least, c.Room.Most = rights.Room(a.right, a.limit, a.enforcement == rules.Elastic)
+	c.Room.Least, c.Room.Most = rights.Room(a.Right, a.Limit, a.Enforcement == rules.Elastic)
 	return c
 }
 
 // memory returns what to tell the store of an ask's key, in case it has lost the record with other
 // contents; nil: nothing. The caller holds mu.
-func (e *emergency) memory(a *ask, now budget.Instant) *limit.Memory {
-	forgives := a.forgives || a.rule != nil && a.rule.Forgives
+func (e *emergency) memory(a *charge.Charge, now budget.Instant) *limit.Memory {
+	forgives := a.Forgives || a.Rule != nil && a.Rule.Forgives
 	if !forgives && !e.table.Remembers() {
 		return nil
 	}
 	c := e.charge(a, now)
 	c.Forgives, c.Birth = forgives, e.born
-	c.Full, c.Extra = a.timeToFull(), a.right.Hot && a.enforcement == rules.Elastic
-	c.Foreign = e.left || e.isBeside || !a.alone() && a.right.Blind && a.right.Phase != budget.CutOff
+	c.Full, c.Extra = a.TimeToFull(), a.Right.Hot && a.Enforcement == rules.Elastic
+	c.Foreign = e.left || e.isBeside || !a.Alone() && a.Right.Blind && a.Right.Phase != budget.CutOff
 	return e.table.Memory(&c, now)
 }
 
@@ -385,20 +386,20 @@ func (e *emergency) lapse(phase budget.Phase, now budget.Instant) {
 // and does not answer. Such a floor counts once all others have made room for it. A right whose
 // lease has ended since it was read is worth nothing; the next request reads another right. The
 // caller holds mu.
-func (e *emergency) bucketOf(a *ask, now budget.Instant) limit.Bucket {
+func (e *emergency) bucketOf(a *charge.Charge, now budget.Instant) limit.Bucket {
 	switch {
-	case a.alone():
-	case a.right.Until != 0 && now >= a.right.Until:
+	case a.Alone():
+	case a.Right.Until != 0 && now >= a.Right.Until:
 		return limit.Bucket{}
-	case e.left, e.isBeside, a.right.Blind && a.right.Phase != budget.CutOff:
+	case e.left, e.isBeside, a.Right.Blind && a.Right.Phase != budget.CutOff:
 		return limit.Bucket{}
-	case a.right.Blind && e.back != 0:
+	case a.Right.Blind && e.back != 0:
 		// While another daemon had lent the floor, others used it, and that use may count for as
 		// long as the limit's window. Half a window more exceeds any possible rho.
-		tail := a.keyLimit().Tail
+		tail := a.KeyLimit().Tail
 		if now < e.back.Add(tail+tail/2) {
 			return limit.Bucket{}
 		}
 	}
-	return rights.WithoutStore(a.right, a.limit, a.enforcement == rules.Elastic, e.clock.Drift())
+	return rights.WithoutStore(a.Right, a.Limit, a.Enforcement == rules.Elastic, e.clock.Drift())
 }

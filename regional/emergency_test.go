@@ -8,17 +8,18 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
 // anAsk is for key n of a limit of 100, 100 a second, of which the region has half.
-func anAsk(n uint64) ask {
-	a := ask{
-		cost:  limit.Token,
-		limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 100 * int64(limit.Token)}},
-		right: budget.Right{Floor: budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}, Phase: budget.CutOff},
+func anAsk(n uint64) charge.Charge {
+	a := charge.Charge{
+		Cost:  limit.Token,
+		Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 100 * int64(limit.Token)}},
+		Right: budget.Right{Floor: budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}, Phase: budget.CutOff},
 	}
-	binary.BigEndian.PutUint64(a.key.Hash[:], n)
+	binary.BigEndian.PutUint64(a.Key.Hash[:], n)
 	return a
 }
 
@@ -38,11 +39,11 @@ func burstsOfARestarted(c budget.Config, now *budget.Instant) (e *emergency, bur
 	e = newEmergency(func() budget.Instant { return *now }, storeclock.New())
 	return e, func(n uint64, enforcement string) (passed int) {
 		a := anAsk(n)
-		a.enforcement = enforcement
-		if a.right = region.Right(a.key, a.keyLimit(), *now); enforcement == rules.Independent {
-			a.right = wholeRight(a.right)
+		a.Enforcement = enforcement
+		if a.Right = region.Right(a.Key, a.KeyLimit(), *now); enforcement == rules.Independent {
+			a.Right = wholeRight(a.Right)
 		}
-		for e.take([]*ask{&a}, false, "", make([]limit.Outcome, 1)) {
+		for e.take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) {
 			passed++
 		}
 		return passed
@@ -148,13 +149,13 @@ func TestEmergencyLimitOfASecondDaemonsWindows(t *testing.T) {
 	region := restarted(config, now)
 	e := newEmergency(func() budget.Instant { return now }, storeclock.New())
 	a := anAsk(1)
-	a.enforcement = rules.Strict
-	a.limit = limit.Limit{Algorithm: limit.FixedWindow, Capacity: 100 * limit.Token, Window: time.Hour}
+	a.Enforcement = rules.Strict
+	a.Limit = limit.Limit{Algorithm: limit.FixedWindow, Capacity: 100 * limit.Token, Window: time.Hour}
 	bucket := func() limit.Bucket {
-		a.right = region.Right(a.key, a.keyLimit(), now)
+		a.Right = region.Right(a.Key, a.KeyLimit(), now)
 		return e.bucketOf(&a, now)
 	}
-	tail := a.keyLimit().Tail
+	tail := a.KeyLimit().Tail
 	now = now.Add(3 * tail)
 	if bucket() == (limit.Bucket{}) {
 		t.Fatal("a daemon that never heard of another has no floor: nothing was shown")
@@ -178,23 +179,25 @@ func TestEmergencyLimitOfASecondDaemonsWindows(t *testing.T) {
 // the region is cut off, and one whose floor has changed from then on, however long its
 // record is older.
 func TestEmergencyLimitOfAFloorThatComesBack(t *testing.T) {
-	for name, back := range map[string]func(a *ask, at budget.Instant){
-		"lent":            func(a *ask, at budget.Instant) { a.right.Hot, a.right.Phase, a.right.Since = true, budget.CutOff, at },
-		"grown and heard": func(a *ask, at budget.Instant) { a.right.Phase, a.right.FloorSince = budget.Live, at },
-		"grown and cut off": func(a *ask, at budget.Instant) {
-			a.right.Phase, a.right.Since, a.right.FloorSince = budget.CutOff, at-second, at
+	for name, back := range map[string]func(a *charge.Charge, at budget.Instant){
+		"lent": func(a *charge.Charge, at budget.Instant) {
+			a.Right.Hot, a.Right.Phase, a.Right.Since = true, budget.CutOff, at
+		},
+		"grown and heard": func(a *charge.Charge, at budget.Instant) { a.Right.Phase, a.Right.FloorSince = budget.Live, at },
+		"grown and cut off": func(a *charge.Charge, at budget.Instant) {
+			a.Right.Phase, a.Right.Since, a.Right.FloorSince = budget.CutOff, at-second, at
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := second
 			e := newEmergency(func() budget.Instant { return now }, storeclock.New())
 			a, out := anAsk(1), make([]limit.Outcome, 1)
-			a.right.Hot, a.right.Phase = name == "lent", budget.Limbo
-			e.take([]*ask{&a}, false, "", out)
+			a.Right.Hot, a.Right.Phase = name == "lent", budget.Limbo
+			e.take([]*charge.Charge{&a}, false, "", out)
 			now = 60 * second
 			back(&a, now-second/5)
 			passed := 0
-			for e.take([]*ask{&a}, false, "", out) {
+			for e.take([]*charge.Charge{&a}, false, "", out) {
 				passed++
 			}
 			if passed < 7 || passed > 9 {

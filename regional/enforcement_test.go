@@ -12,6 +12,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
@@ -87,9 +88,9 @@ func TestIndependent(t *testing.T) {
 
 // TestIndependentWithoutTheStore: the whole limit, earned by a clock that may run fast by rho.
 func TestIndependentWithoutTheStore(t *testing.T) {
-	a := ask{enforcement: rules.Independent, limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10e6}}}
-	a.right = wholeRight(budget.Right{Phase: budget.Limbo})
-	if b := rights.WithoutStore(a.right, a.limit, false, 20_000); b.Cap != 100*limit.Token || b.Rate.Micro != 9_803_921 {
+	a := charge.Charge{Enforcement: rules.Independent, Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10e6}}}
+	a.Right = wholeRight(budget.Right{Phase: budget.Limbo})
+	if b := rights.WithoutStore(a.Right, a.Limit, false, 20_000); b.Cap != 100*limit.Token || b.Rate.Micro != 9_803_921 {
 		t.Errorf("%+v, want 100 and 10/s divided by 1.02", b)
 	}
 }
@@ -184,9 +185,11 @@ func part(capacity limit.Tokens, of int32) limit.Bucket {
 func enforced(t *testing.T, d *Daemon, apiKey string) (bucket limit.Bucket) {
 	t.Helper()
 	eventually(t, "the store decides", func() bool {
-		groups := planOf(d, apiKey).groups
+		groups := planOf(d, apiKey).Groups
 		head := d.auth.grant(groups)
-		results, _, err := d.guard.take(t.Context(), head.epoch, func() []lua.Group { return new(wording).callOf(&head, groups, nil, d.auth.local, d.auth.now()) })
+		results, _, err := d.guard.take(t.Context(), head.Epoch, func() []lua.Group {
+			return new(charge.CallBuffer).CallOf(&head, groups, nil, d.auth.local, d.auth.now())
+		})
 		if err == nil {
 			bucket = results[0].Limits[0].Bucket
 		}
@@ -214,8 +217,8 @@ func TestEmergencyDebtLastsUntilFull(t *testing.T) {
 		{rules.Elastic, budget.Right{Hot: true, Floor: half, Share: tenth}, 100 * time.Second},
 		{rules.Independent, wholeRight(budget.Right{FloorSince: 1}), 10 * time.Second},
 	} {
-		a := ask{enforcement: c.enforcement, limit: l, right: c.right}
-		got := a.timeToFull()
+		a := charge.Charge{Enforcement: c.enforcement, Limit: l, Right: c.right}
+		got := a.TimeToFull()
 		if got < c.least || got > c.least+c.least/20+2*time.Second {
 			t.Errorf("%s, %+v: %v, want a little more than %v", c.enforcement, c.right, got, c.least)
 		}

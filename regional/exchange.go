@@ -10,6 +10,7 @@ import (
 
 	"aliquot/internal/wire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 )
 
 // kind is the method that an exchange is a call of.
@@ -32,7 +33,7 @@ type exchange struct {
 	came     int
 	requests wire.Requests
 	ids      []uint64 // of the requests of a stream
-	valid    []request
+	valid    []charge.Request
 	invalid  []invalid
 	answer   wire.Answer
 	// admitted reports that at least one request of a batch was admitted.

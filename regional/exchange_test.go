@@ -230,8 +230,8 @@ blacklist: ["bad*"]`
 		for i, id := range denials[c] {
 			number, ok := d.service.ids.number(id)
 			e, kept := d.service.denials.find(number)
-			if want := "bad" + strings.Repeat(string(rune('a'+c)), 1+i); !ok || !kept || e.request.attributes.Get("api_key") != want {
-				t.Fatalf("%s is of %v, want %s", id, e.request.attributes, want)
+			if want := "bad" + strings.Repeat(string(rune('a'+c)), 1+i); !ok || !kept || e.request.Attributes.Get("api_key") != want {
+				t.Fatalf("%s is of %v, want %s", id, e.request.Attributes, want)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
@@ -59,10 +60,10 @@ func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (
 	if e.decision, err = s.limiter.peek(ctx, e.policy, &r); err != nil {
 		return explained{}, err
 	}
-	if n := e.decision.tooMany; n > 0 {
+	if n := e.decision.TooMany; n > 0 {
 		return explained{}, tooMany(n)
 	}
-	e.decision.answer(nil, nil, &e.answer)
+	fillAnswer(&e.decision, nil, nil, &e.answer)
 	return e, nil
 }
 
@@ -75,7 +76,7 @@ func (e *explained) words() *aliquotv1.ExplainResponse {
 		return out
 	}
 	out.RulesVersion = e.policy.Text.Version
-	found := e.policy.Set.Explain(e.request.attributes, e.unixMS)
+	found := e.policy.Set.Explain(e.request.Attributes, e.unixMS)
 	out.Tier = found.Tier
 	if found.Entry != nil {
 		out.List, out.ListEntry = listName(&found), noteText(found.Entry.Pattern, &found.Entry.Note)
@@ -98,19 +99,19 @@ func (e *explained) words() *aliquotv1.ExplainResponse {
 // explainedLimit is one limit of a decision. ask is nil if the limit was not asked because the cost
 // is above its capacity.
 type explainedLimit struct {
-	ask     *ask
-	verdict *verdict
+	ask     *charge.Charge
+	verdict *charge.Verdict
 }
 
 func (e *explained) limits() map[*rules.Rule]explainedLimit {
 	out := map[*rules.Rule]explainedLimit{}
-	for i := range e.decision.never {
-		v := &e.decision.never[i]
-		out[v.rule] = explainedLimit{verdict: v}
+	for i := range e.decision.Never {
+		v := &e.decision.Never[i]
+		out[v.Rule] = explainedLimit{verdict: v}
 	}
-	for _, g := range e.decision.groups {
-		for i := range g.out {
-			out[g.asks[i].rule] = explainedLimit{&g.asks[i], &g.out[i]}
+	for _, g := range e.decision.Groups {
+		for i := range g.Out {
+			out[g.Asks[i].Rule] = explainedLimit{&g.Asks[i], &g.Out[i]}
 		}
 	}
 	return out
@@ -120,13 +121,13 @@ func (e *explained) limits() map[*rules.Rule]explainedLimit {
 func (e *explained) rule(t *rules.Trace, of *rules.Explanation, limits map[*rules.Rule]explainedLimit) *aliquotv1.RuleExplanation {
 	out := &aliquotv1.RuleExplanation{RuleId: t.Rule.ID, Matched: t.Matched, WhyNot: t.WhyNot(), Key: t.Rule.Key}
 	if t.Matched {
-		_, applies := e.request.costOf(t.Rule)
+		_, applies := e.request.CostOf(t.Rule)
 		switch {
 		case of.List != rules.None:
 			out.Matched, out.WhyNot = false, "the "+listName(of)+" decides before any rule"
-		case e.request.descriptor && !t.Rule.Addresses(e.request.attributes):
+		case e.request.Descriptor && !t.Rule.Addresses(e.request.Attributes):
 			out.Matched, out.WhyNot = false, "it has no conditions, and the descriptor does not carry its key"
-		case slices.Contains(e.request.without, t.Rule.ID):
+		case slices.Contains(e.request.Without, t.Rule.ID):
 			out.Matched, out.WhyNot = false, "a rule of another descriptor of the request replaces it"
 		case !applies:
 			out.Matched, out.WhyNot = false, fmt.Sprintf("the request says nothing of unit %s, which it counts", t.Rule.Unit)
@@ -135,7 +136,7 @@ func (e *explained) rule(t *rules.Trace, of *rules.Explanation, limits map[*rule
 	if !out.Matched {
 		return out
 	}
-	hash := e.policy.Hasher.Key(e.request.namespace, rules.KeyValues(t.Rule, e.request.attributes, nil))
+	hash := e.policy.Hasher.Key(e.request.Namespace, rules.KeyValues(t.Rule, e.request.Attributes, nil))
 	out.KeyHash = hashText(hash)
 	switch {
 	case t.Override != nil:
@@ -151,23 +152,23 @@ func (e *explained) rule(t *rules.Trace, of *rules.Explanation, limits map[*rule
 		return out // the cost is above another rule's capacity, so no limit was asked
 	}
 	words := limitAnswer(l.verdict)
-	out.Decision, out.RetryBasis = words.Message(), l.verdict.basis(l.ask)
+	out.Decision, out.RetryBasis = words.Message(), basisOf(l.verdict, l.ask)
 	if l.ask != nil {
-		l.ask.tell(l.verdict, out)
+		explainCharge(l.ask, l.verdict, out)
 	}
 	return out
 }
 
 // tell adds the region's right and the tokens that were there.
-func (a *ask) tell(v *verdict, out *aliquotv1.RuleExplanation) {
-	share := a.right.Effective()
-	out.Hot = a.right.Hot && !a.alone()
+func explainCharge(a *charge.Charge, v *charge.Verdict, out *aliquotv1.RuleExplanation) {
+	share := a.Right.Effective()
+	out.Hot = a.Right.Hot && !a.Alone()
 	out.RateShare, out.BurstShare = fraction(share.Rate), fraction(share.Burst)
 	if out.Hot {
-		out.Generation = fmt.Sprintf("%d.%d", a.right.Gen.Epoch, a.right.Gen.Counter)
+		out.Generation = fmt.Sprintf("%d.%d", a.Right.Gen.Epoch, a.Right.Gen.Counter)
 	}
-	out.Capacity, out.Tokens = tokens(v.found.Bucket.Cap), tokens(v.found.Tokens)
-	out.Rate = perSecond(v.found.Bucket.Rate)
+	out.Capacity, out.Tokens = tokens(v.Found.Bucket.Cap), tokens(v.Found.Tokens)
+	out.Rate = perSecond(v.Found.Bucket.Rate)
 }
 
 func fraction(share int32) float64 { return float64(share) / float64(budget.Unit) }
@@ -217,11 +218,11 @@ func (l *lease) words() *aliquotv1.LeaseExplanation {
 }
 
 // tellHolders adds what the other regions hold of the hot keys.
-func (s *service) tellHolders(ctx context.Context, d *decision, out *aliquotv1.ExplainResponse) {
+func (s *service) tellHolders(ctx context.Context, d *charge.Decision, out *aliquotv1.ExplainResponse) {
 	keys := map[string]budget.KeyID{}
-	for _, g := range d.groups {
-		for i := range g.asks {
-			keys[g.asks[i].rule.ID] = g.asks[i].key
+	for _, g := range d.Groups {
+		for i := range g.Asks {
+			keys[g.Asks[i].Rule.ID] = g.Asks[i].Key
 		}
 	}
 	var calls sync.WaitGroup

@@ -15,6 +15,7 @@ import (
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 	"aliquot/rules"
@@ -236,7 +237,7 @@ func TestDenialsAreBounded(t *testing.T) {
 	var s denials
 	one := &policy.Policy{Set: &rules.Set{}}
 	add := func(n uint64, p *policy.Policy, value string) {
-		s.add(n, explained{policy: p, request: request{attributes: rules.AttributesOf(map[string]string{"a": value}), cost: limit.Token}})
+		s.add(n, explained{policy: p, request: charge.Request{Attributes: rules.AttributesOf(map[string]string{"a": value}), Cost: limit.Token}})
 	}
 	has := func(n uint64) bool { _, ok := s.find(n); return ok }
 	for n := uint64(1); n <= 2*maxDenials; n++ {
@@ -245,7 +246,7 @@ func TestDenialsAreBounded(t *testing.T) {
 	if has(maxDenials) || !has(maxDenials+1) || !has(2*maxDenials) || has(2*maxDenials+1) || has(0) {
 		t.Error("the latest 4,096 are kept")
 	}
-	if e, _ := s.find(2 * maxDenials); e.request.attributes.Get("a") != "x" || e.request.cost != limit.Token {
+	if e, _ := s.find(2 * maxDenials); e.request.Attributes.Get("a") != "x" || e.request.Cost != limit.Token {
 		t.Errorf("%+v", e.request)
 	}
 	add(3, one, "late") // overtaken by others

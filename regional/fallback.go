@@ -5,60 +5,61 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
 // fallBack decides groups without the store, by each rule's on_redis_failure.
-func (l *limiter) fallBack(groups []*group) {
+func (l *limiter) fallBack(groups []*charge.Transaction) {
 	l.auth.floors.RLock()
 	defer l.auth.floors.RUnlock()
-	contents := l.auth.grant(groups).epoch
-	var seen []observation
+	contents := l.auth.grant(groups).Epoch
+	var seen []charge.Observation
 	for _, g := range groups {
 		seen = l.fallBackGroup(g, contents, seen)
 	}
 	l.auth.observe(seen)
 }
 
-func (l *limiter) fallBackGroup(g *group, contents string, seen []observation) []observation {
+func (l *limiter) fallBackGroup(g *charge.Transaction, contents string, seen []charge.Observation) []charge.Observation {
 	closed := false
-	var asks [1]*ask // room for the number that most groups have
+	var asks [1]*charge.Charge // room for the number that most groups have
 	var outcomes [1]limit.Outcome
 	local := asks[:0]
-	for i := range g.asks {
-		switch g.asks[i].rule.OnRedisFailure {
+	for i := range g.Asks {
+		switch g.Asks[i].Rule.OnRedisFailure {
 		case rules.FailClosed:
 			closed = true
 		case rules.FailOpen:
 		default:
-			local = append(local, &g.asks[i])
+			local = append(local, &g.Asks[i])
 		}
 	}
 	out := append(outcomes[:0], make([]limit.Outcome, len(local))...)
 	held := len(local) == 0 || l.emergency.take(local, closed, contents, out)
-	g.allowed = held && !closed
-	g.out = g.verdicts()
-	for i := range g.asks {
-		a := &g.asks[i]
+	g.Allowed = held && !closed
+	g.Out = g.EmptyVerdicts()
+	for i := range g.Asks {
+		a := &g.Asks[i]
 		var found limit.Outcome
-		d, mode, unknown := limit.Decision{Limit: int64(a.limit.Capacity / limit.Token)}, modes.Emergency, false
-		switch a.rule.OnRedisFailure {
+		d, mode, unknown := limit.Decision{Limit: int64(a.Limit.Capacity / limit.Token)}, modes.Emergency, false
+		switch a.Rule.OnRedisFailure {
 		case rules.FailClosed:
 			mode, unknown = modes.FailClosed, true
 		case rules.FailOpen:
-			mode, d.Allowed, d.Remaining = modes.FailOpen, true, unknownRemaining
+			mode, d.Allowed, d.Remaining = modes.FailOpen, true, charge.UnknownRemaining
 		default:
-			d = limit.Decide(a.limit, out[0], a.cost, g.allowed || out[0].Tokens >= a.cost)
+			d = limit.Decide(a.Limit, out[0], a.Cost, g.Allowed || out[0].Tokens >= a.Cost)
 			unknown = !d.Allowed && !l.emergency.knows(a)
 			seen = demand(seen, a, g, out[0])
 			found, out = out[0], out[1:]
 		}
 		if !d.Allowed {
-			d = untilProbe(d, l.probeIn(), unknown || a.limit.Algorithm.Counts())
+			d = untilProbe(d, l.probeIn(), unknown || a.Limit.Algorithm.Counts())
 		}
-		g.out[i] = a.verdict(g, mode, d).with(found)
-		g.out[i].unknown = unknown
+		g.Out[i] = a.Verdict(g, mode, d).With(found)
+		g.Out[i].Unknown = unknown
 	}
 	return seen
 }
@@ -88,11 +89,11 @@ func untilProbe(d limit.Decision, probe time.Duration, unknown bool) limit.Decis
 // demand adds an observation of what was asked of a hot key, so that the region keeps the share it
 // will need when its store is back. Of a cold key, whose record is not known, only what was admitted
 // counts.
-func demand(seen []observation, a *ask, g *group, out limit.Outcome) []observation {
-	if g.peek || !g.allowed && (!a.right.Hot || out.Tokens >= a.cost) {
+func demand(seen []charge.Observation, a *charge.Charge, g *charge.Transaction, out limit.Outcome) []charge.Observation {
+	if g.Peek || !g.Allowed && (!a.Right.Hot || out.Tokens >= a.Cost) {
 		return seen
 	}
-	return append(seen, observation{key: a.key, recordless: !a.right.Hot, usage: budget.Usage{
-		Limit: a.keyLimit(), Cost: int64(a.cost), Admitted: g.allowed, Tokens: int64(out.Tokens),
+	return append(seen, charge.Observation{Key: a.Key, Recordless: !a.Right.Hot, Usage: budget.Usage{
+		Limit: a.KeyLimit(), Cost: int64(a.Cost), Admitted: g.Allowed, Tokens: int64(out.Tokens),
 	}})
 }

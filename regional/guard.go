@@ -18,6 +18,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/regional/store"
 )
@@ -177,8 +178,8 @@ func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Cont
 
 // whileClosed returns ask, with errOpen as the result while the breaker is open. A store that only
 // the daemon's own probe calls needs no queue, and a decision without it needs no other goroutine.
-func (g *guard) whileClosed(ask func(context.Context, []*group) error) func(context.Context, []*group) error {
-	return func(ctx context.Context, groups []*group) error {
+func (g *guard) whileClosed(ask func(context.Context, []*charge.Transaction) error) func(context.Context, []*charge.Transaction) error {
+	return func(ctx context.Context, groups []*charge.Transaction) error {
 		if g.breaker.open.Load() {
 			g.turnedAway(errOpen)
 			return errOpen

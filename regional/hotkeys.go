@@ -10,6 +10,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/abuse"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 )
 
@@ -42,7 +43,7 @@ type heldText struct {
 }
 
 // remember keeps the values of a request's keys, if the daemon is set to remember values.
-func (c *conduct) remember(p *policy.Policy, r *request) {
+func (c *conduct) remember(p *policy.Policy, r *charge.Request) {
 	if c != nil {
 		c.values.see(p, r)
 	}

@@ -14,6 +14,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
@@ -67,16 +68,16 @@ func TestSettleBeyondAllLimits(t *testing.T) {
 func TestTheLongestReservationFits(t *testing.T) {
 	const longestPattern = 512
 	name := strings.Repeat("<", rules.MaxNameChars)
-	a := ask{
-		rule: &rules.Rule{ID: name, Unit: name, Queue: true}, override: strings.Repeat("<", longestPattern),
-		limit:  limit.Limit{Algorithm: limit.Concurrency, Capacity: limit.MaxTokens, Window: math.MaxInt64, Rate: limit.Rate{Micro: 1e15, Frac: 999_999}},
-		window: math.MaxInt64, cost: limit.MaxTokens, slot: limit.MaxExact, key: budget.KeyID{Rule: math.MaxUint32},
+	a := charge.Charge{
+		Rule: &rules.Rule{ID: name, Unit: name, Queue: true}, Override: strings.Repeat("<", longestPattern),
+		Limit:  limit.Limit{Algorithm: limit.Concurrency, Capacity: limit.MaxTokens, Window: math.MaxInt64, Rate: limit.Rate{Micro: 1e15, Frac: 999_999}},
+		Window: math.MaxInt64, Cost: limit.MaxTokens, Slot: limit.MaxExact, Key: budget.KeyID{Rule: math.MaxUint32},
 	}
-	groups := []*group{{asks: slices.Repeat([]ask{a}, lua.MaxLimits)}}
+	groups := []*charge.Transaction{{Asks: slices.Repeat([]charge.Charge{a}, lua.MaxLimits)}}
 	for range lua.TakeChunk {
-		groups = append(groups, &group{shadow: true, asks: []ask{a}})
+		groups = append(groups, &charge.Transaction{Shadow: true, Asks: []charge.Charge{a}})
 	}
-	text, err := json.Marshal(describe(&decision{}, name, maxTTL, math.MaxInt64, groups))
+	text, err := json.Marshal(describe(&charge.Decision{}, name, maxTTL, math.MaxInt64, groups))
 	if err != nil || len(text) > lua.MaxReservationBytes {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
@@ -41,18 +42,18 @@ func newKeyValues(most int) *keyValues {
 }
 
 // see remembers the keys of a sample of the requests: one in valueOneIn.
-func (k *keyValues) see(p *policy.Policy, r *request) {
+func (k *keyValues) see(p *policy.Policy, r *charge.Request) {
 	if k == nil || rand.Uint32()%valueOneIn != 0 || !p.Known() {
 		return
 	}
-	_, matched := p.Set.Match(r.attributes, time.Now().UnixMilli(), nil)
+	_, matched := p.Set.Match(r.Attributes, time.Now().UnixMilli(), nil)
 	for _, m := range matched {
-		id := budget.KeyID{Rule: p.Numbers[m.Rule.ID], Hash: p.Hasher.Key(r.namespace, rules.KeyValues(m.Rule, r.attributes, nil))}
+		id := budget.KeyID{Rule: p.Numbers[m.Rule.ID], Hash: p.Hasher.Key(r.Namespace, rules.KeyValues(m.Rule, r.Attributes, nil))}
 		k.remember(id, m.Rule, r)
 	}
 }
 
-func (k *keyValues) remember(id budget.KeyID, of *rules.Rule, r *request) {
+func (k *keyValues) remember(id budget.KeyID, of *rules.Rule, r *charge.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, known := k.values[id]; known {
@@ -70,13 +71,13 @@ func (k *keyValues) remember(id budget.KeyID, of *rules.Rule, r *request) {
 
 // valuesText returns the attributes of a rule's key, such as api_key="sk_1", cut to
 // maxRememberedText.
-func valuesText(of *rules.Rule, r *request) string {
+func valuesText(of *rules.Rule, r *charge.Request) string {
 	parts := make([]string, 0, len(of.Key)+1)
-	if r.namespace != "" && r.namespace != "default" {
-		parts = append(parts, "namespace="+strconv.Quote(r.namespace))
+	if r.Namespace != "" && r.Namespace != "default" {
+		parts = append(parts, "namespace="+strconv.Quote(r.Namespace))
 	}
 	for _, name := range of.Key {
-		parts = append(parts, name+"="+strconv.Quote(r.attributes.Get(name)))
+		parts = append(parts, name+"="+strconv.Quote(r.Attributes.Get(name)))
 	}
 	text := strings.Join(parts, " ")
 	if len(text) > maxRememberedText {

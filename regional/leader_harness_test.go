@@ -20,6 +20,7 @@ import (
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
@@ -263,15 +264,15 @@ func (l *leader) enforce(key *aliquotv1.KeyId, share int32, cold bool) {
 }
 
 // planOf is what a check of one client asks of the store.
-func planOf(d *Daemon, apiKey string) *decision {
-	var out decision
-	out.plan(d.policies.Load(), &request{attributes: rules.AttributesOf(map[string]string{"api_key": apiKey}), cost: limit.Token}, 0, nil)
+func planOf(d *Daemon, apiKey string) *charge.Decision {
+	var out charge.Decision
+	out.Plan(d.policies.Load(), &charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": apiKey}), Cost: limit.Token}, 0, nil)
 	return &out
 }
 
 // keyOf is the key of rule r0 and a client. The rule must not be independent.
 func keyOf(d *Daemon, apiKey string) *aliquotv1.KeyId {
-	return keyOut(planOf(d, apiKey).groups[0].asks[0].key)
+	return keyOut(planOf(d, apiKey).Groups[0].Asks[0].Key)
 }
 
 // rightOf is what the machine lets the region spend of a key.

@@ -13,6 +13,7 @@ import (
 	"aliquot/internal/rpc"
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 )
@@ -29,14 +30,14 @@ type limiter struct {
 	log       *slog.Logger
 	// ask sends at most groupsPerCall groups to the store. It is asker.ask, or batcher.decide where
 	// it is worth it that requests share calls.
-	ask func(ctx context.Context, groups []*group) error
+	ask func(ctx context.Context, groups []*charge.Transaction) error
 	// direct makes calls to the store that are not shared. alone runs such a call with the same
 	// patience as shared calls: it is atOnce or batcher.alone.
 	direct *asker
 	alone  func(ctx context.Context, call func(context.Context) error) error
 	// conduct learns of all decisions.
 	conduct   *conduct
-	scratches scratches
+	scratches charge.Scratches
 	// intake gives turns to the callers of decide, one turn to a single check. If it is nil, no
 	// turn is needed.
 	intake *rpc.Gate
@@ -49,85 +50,85 @@ type limiter struct {
 // decide answers each request. No answer depends on another one, but requests for the same key are
 // decided in order if they share a call to the store. It fails only if ctx ends first; then the
 // caller loses what was charged by that time.
-func (l *limiter) decide(ctx context.Context, requests []request) ([]decision, error) {
-	return l.decideIn(ctx, requests, &scratch{})
+func (l *limiter) decide(ctx context.Context, requests []charge.Request) ([]charge.Decision, error) {
+	return l.decideIn(ctx, requests, &charge.Scratch{})
 }
 
 // decideIn is decide in the caller's memory: the decisions are valid until s is used again.
-func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) ([]decision, error) {
+func (l *limiter) decideIn(ctx context.Context, requests []charge.Request, s *charge.Scratch) ([]charge.Decision, error) {
 	now, wall := l.read()
-	s.reset(len(requests), now)
-	defer s.unclaim(true) // after a panic no check waits for this call; otherwise nothing is claimed any more
-	for round := 0; len(s.todo) > 0; round++ {
+	s.Reset(len(requests), now)
+	defer s.Unclaim(true) // after a panic no check waits for this call; otherwise nothing is claimed any more
+	for round := 0; len(s.Todo) > 0; round++ {
 		if round > 0 {
-			if err := s.waitParked(ctx); err != nil {
+			if err := s.WaitParked(ctx); err != nil {
 				return nil, err
 			}
 			now, _ = l.read()
 		}
-		patient := !s.crowded && (round == 0 || round < parkRounds && time.Now().Before(s.until))
+		patient := !s.Crowded && (round == 0 || round < charge.ParkRounds && time.Now().Before(s.Until))
 		groups := l.near(requests, s, now, wall.UnixMilli(), patient)
-		if round == 0 && len(groups)+len(s.todo) > 0 {
-			s.until = time.Now().Add(callerPatience)
+		if round == 0 && len(groups)+len(s.Todo) > 0 {
+			s.Until = time.Now().Add(callerPatience)
 		}
 		for _, g := range groups {
-			g.until = s.until
+			g.Until = s.Until
 		}
 		var err error
-		if s.crowded {
+		if s.Crowded {
 			l.fallBack(groups)
 		} else {
 			err = l.spendAll(ctx, groups)
 		}
 		// A call may still use the groups of a caller that is gone. Checks that wait for that call
 		// go on waiting.
-		s.unclaim(err == nil && slices.ContainsFunc(groups, (*group).unanswered))
+		s.Unclaim(err == nil && slices.ContainsFunc(groups, (*charge.Transaction).Unanswered))
 		if err != nil {
 			return nil, err
 		}
-		for _, i := range s.asks {
-			groups = groups[copy(s.decisions[i].groups, groups):]
+		for _, i := range s.Asks {
+			groups = groups[copy(s.Decisions[i].Groups, groups):]
 		}
 	}
-	if len(requests) == 1 && !s.crowded {
-		d := &s.decisions[0]
-		if err := l.borrow(ctx, d.groups, func(i int) error { return l.spend(ctx, d.groups[i:i+1]) }); err != nil {
+	if len(requests) == 1 && !s.Crowded {
+		d := &s.Decisions[0]
+		if err := l.borrow(ctx, d.Groups, func(i int) error { return l.spend(ctx, d.Groups[i:i+1]) }); err != nil {
 			return nil, err
 		}
 	}
-	l.conduct.decided(s.decisions, now)
-	if !s.crowded {
-		l.overrun(ctx, requests, s.decisions)
+	l.conduct.decided(s.Decisions, now)
+	if !s.Crowded {
+		l.overrun(ctx, requests, s.Decisions)
 	}
-	return s.decisions, nil
+	return s.Decisions, nil
 }
 
 // near decides those requests of todo that this daemon can decide from memory, and returns the
 // groups that the store has to decide. If patient, requests that wait for another call stay in
 // todo.
-func (l *limiter) near(requests []request, s *scratch, now budget.Instant, nowMS int64, patient bool) (groups []*group) {
+func (l *limiter) near(requests []charge.Request, s *charge.Scratch, now budget.Instant, nowMS int64, patient bool) (groups []*charge.Transaction) {
 	p := l.policies.At(nowMS)
-	parked := s.todo[:0]
-	s.asks = s.asks[:0]
-	for _, i := range s.todo {
-		d, r := &s.decisions[i], &requests[i]
-		s.matched = d.match(p, r, nowMS, s.matched)
-		if d.mode != "" {
+	parked := s.Todo[:0]
+	s.Asks = s.Asks[:0]
+	for _, i := range s.Todo {
+		d, r := &s.Decisions[i], &requests[i]
+		s.Matched = d.Match(p, r, nowMS, s.Matched)
+		if d.Mode != "" {
 			continue
 		}
-		switch d.local(l, p, r, now, s, patient) {
+		switch localWayOf(d, l, p, r, now, s, patient) {
 		case wayDecided:
 			continue
 		case wayParked:
 			parked = append(parked, i)
 			continue
 		}
-		d.limits(p, r, s.matched, l.auth.local, now, &s.name)
+		d.Limits(p, r, s.Matched, l.auth.local, now, &s.Name)
 		l.conduct.hold(d, now)
-		s.claim(d.groups, now)
-		groups, s.asks = append(groups, d.groups...), append(s.asks, i)
+		s.Claim(d.Groups, now)
+		groups, s.Asks = append(groups, d.Groups...), append(s.Asks, i)
 	}
-	s.todo = parked
+	s.Todo = parked
 	return groups
 }
 
@@ -146,8 +147,8 @@ func (l *limiter) later(than budget.Instant) budget.Instant {
 	return max(now, than)
 }
 
-// spendAll decides groups, groupsPerCall in one call and a few calls at once. Its error is errGone.
-func (l *limiter) spendAll(ctx context.Context, groups []*group) error {
+// spendAll decides groups, groupsPerCall in one call and a few calls at once. Its error is charge.ErrGone.
+func (l *limiter) spendAll(ctx context.Context, groups []*charge.Transaction) error {
 	if len(groups) <= groupsPerCall {
 		return l.spend(ctx, groups)
 	}
@@ -176,11 +177,11 @@ func (l *limiter) spendAll(ctx context.Context, groups []*group) error {
 // decides. If the caller is gone neither decides, so that nothing is charged twice for an answer
 // that no client reads. Groups that the store may still be deciding are replaced in the slice.
 // Their client loses what the store charges for them.
-func (l *limiter) spend(ctx context.Context, groups []*group) error {
+func (l *limiter) spend(ctx context.Context, groups []*charge.Transaction) error {
 	if l.emergency.owing.Load() == 0 {
 		return l.put(ctx, groups)
 	}
-	rest, places := make([]*group, 0, len(groups)), make([]int, 0, len(groups))
+	rest, places := make([]*charge.Transaction, 0, len(groups)), make([]int, 0, len(groups))
 	for i, g := range groups {
 		if !l.decidedWhileSettling(g) {
 			rest, places = append(rest, g), append(places, i)
@@ -196,32 +197,32 @@ func (l *limiter) spend(ctx context.Context, groups []*group) error {
 // decidedWhileSettling decides a group from memory, if memory has enough tokens, while a call is
 // under way that carries the debt of its keys. Another call would carry the debt as well, and the
 // store would take it off twice.
-func (l *limiter) decidedWhileSettling(g *group) bool {
-	if g.reserves || !g.fallsBackLocally() || !l.emergency.settling(g) {
+func (l *limiter) decidedWhileSettling(g *charge.Transaction) bool {
+	if g.Reserves || !g.FallsBackLocally() || !l.emergency.settling(g) {
 		return false
 	}
 	l.auth.floors.RLock()
-	head := l.auth.grant([]*group{g})
-	held := l.emergency.holds(g, head.epoch)
+	head := l.auth.grant([]*charge.Transaction{g})
+	held := l.emergency.holds(g, head.Epoch)
 	l.auth.floors.RUnlock()
 	if held {
-		l.fallBack([]*group{g})
+		l.fallBack([]*charge.Transaction{g})
 	}
 	return held
 }
 
 // put has the store decide groups, and the rules' fallbacks those that the store does not decide.
-func (l *limiter) put(ctx context.Context, groups []*group) error {
+func (l *limiter) put(ctx context.Context, groups []*charge.Transaction) error {
 	if len(groups) == 0 {
 		return nil
 	}
 	err := l.ask(ctx, groups)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, charge.ErrGone) {
 		return err
 	}
 	if err == nil {
 		for _, g := range groups {
-			if g.undecided != nil {
+			if g.Undecided != nil {
 				if err := l.decideInParts(ctx, g); err != nil {
 					return err
 				}
@@ -234,18 +235,18 @@ func (l *limiter) put(ctx context.Context, groups []*group) error {
 	}
 	if unsettled(err) {
 		for i := range groups {
-			groups[i] = groups[i].anew()
+			groups[i] = groups[i].FreshCopy()
 		}
 	}
 	l.fallBack(groups)
 	return nil
 }
 
-// askAgain decides the groups that wait for a call a second time. Its error is errGone.
-func (l *limiter) askAgain(ctx context.Context, groups []*group) error {
-	var again []*group
+// askAgain decides the groups that wait for a call a second time. Its error is charge.ErrGone.
+func (l *limiter) askAgain(ctx context.Context, groups []*charge.Transaction) error {
+	var again []*charge.Transaction
 	for _, g := range groups {
-		if g.awaits != nil {
+		if g.Awaits != nil {
 			again = append(again, g)
 		}
 	}
@@ -254,7 +255,7 @@ func (l *limiter) askAgain(ctx context.Context, groups []*group) error {
 	}
 	asked := slices.Clone(again)
 	for _, g := range again {
-		if err := g.wait(ctx); err != nil {
+		if err := g.Wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -281,28 +282,28 @@ const (
 // nothing. A patient request then waits for other checks' calls. The request came at one instant
 // and is decided at another, which is read when its limits are locked: the wait for a lock may be
 // longer than a chunk's life, and the process may be stopped at any line before.
-func (d *decision) local(l *limiter, p *policy.Policy, r *request, came budget.Instant, s *scratch, patient bool) localWay {
-	var plan localPlan
+func localWayOf(d *charge.Decision, l *limiter, p *policy.Policy, r *charge.Request, came budget.Instant, s *charge.Scratch, patient bool) localWay {
+	var plan charge.LocalPlan
 	t := l.auth.local
-	if len(s.matched) > mostLocal || !plan.find(t, p, r, s) {
+	if len(s.Matched) > charge.MostLocal || !plan.Find(t, p, r, s) {
 		return wayStore
 	}
-	if !d.parked && l.conduct.holdNear(d, &plan, s, came) {
+	if !d.Parked && l.conduct.holdNear(d, &plan, s, came) {
 		return wayDecided
 	}
-	plan.lock()
-	defer plan.unlock()
+	plan.Lock()
+	defer plan.Unlock()
 	now := l.later(came)
-	allowed, known := plan.look(s, now)
+	allowed, known := plan.Look(s, now)
 	switch {
 	case known:
-	case patient && plan.parks(s, now):
-		d.parked = true
+	case patient && plan.Parks(s, now):
+		d.Parked = true
 		return wayParked
 	default:
 		return wayStore
 	}
-	plan.charge(t, allowed, now)
-	d.word(&plan, s, allowed, now)
+	plan.Charge(t, allowed, now)
+	d.Word(&plan, s, allowed, now)
 	return wayDecided
 }

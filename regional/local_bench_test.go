@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"aliquot/regional/internal/charge"
 )
 
 // BenchmarkHeld is a decision inside the process, of keys whose tokens are here: in
@@ -21,7 +23,7 @@ func BenchmarkHeld(b *testing.B) {
 
 func benchHeld(b *testing.B, keys, batch int) {
 	l := benchDaemon(b, false).limiter
-	requests := make([]request, 0, keys)
+	requests := make([]charge.Request, 0, keys)
 	for i := range keys {
 		requests = append(requests, asked(fmt.Sprint("k", i))...)
 	}
@@ -29,13 +31,13 @@ func benchHeld(b *testing.B, keys, batch int) {
 		requests = slices.Repeat(requests, batch)
 		keys = len(requests)
 	}
-	decide := func(room *scratch, at int) {
+	decide := func(room *charge.Scratch, at int) {
 		at %= keys - batch + 1
 		if _, err := l.decideIn(context.Background(), requests[at:at+batch], room); err != nil {
 			b.Error(err)
 		}
 	}
-	warm := &scratch{}
+	warm := &charge.Scratch{}
 	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
 		for at := 0; at < keys; at += batch {
 			decide(warm, at)
@@ -45,7 +47,7 @@ func benchHeld(b *testing.B, keys, batch int) {
 	before := processorNanos(b)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
-		room, at := &scratch{}, 0
+		room, at := &charge.Scratch{}, 0
 		for n := 0; pb.Next(); n++ {
 			if n%batch == 0 {
 				decide(room, at)
@@ -59,9 +61,9 @@ func benchHeld(b *testing.B, keys, batch int) {
 }
 
 // p99 is the time that 99 of 100 decisions take at most, one caller asking.
-func p99(decide func(*scratch, int), batch int) float64 {
+func p99(decide func(*charge.Scratch, int), batch int) float64 {
 	const samples = 20_000
-	room, took := &scratch{}, make([]time.Duration, samples)
+	room, took := &charge.Scratch{}, make([]time.Duration, samples)
 	for i := range took {
 		began := time.Now()
 		decide(room, i*batch)
@@ -81,7 +83,7 @@ func BenchmarkBatches(b *testing.B) {
 			b.SetParallelism(8)
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
-				room, requests := &scratch{}, []request{}
+				room, requests := &charge.Scratch{}, []charge.Request{}
 				for i := range batch {
 					requests = append(requests, asked(fmt.Sprint("k", i*7919%keys))...)
 				}

@@ -2,6 +2,8 @@ package regional
 
 import (
 	"slices"
+
+	"aliquot/regional/internal/charge"
 )
 
 // A key at its limit may be denied from memory a hundred thousand times a second. Each denial has
@@ -10,22 +12,22 @@ import (
 
 // remembered returns a copy of the decision that can be kept. It adds the rights of the limits to a
 // decision made from memory, and refers to no memory that is used again.
-func (d *decision) remembered(auth *authority) decision {
+func keptDecision(d *charge.Decision, auth *authority) charge.Decision {
 	kept := *d
-	kept.denier, kept.all = nil, nil
-	if d.all == nil {
+	kept.Denier, kept.All = nil, nil
+	if d.All == nil {
 		return kept
 	}
-	for i := range d.all {
-		v := &d.all[i]
-		a := ask{
-			rule: v.rule, limit: v.limit, window: v.window, cost: v.cost, enforcement: v.rule.Enforcement, key: v.key,
+	for i := range d.All {
+		v := &d.All[i]
+		a := charge.Charge{
+			Rule: v.Rule, Limit: v.Limit, Window: v.Window, Cost: v.Cost, Enforcement: v.Rule.Enforcement, Key: v.Key,
 		}
-		kept.order = append(kept.order, v.rule)
-		kept.groups = append(kept.groups, &group{
-			cost: v.cost, shadow: v.shadow, asks: []ask{a}, allowed: v.decision.Allowed, out: slices.Clone(d.all[i : i+1]),
+		kept.Order = append(kept.Order, v.Rule)
+		kept.Groups = append(kept.Groups, &charge.Transaction{
+			Cost: v.Cost, Shadow: v.Shadow, Asks: []charge.Charge{a}, Allowed: v.Decision.Allowed, Out: slices.Clone(d.All[i : i+1]),
 		})
 	}
-	auth.grant(kept.groups)
+	auth.grant(kept.Groups)
 	return kept
 }

@@ -39,10 +39,10 @@ func TestReservationsWaitForASilentStoreAsChecksDo(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
 		s.silent.Store(true)
 		reserve := func() {
-			in := reserving{request: asked("k")[0], id: "call-1", ttl: time.Minute}
+			in := reserving{Request: asked("k")[0], id: "call-1", ttl: time.Minute}
 			out, err := l.reserve(t.Context(), &in)
-			if _, v := out.decision.verdicts(); err != nil || out.made || v.mode != modes.Emergency {
-				t.Errorf("reserved %t by %s, %v", out.made, v.mode, err)
+			if _, v := out.decision.Verdicts(); err != nil || out.made || v.Mode != modes.Emergency {
+				t.Errorf("reserved %t by %s, %v", out.made, v.Mode, err)
 			}
 		}
 		settle := func() {
@@ -93,20 +93,20 @@ func TestReservationWaitsForWhatIsOnItsWay(t *testing.T) {
 		inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
 			e := busyKey(t, l)
 			now := l.auth.now()
-			e.mu.Lock()
-			_, trip := e.chunk.Bring(limit.Token, chunk.Terms{Lends: true}, now)
-			e.mu.Unlock()
+			e.Mu.Lock()
+			_, trip := e.Chunk.Bring(limit.Token, chunk.Terms{Lends: true}, now)
+			e.Mu.Unlock()
 			s.denies, s.relents = true, relents
 			const arrives = 5 * time.Millisecond
 			time.AfterFunc(arrives, func() {
-				e.mu.Lock()
-				defer e.mu.Unlock()
+				e.Mu.Lock()
+				defer e.Mu.Unlock()
 				out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
-				e.chunk.Took(trip, true, out, 100_000, now)
-				e.land()
+				e.Chunk.Took(trip, true, out, 100_000, now)
+				e.Land()
 			})
 			came := time.Now()
-			out, err := l.reserve(t.Context(), &reserving{request: asked("k")[0], id: "call-1", ttl: time.Minute})
+			out, err := l.reserve(t.Context(), &reserving{Request: asked("k")[0], id: "call-1", ttl: time.Minute})
 			if err != nil || out.made != relents {
 				t.Errorf("reserved %t, want %t, %v", out.made, relents, err)
 			}

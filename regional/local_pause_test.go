@@ -7,6 +7,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
@@ -19,19 +20,19 @@ func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
 	}{{99 * time.Millisecond, wayDecided}, {100 * time.Millisecond, wayStore}, {2 * time.Second, wayStore}} {
 		now := noon
 		l := limiterBefore(t, &moodyStore{}, "e1", func() budget.Instant { return now }, strictRule(1000, 1000, ""))
-		p, r, s := l.policies.Load(), &asked("k")[0], &scratch{}
-		d := decision{}
-		s.matched = d.match(p, r, 0, nil)
-		m := &s.matched[0]
+		p, r, s := l.policies.Load(), &asked("k")[0], &charge.Scratch{}
+		d := charge.Decision{}
+		s.Matched = d.Match(p, r, 0, nil)
+		m := &s.Matched[0]
 		e := lentTo(t, l.auth.local, m.Rule, r)
-		e.limit = m.Limit
-		before := e.chunk.Left()
+		e.Limit = m.Limit
+		before := e.Chunk.Left()
 		came, _ := l.read()
 		now = noon.Add(c.pause)
-		if way := d.local(l, p, r, came, s, false); way != c.want {
+		if way := localWayOf(&d, l, p, r, came, s, false); way != c.want {
 			t.Errorf("after a pause of %v it is decided by way %d, want %d", c.pause, way, c.want)
 		}
-		if spent := before - e.chunk.Left(); (spent > 0) != (c.want == wayDecided) {
+		if spent := before - e.Chunk.Left(); (spent > 0) != (c.want == wayDecided) {
 			t.Errorf("after a pause of %v it spent %d", c.pause, spent)
 		}
 	}
@@ -40,15 +41,15 @@ func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
 // TestASecondLookSpendsNothingThatHasEnded: the store's denial is here, and the process is
 // put aside before it looks at what another call has brought.
 func TestASecondLookSpendsNothingThatHasEnded(t *testing.T) {
-	table, rule := newLocalTable(), &rules.Rule{ID: "r0", LocalCache: true}
+	table, rule := charge.NewTable(), &rules.Rule{ID: "r0", LocalCache: true}
 	e := lent(t, table, rule)
-	g := newGroup(limit.Token)
-	g.asks = append(g.asks, ask{rule: rule, cost: limit.Token, key: e.key, borrowing: borrowing{local: e}})
+	g := charge.NewTransaction(limit.Token)
+	g.Asks = append(g.Asks, charge.Charge{Rule: rule, Cost: limit.Token, Key: e.Key, Borrowing: charge.Borrowing{Local: e}})
 	now := noon.Add(2 * time.Second)
-	if table.second(g, func() budget.Instant { return now }) {
+	if table.Second(g, func() budget.Instant { return now }) {
 		t.Error("it was admitted by a chunk that has ended")
 	}
-	if now = noon.Add(time.Millisecond); !table.second(g, func() budget.Instant { return now }) {
+	if now = noon.Add(time.Millisecond); !table.Second(g, func() budget.Instant { return now }) {
 		t.Error("it was not admitted by a chunk that it could spend")
 	}
 }
@@ -59,13 +60,13 @@ func TestEmergencyGoesByNoLeaseThatHasEnded(t *testing.T) {
 	now := second
 	e := newEmergency(func() budget.Instant { return now }, storeclock.New())
 	a := anAsk(1)
-	a.right.Phase, a.right.Until = budget.Live, 11*second
-	take := func() bool { return e.take([]*ask{&a}, false, "", make([]limit.Outcome, 1)) }
+	a.Right.Phase, a.Right.Until = budget.Live, 11*second
+	take := func() bool { return e.take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) }
 	take()
 	if now = 10 * second; !take() {
 		t.Fatal("under its lease it admits nothing")
 	}
-	if now = a.right.Until; take() {
+	if now = a.Right.Until; take() {
 		t.Error("after its lease it admits")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
@@ -30,7 +31,7 @@ func TestReserveTakesWhatIsBorrowedAlong(t *testing.T) {
 		reserved := 0
 		for i := range clients {
 			attributes := map[string]string{"api_key": fmt.Sprint("k", i)}
-			key := planOf(d, attributes["api_key"]).groups[0].asks[0].key
+			key := planOf(d, attributes["api_key"]).Groups[0].Asks[0].Key
 			passed := int64(0)
 			eventually(t, "a chunk", func() bool {
 				for range 10 {
@@ -43,7 +44,7 @@ func TestReserveTakesWhatIsBorrowedAlong(t *testing.T) {
 						passed++
 					}
 				}
-				return d.auth.local.left(key) > 0
+				return d.auth.local.Left(key) > 0
 			})
 			in := &aliquotv1.ReserveRequest{Attributes: attributes, Id: attributes["api_key"], Cost: proto.Int64(1000 - passed)}
 			first := reserveFor(t, d, in)
@@ -67,16 +68,16 @@ func TestRepeatedReservationLosesNothing(t *testing.T) {
 	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), func() budget.Instant { return noon })
 	rule := &rules.Rule{ID: "r0", LocalCache: true}
 	e := lent(t, auth.local, rule)
-	groups := []*group{{asks: []ask{{rule: rule, key: e.key, cost: limit.Token}}}}
+	groups := []*charge.Transaction{{Asks: []charge.Charge{{Rule: rule, Key: e.Key, Cost: limit.Token}}}}
 	(&limiter{auth: auth}).recall(groups)
-	auth.local.bring(&header{}, groups[0], noon)
-	asked := &groups[0].asks[0].asked
-	if asked.Back != 10*limit.Token || asked.Want != 0 || e.chunk.Look(limit.Token, noon) == chunk.Holds {
-		t.Errorf("taken along: %+v, %d are left", asked, e.chunk.Left())
+	auth.local.Bring(&charge.Header{}, groups[0], noon)
+	asked := &groups[0].Asks[0].Asked
+	if asked.Back != 10*limit.Token || asked.Want != 0 || e.Chunk.Look(limit.Token, noon) == chunk.Holds {
+		t.Errorf("taken along: %+v, %d are left", asked, e.Chunk.Left())
 	}
-	unmade(groups)
-	if e.chunk.Left() != 10*limit.Token || e.chunk.Look(limit.Token, noon) != chunk.Holds || e.chunk.TellLost() != 0 || e.chunk.Awaits() {
-		t.Errorf("%d are left", e.chunk.Left())
+	charge.Unmade(groups)
+	if e.Chunk.Left() != 10*limit.Token || e.Chunk.Look(limit.Token, noon) != chunk.Holds || e.Chunk.TellLost() != 0 || e.Chunk.Awaits() {
+		t.Errorf("%d are left", e.Chunk.Left())
 	}
 }
 
@@ -101,50 +102,50 @@ rules:
 			Attributes: map[string]string{"api_key": "k"}, Id: "b", Cost: proto.Int64(5), Costs: map[string]int64{"tokens_out": 400, "tokens_in": 30},
 		}
 		p := d.policies.Load()
-		r := reserving{id: boundIn(t, d, in), ttl: time.Minute, request: request{
-			attributes: rules.AttributesOf(in.GetAttributes()), cost: 5 * limit.Token, costs: rules.CostsOf(in.GetCosts()),
+		r := reserving{id: boundIn(t, d, in), ttl: time.Minute, Request: charge.Request{
+			Attributes: rules.AttributesOf(in.GetAttributes()), Cost: 5 * limit.Token, Costs: rules.CostsOf(in.GetCosts()),
 		}}
 		want := func(when string, want ...limit.Tokens) {
 			t.Helper()
 			var got []limit.Tokens
-			seen, err := d.limiter.peek(t.Context(), p, &r.request)
-			for _, g := range seen.groups {
-				got = append(got, g.out[0].found.Tokens/limit.Token)
+			seen, err := d.limiter.peek(t.Context(), p, &r.Request)
+			for _, g := range seen.Groups {
+				got = append(got, g.Out[0].Found.Tokens/limit.Token)
 			}
 			if (err != nil || !slices.Equal(got, want)) && !missed(d) {
 				t.Errorf("%s %v are left, want %v: %v", when, got, want, err)
 			}
 		}
 		eight := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: in.GetAttributes(), Id: "a", Cost: proto.Int64(8)}).GetId()
-		out := reserveResult{decision: &decision{}}
-		out.decision.plan(p, &r.request, time.Now().UnixMilli(), nil)
-		groups := out.decision.groups
-		first := &groups[0].asks[0]
-		var e *localEntry
-		for range localWorth {
-			e = d.auth.local.admit(appendName(nil, first.key.Rule, first.rule, &r.request), first.key, d.auth.now())
+		out := reserveResult{decision: &charge.Decision{}}
+		out.decision.Plan(p, &r.Request, time.Now().UnixMilli(), nil)
+		groups := out.decision.Groups
+		first := &groups[0].Asks[0]
+		var e *charge.Entry
+		for range charge.LocalWorth {
+			e = d.auth.local.Admit(charge.AppendName(nil, first.Key.Rule, first.Rule, &r.Request), first.Key, d.auth.now())
 		}
-		e.mu.Lock()
-		e.rule, e.limit = first.rule, first.limit
-		_, trip := e.chunk.Renew(chunk.Terms{}, d.auth.now()) // a call is under way
-		e.mu.Unlock()
+		e.Mu.Lock()
+		e.Rule, e.Limit = first.Rule, first.Limit
+		_, trip := e.Chunk.Renew(chunk.Terms{}, d.auth.now()) // a call is under way
+		e.Mu.Unlock()
 		d.limiter.recall(groups)
 		for _, g := range groups {
-			g.until = time.Now().Add(time.Minute)
+			g.Until = time.Now().Add(time.Minute)
 		}
 		done := make(chan error, 1)
 		go func() { done <- d.limiter.remember(t.Context(), p, &r, groups, &out) }()
 		eventually(t, "the reservation waits for what is on its way", func() bool {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			return e.landed != nil
+			e.Mu.Lock()
+			defer e.Mu.Unlock()
+			return e.Landed != nil
 		})
 		want("asked once", 2, 600, 970, 10)
 		settleFirst(t, d, &aliquotv1.SettleRequest{Id: eight, Cost: proto.Int64(0)})
-		e.mu.Lock()
-		e.chunk.Lost(trip)
-		e.land()
-		e.mu.Unlock()
+		e.Mu.Lock()
+		e.Chunk.Lost(trip)
+		e.Land()
+		e.Mu.Unlock()
 		if err := <-done; (err != nil || !out.made) && !missed(d) {
 			t.Errorf("%v, made: %v", err, out.made)
 		}

@@ -8,6 +8,7 @@ import (
 	"aliquot/internal/chunk"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
@@ -17,17 +18,17 @@ func TestShareEndsItsKeyAsItCounts(t *testing.T) {
 	now := func() budget.Instant { return noon }
 	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), now)
 	e := lent(t, auth.local, &rules.Rule{ID: "r0", LocalCache: true})
-	_, trip := e.chunk.Bring(limit.Token, chunk.Terms{}, noon)
-	e.chunk.Took(trip, false, limit.Outcome{}, 100_001, noon)
-	if e.chunk.Look(limit.Token, noon) != chunk.Denied {
+	_, trip := e.Chunk.Bring(limit.Token, chunk.Terms{}, noon)
+	e.Chunk.Took(trip, false, limit.Outcome{}, 100_001, noon)
+	if e.Chunk.Look(limit.Token, noon) != chunk.Denied {
 		t.Fatal("nothing is remembered")
 	}
 	auth.post(budget.SharesApplied{Results: []budget.ShareResult{{Key: budget.KeyID{Rule: 2}}}})
-	if e.chunk.Look(limit.Token, noon) != chunk.Denied {
+	if e.Chunk.Look(limit.Token, noon) != chunk.Denied {
 		t.Error("another key's share has ended the memory")
 	}
-	auth.post(budget.SharesApplied{Results: []budget.ShareResult{{Key: e.key}}})
-	if found := e.chunk.Look(limit.Token, noon); found != chunk.Ask {
+	auth.post(budget.SharesApplied{Results: []budget.ShareResult{{Key: e.Key}}})
+	if found := e.Chunk.Look(limit.Token, noon); found != chunk.Ask {
 		t.Errorf("%v under a new share", found)
 	}
 }
@@ -38,15 +39,15 @@ func TestNewRulesEndIdleEntries(t *testing.T) {
 	later := noon.Add(time.Second)
 	now := func() budget.Instant { return later }
 	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), now)
-	idle, busy := come(auth.local, 1, localWorth, noon), come(auth.local, 2, localWorth, noon)
+	idle, busy := come(auth.local, 1, charge.LocalWorth, noon), come(auth.local, 2, charge.LocalWorth, noon)
 	use(idle, noon)
 	use(busy, later)
 	auth.post(budget.RulesReplaced{})
 	name, key := keyName(1)
-	if e, _ := auth.local.find(name); e != nil || auth.local.ofKey(key) != nil || !idle.gone {
+	if e, _ := auth.local.Find(name); e != nil || auth.local.OfKey(key) != nil || !idle.Gone {
 		t.Error("an idle entry is kept")
 	}
-	if auth.local.ofKey(busy.key) != busy || busy.gone {
+	if auth.local.OfKey(busy.Key) != busy || busy.Gone {
 		t.Error("a busy entry is gone")
 	}
 	if e := come(auth.local, 1, 1, later); e == nil || e == idle {

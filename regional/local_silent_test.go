@@ -18,6 +18,7 @@ import (
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
@@ -93,21 +94,21 @@ func limiterBefore(t *testing.T, s Store, epoch string, now func() budget.Instan
 		t.Fatal(err)
 	}
 	e := newEmergency(now, storeclock.New())
-	direct := &asker{auth: auth, guard: newGuard(s, auth, m, func(bool, error) {}, func() {}), emergency: e, slots: newSlotNames(1)}
+	direct := &asker{auth: auth, guard: newGuard(s, auth, m, func(bool, error) {}, func() {}), emergency: e, slots: charge.NewSlotNames(1)}
 	b := &batcher{ask: direct.ask, refused: func(error) {}, caught: func(cause any) { t.Error(cause) }}
 	return &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.decide, direct: direct, alone: b.alone}
 }
 
 // busyKey asks for a key until it is one of which checks wait for one another.
-func busyKey(t *testing.T, l *limiter) *localEntry {
+func busyKey(t *testing.T, l *limiter) *charge.Entry {
 	t.Helper()
 	for range 10 {
 		if _, err := l.decide(t.Context(), asked("k")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, e := range l.auth.local.byKey {
-		if !e.shares || !e.busy(l.auth.now()) {
+	for _, e := range l.auth.local.ByKey {
+		if !e.Shares || !e.Busy(l.auth.now()) {
 			t.Fatal("no check would wait for another")
 		}
 		return e
@@ -130,8 +131,8 @@ func TestChecksOfABusyKeyWaitForASilentStoreOnce(t *testing.T) {
 				out, err := l.decide(t.Context(), asked("k"))
 				if took := time.Since(came); err != nil || took > callerPatience+silentPatience {
 					t.Errorf("check %d had its answer after %v, %v", n, took, err)
-				} else if _, v := out[0].verdicts(); v.mode != modes.Emergency {
-					t.Errorf("check %d was decided by %s", n, v.mode)
+				} else if _, v := out[0].Verdicts(); v.Mode != modes.Emergency {
+					t.Errorf("check %d was decided by %s", n, v.Mode)
 				}
 			})
 			<-time.After(3 * time.Millisecond) // of the bubble's clock
@@ -145,13 +146,13 @@ func TestChecksWaitForOneAnotherAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
 		e := busyKey(t, l)
 		s.silent.Store(true)
-		if _, err := l.decide(t.Context(), asked("k")); err != nil || !e.fails() {
-			t.Fatalf("%v, stalled is %t after a check that was given up", err, e.fails())
+		if _, err := l.decide(t.Context(), asked("k")); err != nil || !unanswered(e) {
+			t.Fatalf("%v, stalled is %t after a check that was given up", err, unanswered(e))
 		}
 		s.silent.Store(false)
 		<-time.After(storeDeadline) // of the bubble's clock
-		if _, err := l.decide(t.Context(), asked("k")); err != nil || e.fails() {
-			t.Errorf("%v, stalled is %t after an answer", err, e.fails())
+		if _, err := l.decide(t.Context(), asked("k")); err != nil || unanswered(e) {
+			t.Errorf("%v, stalled is %t after an answer", err, unanswered(e))
 		}
 	})
 }
@@ -163,15 +164,15 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 	for _, claimed := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
 			e := busyKey(t, l)
-			e.mu.Lock()
-			e.chunk.Bring(limit.Token, chunk.Terms{Lends: true}, l.auth.now()) // on its way for ever
-			e.claimed, e.shares = claimed, claimed
-			e.mu.Unlock()
+			e.Mu.Lock()
+			e.Chunk.Bring(limit.Token, chunk.Terms{Lends: true}, l.auth.now()) // on its way for ever
+			e.Claimed, e.Shares = claimed, claimed
+			e.Mu.Unlock()
 			s.denies = true
 			came := time.Now()
 			out, err := l.decide(t.Context(), asked("k"))
 			want := callerPatience + time.Millisecond // it denies in one
-			if took := time.Since(came); err != nil || out[0].groups[0].allowed || took != want {
+			if took := time.Since(came); err != nil || out[0].Groups[0].Allowed || took != want {
 				t.Errorf("claimed %t: %v, %v, want %v", claimed, err, took, want)
 			}
 		})
@@ -182,7 +183,7 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 func TestPanicLeavesNoClaim(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *limiter, _ *moodyStore) {
 		e, ask := busyKey(t, l), l.ask
-		l.ask = func(context.Context, []*group) error { panic("a bug") }
+		l.ask = func(context.Context, []*charge.Transaction) error { panic("a bug") }
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -192,7 +193,7 @@ func TestPanicLeavesNoClaim(t *testing.T) {
 			l.decide(t.Context(), asked("k"))
 		}()
 		l.ask = ask
-		if e.claimed {
+		if e.Claimed {
 			t.Error("the key is claimed still")
 		}
 	})
@@ -211,18 +212,25 @@ func TestAPanicLeavesNothingUnderWay(t *testing.T) {
 		if err != nil || told != 1 {
 			t.Fatalf("%v, %d panics are told of", err, told)
 		}
-		if _, v := out[0].verdicts(); v.mode != modes.Emergency {
-			t.Errorf("decided by %s", v.mode)
+		if _, v := out[0].Verdicts(); v.Mode != modes.Emergency {
+			t.Errorf("decided by %s", v.Mode)
 		}
-		if e.awaited() != nil {
+		if e.Awaited() != nil {
 			t.Error("checks wait for what the call took along")
 		}
 		s.panics.Store(false)
 		<-time.After(chunk.Life) // of the bubble's clock
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if !e.chunk.Idle(l.auth.now()) {
+		e.Mu.Lock()
+		defer e.Mu.Unlock()
+		if !e.Chunk.Idle(l.auth.now()) {
 			t.Error("the entry is kept for a call that has ended")
 		}
 	})
+}
+
+// unanswered reports whether the latest call of an entry's key has brought no answer.
+func unanswered(e *charge.Entry) bool {
+	e.Mu.Lock()
+	defer e.Mu.Unlock()
+	return e.Stalled
 }

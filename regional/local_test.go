@@ -12,13 +12,14 @@ import (
 	"aliquot/budget"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
 // asked asks for a client, cost 1.
-func asked(apiKey string) []request {
-	return []request{{attributes: rules.Attributes{{Name: "api_key", Value: apiKey}}, cost: limit.Token}}
+func asked(apiKey string) []charge.Request {
+	return []charge.Request{{Attributes: rules.Attributes{{Name: "api_key", Value: apiKey}}, Cost: limit.Token}}
 }
 
 // hammer has callers decide checks, each so many, and counts what passes. which names the
@@ -118,7 +119,7 @@ func TestCrashLosesAChunkAtMost(t *testing.T) {
 	c.Redis = startRedis(t).url()
 	d, _ := startLive(t, c)
 	passed := hammer(t, d, 8, 100, same("k"))
-	d.auth.local.end(true) // a daemon that dies, as far as memory goes
+	d.auth.local.End(true) // a daemon that dies, as far as memory goes
 	passed += hammer(t, d, 8, 2000, same("k"))
 	if passed > 10_000 || !missedDeadlines(t)(d) && passed < 10_000*3/4 {
 		t.Errorf("%d passed of 10,000", passed)
@@ -232,10 +233,10 @@ func TestNewRulesEndMemory(t *testing.T) {
 // TestDecisionFromMemoryAllocatesNothing.
 func TestDecisionFromMemoryAllocatesNothing(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, strictRule(1_000_000_000, 1_000_000_000, "")).address()))
-	requests, room := asked("k"), &scratch{}
+	requests, room := asked("k"), &charge.Scratch{}
 	decide := func() bool {
 		out, err := d.limiter.decideIn(t.Context(), requests, room)
-		return err == nil && out[0].all != nil
+		return err == nil && out[0].All != nil
 	}
 	eventually(t, "a decision from memory", decide)
 	allocated := 1.0

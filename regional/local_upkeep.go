@@ -10,6 +10,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/chunk"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/charge"
 )
 
 const (
@@ -23,10 +24,10 @@ const (
 // upkeep maintains the tokens that this daemon has borrowed: it returns unused ones, renews those
 // that are nearly used up, and reports the use to the state machine.
 type upkeep struct {
-	table *localTable
+	table *charge.Table
 	auth  *authority
 	// ask sends groups to the store, in the same way as checks.
-	ask  func(ctx context.Context, groups []*group) error
+	ask  func(ctx context.Context, groups []*charge.Transaction) error
 	bugs *background.Panics
 
 	calls sync.WaitGroup
@@ -34,7 +35,7 @@ type upkeep struct {
 
 	// dues and seen are backing memory for one run of look.
 	dues []dueEntry
-	seen []observation
+	seen []charge.Observation
 }
 
 // run works until ctx ends; then it returns everything that is borrowed.
@@ -45,11 +46,11 @@ func (u *upkeep) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			u.table.end(false)
+			u.table.End(false)
 			u.look(context.WithoutCancel(ctx), u.auth.now())
 			return
 		case <-tick.C:
-		case <-u.table.wake:
+		case <-u.table.Wake:
 		}
 		u.look(ctx, u.auth.now())
 	}
@@ -71,8 +72,8 @@ func (u *upkeep) look(ctx context.Context, now budget.Instant) {
 		u.calls.Go(func() {
 			err := errBroken
 			u.bugs.Guard("upkeep", func() { err = u.ask(ctx, call) })
-			if err != nil && !errors.Is(err, errGivenUp) && !errors.Is(err, errGone) {
-				lost(call) // those whose call never left
+			if err != nil && !errors.Is(err, errGivenUp) && !errors.Is(err, charge.ErrGone) {
+				charge.Lost(call) // those whose call never left
 			}
 			if err != nil {
 				stalled(call)
@@ -83,55 +84,55 @@ func (u *upkeep) look(ctx context.Context, now budget.Instant) {
 
 // stalled wakes the checks that wait for a call that failed or was given up. It reads which entries
 // the call's groups have, which no call changes.
-func stalled(call []*group) {
+func stalled(call []*charge.Transaction) {
 	for _, g := range call {
-		e := g.asks[0].local
-		e.mu.Lock()
-		e.fail()
-		e.mu.Unlock()
+		e := g.Asks[0].Local
+		e.Mu.Lock()
+		e.Fail()
+		e.Mu.Unlock()
 	}
 }
 
 // dueEntry is an entry that needs a call.
 type dueEntry struct {
-	entry *localEntry
+	entry *charge.Entry
 	due   chunk.Due
 }
 
 // due visits the active entries. It returns those that need a call and, if tells is set, the
 // observations for the state machine. Entries with neither, and with nothing left, become inactive.
-func (u *upkeep) due(now budget.Instant, tells bool) (due []dueEntry, seen []observation) {
+func (u *upkeep) due(now budget.Instant, tells bool) (due []dueEntry, seen []charge.Observation) {
 	due, seen = u.dues, u.seen
-	active := u.table.takeActive()
+	active := u.table.TakeActive()
 	kept := active[:0]
 	for _, e := range active {
-		e.mu.Lock()
+		e.Mu.Lock()
 		if tells {
-			seen = e.tell(now, seen)
+			seen = e.Tell(now, seen)
 		}
-		if d := e.chunk.Due(now); d != chunk.Nothing {
+		if d := e.Chunk.Due(now); d != chunk.Nothing {
 			due = append(due, dueEntry{e, d})
 		}
-		u.table.lost.Add(e.chunk.TellLost())
-		if e.active = e.chunk.Active(); e.active {
+		u.table.Lost.Add(e.Chunk.TellLost())
+		if e.Active = e.Chunk.Active(); e.Active {
 			kept = append(kept, e)
 		}
-		e.mu.Unlock()
+		e.Mu.Unlock()
 	}
 	clear(active[len(kept):])
-	u.table.putActive(kept)
+	u.table.PutActive(kept)
 	return due, seen
 }
 
 // word returns a group for each entry that needs a call.
-func (u *upkeep) word(due []dueEntry, now budget.Instant) []*group {
-	groups := make([]*group, 0, len(due))
+func (u *upkeep) word(due []dueEntry, now budget.Instant) []*charge.Transaction {
+	groups := make([]*charge.Transaction, 0, len(due))
 	for _, d := range due {
-		d.entry.mu.Lock()
-		g := newGroup(0)
-		g.upkeep, g.asks = true, append(g.asks, d.entry.ask())
+		d.entry.Mu.Lock()
+		g := charge.NewTransaction(0)
+		g.Upkeep, g.Asks = true, append(g.Asks, d.entry.Ask())
 		groups = append(groups, g)
-		d.entry.mu.Unlock()
+		d.entry.Mu.Unlock()
 	}
 	if len(groups) == 0 {
 		return nil
@@ -139,5 +140,5 @@ func (u *upkeep) word(due []dueEntry, now budget.Instant) []*group {
 	u.auth.floors.RLock()
 	defer u.auth.floors.RUnlock()
 	head := u.auth.grant(groups)
-	return slices.DeleteFunc(groups, func(g *group) bool { return !g.asks[0].keep(u.table, &head, now) })
+	return slices.DeleteFunc(groups, func(g *charge.Transaction) bool { return !g.Asks[0].Keep(u.table, &head, now) })
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"aliquot/internal/wire"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
@@ -26,7 +27,7 @@ func BenchmarkZipf(b *testing.B) {
 func benchZipf(b *testing.B, l *limiter) {
 	const keys, batch, calls = 100_000, 10, 4096
 	names := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, keys-1)
-	requests := make([]request, 0, calls*batch)
+	requests := make([]charge.Request, 0, calls*batch)
 	for range cap(requests) {
 		requests = append(requests, asked(fmt.Sprint("k", names.Uint64()))...)
 	}
@@ -35,7 +36,7 @@ func benchZipf(b *testing.B, l *limiter) {
 	before := processorNanos(b)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
-		room, at := &scratch{}, rand.IntN(calls)
+		room, at := &charge.Scratch{}, rand.IntN(calls)
 		for n := 0; pb.Next(); n++ {
 			if n%batch != 0 {
 				continue

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"aliquot/internal/wire"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 )
 
 // looked is the result of a request that was only looked at, which costs nothing.
 type looked struct {
-	request  *request
-	decision decision
+	request  *charge.Request
+	decision charge.Decision
 	// near: memory decided, and the decision describes the present state. Otherwise it describes
 	// the state after one more request.
 	near bool
@@ -20,23 +21,23 @@ type looked struct {
 // lookAll finds out whether each of the requests would pass with a cost of one, and charges
 // nothing. It decides what memory can decide, and asks the store about all others at once. The
 // result is valid until s, in which requests were decided before, is used again. Its error is
-// errGone.
-func (l *limiter) lookAll(ctx context.Context, requests []request, s *scratch) ([]looked, error) {
+// charge.ErrGone.
+func (l *limiter) lookAll(ctx context.Context, requests []charge.Request, s *charge.Scratch) ([]looked, error) {
 	if len(requests) == 0 {
 		return nil, nil
 	}
 	p, out := l.policies.At(time.Now().UnixMilli()), make([]looked, len(requests))
 	var far []int
-	var asked []*request
+	var asked []*charge.Request
 	for i := range requests {
 		one := &out[i]
 		one.request = &requests[i]
-		if one.near = one.decision.lookNear(l, p, one.request, s); !one.near {
-			one.decision = decision{}
+		if one.near = lookNear(&one.decision, l, p, one.request, s); !one.near {
+			one.decision = charge.Decision{}
 			far, asked = append(far, i), append(asked, one.request)
 		}
 	}
-	found := make([]decision, len(far))
+	found := make([]charge.Decision, len(far))
 	if err := l.peekAll(ctx, p, asked, found); err != nil {
 		return nil, err
 	}
@@ -48,23 +49,23 @@ func (l *limiter) lookAll(ctx context.Context, requests []request, s *scratch) (
 
 // lookNear decides a request from memory without charging it. It returns false if the store has to
 // be asked, or if a rule may hold the client back for its conduct.
-func (d *decision) lookNear(l *limiter, p *policy.Policy, r *request, s *scratch) bool {
+func lookNear(d *charge.Decision, l *limiter, p *policy.Policy, r *charge.Request, s *charge.Scratch) bool {
 	now := l.auth.now()
-	s.matched = d.match(p, r, time.Now().UnixMilli(), s.matched)
-	var plan localPlan
-	if d.mode != "" || len(s.matched) > mostLocal || !plan.find(l.auth.local, p, r, s) {
+	s.Matched = d.Match(p, r, time.Now().UnixMilli(), s.Matched)
+	var plan charge.LocalPlan
+	if d.Mode != "" || len(s.Matched) > charge.MostLocal || !plan.Find(l.auth.local, p, r, s) {
 		return false
 	}
-	for i := range s.matched {
-		if s.matched[i].Rule.Watched() {
+	for i := range s.Matched {
+		if s.Matched[i].Rule.Watched() {
 			return false
 		}
 	}
-	plan.lock()
-	defer plan.unlock()
-	allowed, known := plan.look(s, now)
+	plan.Lock()
+	defer plan.Unlock()
+	allowed, known := plan.Look(s, now)
 	if known {
-		d.word(&plan, s, allowed, now)
+		d.Word(&plan, s, allowed, now)
 	}
 	return known
 }
@@ -73,10 +74,10 @@ func (d *decision) lookNear(l *limiter, p *policy.Policy, r *request, s *scratch
 // A denial is recorded like any other one. A request that passes leaves no trace.
 func (e *envoyService) look(of *looked, out *wire.Answer) error {
 	d := &of.decision
-	if d.tooMany > 0 {
-		return tooMany(d.tooMany)
+	if d.TooMany > 0 {
+		return tooMany(d.TooMany)
 	}
-	if d.answer(nil, nil, out); !out.Allowed {
+	if fillAnswer(d, nil, nil, out); !out.Allowed {
 		e.service.answer(d, of.request, out)
 		return nil
 	}

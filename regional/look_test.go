@@ -8,6 +8,7 @@ import (
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
@@ -24,18 +25,18 @@ func TestLooksAtWhatMemoryHolds(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, lookedAt).address()))
 	lookOf := func(domain string) (near, allowed bool, remaining int64) {
 		t.Helper()
-		room := d.limiter.scratches.take()
-		defer d.limiter.scratches.done(room)
-		r := request{cost: limit.Token, attributes: rules.Attributes{{Name: "domain", Value: domain}, {Name: "tenant", Value: "a"}}}
+		room := d.limiter.scratches.Take()
+		defer d.limiter.scratches.Done(room)
+		r := charge.Request{Cost: limit.Token, Attributes: rules.Attributes{{Name: "domain", Value: domain}, {Name: "tenant", Value: "a"}}}
 		if _, err := d.limiter.decideIn(t.Context(), nil, room); err != nil {
 			t.Fatal(err)
 		}
-		seen, err := d.limiter.lookAll(t.Context(), []request{r}, room)
+		seen, err := d.limiter.lookAll(t.Context(), []charge.Request{r}, room)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, headline := seen[0].decision.verdicts()
-		return seen[0].near, headline.decision.Allowed, headline.decision.Remaining
+		_, headline := seen[0].decision.Verdicts()
+		return seen[0].near, headline.Decision.Allowed, headline.Decision.Remaining
 	}
 	if near, allowed, _ := lookOf("wide"); near || !allowed {
 		t.Errorf("before the first check memory told: near %v, allowed %v", near, allowed)

@@ -5,6 +5,7 @@ import (
 
 	"aliquot/internal/abuse"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 )
@@ -16,49 +17,49 @@ import (
 
 // overrun charges what denied requests have used to the limits of rules with debt, once. Without
 // the store it charges nothing.
-func (l *limiter) overrun(ctx context.Context, requests []request, decisions []decision) {
+func (l *limiter) overrun(ctx context.Context, requests []charge.Request, decisions []charge.Decision) {
 	for i := range decisions {
 		d := &decisions[i]
-		if d.mode != "" || d.policy == nil || !d.policy.Set.HasDebts() {
+		if d.Mode != "" || d.Policy == nil || !d.Policy.Set.HasDebts() {
 			continue
 		}
-		if parts := l.overran(d, &requests[i]); len(parts.asks) > 0 {
+		if parts := l.overran(d, &requests[i]); len(parts.Asks) > 0 {
 			l.charge(ctx, d, parts)
 		}
 	}
 }
 
 // overran returns the limits to which a denied request has to be charged.
-func (l *limiter) overran(d *decision, r *request) *group {
-	parts := &group{}
-	all, head := d.verdicts()
-	if d.tooMany > 0 || head == nil || head.shadow || head.decision.Allowed || head.held != abuse.Free ||
-		head.mode != modes.Store && head.mode != modes.Local {
+func (l *limiter) overran(d *charge.Decision, r *charge.Request) *charge.Transaction {
+	parts := &charge.Transaction{}
+	all, head := d.Verdicts()
+	if d.TooMany > 0 || head == nil || head.Shadow || head.Decision.Allowed || head.Held != abuse.Free ||
+		head.Mode != modes.Store && head.Mode != modes.Local {
 		return parts
 	}
 	for i := range all {
 		v := &all[i]
-		if !v.rule.Debt || v.shadow && v.decision.Allowed || v.limit.Capacity == 0 {
+		if !v.Rule.Debt || v.Shadow && v.Decision.Allowed || v.Limit.Capacity == 0 {
 			continue
 		}
-		a := ask{rule: v.rule, limit: v.limit, window: v.window, cost: v.cost, enforcement: v.rule.Enforcement, key: v.key}
-		if d.policy.HasFormer() && !r.brings(v.rule) {
-			a.changed = d.policy.Changed(a.key.Rule&^policy.IndependentBit, v.rule, r.attributes.Get("api_key"), v.limit, l.auth.now())
+		a := charge.Charge{Rule: v.Rule, Limit: v.Limit, Window: v.Window, Cost: v.Cost, Enforcement: v.Rule.Enforcement, Key: v.Key}
+		if d.Policy.HasFormer() && !r.Brings(v.Rule) {
+			a.Changed = d.Policy.Changed(a.Key.Rule&^policy.IndependentBit, v.Rule, r.Attributes.Get("api_key"), v.Limit, l.auth.now())
 		}
-		if a.alone() {
-			a.key.Rule |= policy.IndependentBit
+		if a.Alone() {
+			a.Key.Rule |= policy.IndependentBit
 		}
-		parts.asks = append(parts.asks, a)
+		parts.Asks = append(parts.Asks, a)
 	}
 	return parts
 }
 
 // charge makes the charges, and updates the decision's state of these limits.
-func (l *limiter) charge(ctx context.Context, d *decision, parts *group) {
-	used := make([]limit.Tokens, len(parts.asks))
-	for i := range parts.asks {
-		a := &parts.asks[i]
-		used[i], a.cost = min(a.cost, limit.MaxExact), 0
+func (l *limiter) charge(ctx context.Context, d *charge.Decision, parts *charge.Transaction) {
+	used := make([]limit.Tokens, len(parts.Asks))
+	for i := range parts.Asks {
+		a := &parts.Asks[i]
+		used[i], a.Cost = min(a.Cost, limit.MaxExact), 0
 	}
 	adjusted, err := answerAlone(ctx, l, func(ctx context.Context) ([]limit.Adjusted, error) {
 		return l.direct.overrun(ctx, parts, used)
@@ -66,11 +67,11 @@ func (l *limiter) charge(ctx context.Context, d *decision, parts *group) {
 	if err != nil {
 		return
 	}
-	all, _ := d.verdicts()
+	all, _ := d.Verdicts()
 	for i := range all {
-		for j := range parts.asks {
-			if all[i].rule == parts.asks[j].rule && !all[i].never() {
-				d.owes(&all[i], &adjusted[j])
+		for j := range parts.Asks {
+			if all[i].Rule == parts.Asks[j].Rule && !all[i].Never() {
+				owes(d, &all[i], &adjusted[j])
 			}
 		}
 	}
@@ -78,41 +79,41 @@ func (l *limiter) charge(ctx context.Context, d *decision, parts *group) {
 
 // owes updates a limit's decision to the state after a charge. For a counting limit it leaves out
 // when the same cost would fit again; the next request learns that.
-func (d *decision) owes(v *verdict, charged *limit.Adjusted) {
-	if v.limit.Algorithm.Counts() {
-		v.decision.Remaining = int64(charged.Tokens / limit.Token)
+func owes(d *charge.Decision, v *charge.Verdict, charged *limit.Adjusted) {
+	if v.Limit.Algorithm.Counts() {
+		v.Decision.Remaining = int64(charged.Tokens / limit.Token)
 	} else {
-		after := v.found
+		after := v.Found
 		after.Tokens -= charged.Charged
-		decided := limit.Decide(v.limit, after, v.cost, v.decision.Allowed)
-		v.decision.Remaining, v.decision.RetryAfter, v.decision.ResetAfter = max(0, decided.Remaining), decided.RetryAfter, decided.ResetAfter
+		decided := limit.Decide(v.Limit, after, v.Cost, v.Decision.Allowed)
+		v.Decision.Remaining, v.Decision.RetryAfter, v.Decision.ResetAfter = max(0, decided.Remaining), decided.RetryAfter, decided.ResetAfter
 	}
-	for _, g := range d.groups {
-		for i := range g.out {
-			if g.out[i].key == v.key {
-				g.out[i].decision = v.decision
+	for _, g := range d.Groups {
+		for i := range g.Out {
+			if g.Out[i].Key == v.Key {
+				g.Out[i].Decision = v.Decision
 			}
 		}
 	}
 }
 
 // overrun charges to limits what was used although they did not hold it.
-func (a *asker) overrun(ctx context.Context, parts *group, used []limit.Tokens) (out []limit.Adjusted, err error) {
-	groups := []*group{parts}
+func (a *asker) overrun(ctx context.Context, parts *charge.Transaction, used []limit.Tokens) (out []limit.Adjusted, err error) {
+	groups := []*charge.Transaction{parts}
 	a.auth.floors.RLock()
 	defer a.auth.floors.RUnlock()
 	head := a.auth.grant(groups)
-	if head.epoch == "" {
+	if head.Epoch == "" {
 		return nil, errNoEpoch
 	}
-	err = a.guard.call(ctx, "overrun", head.epoch, func(ctx context.Context) (now int64, err error) {
-		a.emergency.overran(parts, used, head.epoch)
-		out, err = a.guard.store.Adjust(ctx, head.epoch, partsOf(&head, parts.asks, used, make([]chargedAt, len(used))))
+	err = a.guard.call(ctx, "overrun", head.Epoch, func(ctx context.Context) (now int64, err error) {
+		a.emergency.overran(parts, used, head.Epoch)
+		out, err = a.guard.store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Asks, used, make([]chargedAt, len(used))))
 		return 0, err
 	})
 	a.emergency.adjusted(parts, err == nil)
 	if err == nil {
-		a.auth.adjusted(parts.asks, out)
+		a.auth.adjusted(parts.Asks, out)
 	}
 	return out, err
 }

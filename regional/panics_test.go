@@ -23,6 +23,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/telemetry"
 )
@@ -34,7 +35,7 @@ func TestACallThatPanicsIsToldOf(t *testing.T) {
 	c := testConfig(newLeader(t, oneRule).address())
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	d, stop := startLive(t, c)
-	d.limiter.ask = func(context.Context, []*group) error { panic("of sk_somebody") }
+	d.limiter.ask = func(context.Context, []*charge.Transaction) error { panic("of sk_somebody") }
 	request := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}
 	batch := &aliquotv1.CheckBatchRequest{Requests: []*aliquotv1.CheckRequest{request}}
 	overConnect := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
@@ -100,7 +101,7 @@ func TestACallThatPanicsIsToldOf(t *testing.T) {
 func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, failRules).address()))
 	b := &batcher{
-		ask: func(context.Context, []*group) error { panic("a bug") }, refused: d.guard.turnedAway,
+		ask: func(context.Context, []*charge.Transaction) error { panic("a bug") }, refused: d.guard.turnedAway,
 		caught: func(cause any) { _ = d.service.panics.Caught("a call of the store", cause) },
 	}
 	d.limiter.ask = b.decide

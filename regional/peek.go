@@ -7,6 +7,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
@@ -20,25 +21,25 @@ import (
 // from 1, and those of independent rules are in the upper half.
 const blockerRule = math.MaxUint32
 
-// peek decides a request as of now and charges nothing. Its error is errGone.
-func (l *limiter) peek(ctx context.Context, p *policy.Policy, r *request) (decision, error) {
-	d := make([]decision, 1)
-	err := l.peekAll(ctx, p, []*request{r}, d)
+// peek decides a request as of now and charges nothing. Its error is charge.ErrGone.
+func (l *limiter) peek(ctx context.Context, p *policy.Policy, r *charge.Request) (charge.Decision, error) {
+	d := make([]charge.Decision, 1)
+	err := l.peekAll(ctx, p, []*charge.Request{r}, d)
 	return d[0], err
 }
 
 // peekAll does the same for several requests, which share calls to the store. It writes one
 // decision for each request.
-func (l *limiter) peekAll(ctx context.Context, p *policy.Policy, requests []*request, into []decision) error {
-	var peeks []*group
+func (l *limiter) peekAll(ctx context.Context, p *policy.Policy, requests []*charge.Request, into []charge.Decision) error {
+	var peeks []*charge.Transaction
 	for i, r := range requests {
 		d := &into[i]
-		d.plan(p, r, time.Now().UnixMilli(), nil)
+		d.Plan(p, r, time.Now().UnixMilli(), nil)
 		l.conduct.look(d, l.auth.now())
-		for _, g := range d.groups {
-			for _, a := range g.asks {
-				a.left = l.auth.local.left(a.key) // tokens that are there without asking the store
-				peeks = append(peeks, &group{cost: g.cost, shadow: g.shadow, peek: true, asks: []ask{a, blockerOf(&a)}})
+		for _, g := range d.Groups {
+			for _, a := range g.Asks {
+				a.Left = l.auth.local.Left(a.Key) // tokens that are there without asking the store
+				peeks = append(peeks, &charge.Transaction{Cost: g.Cost, Shadow: g.Shadow, Peek: true, Asks: []charge.Charge{a, blockerOf(&a)}})
 			}
 		}
 	}
@@ -46,19 +47,19 @@ func (l *limiter) peekAll(ctx context.Context, p *policy.Policy, requests []*req
 		return err
 	}
 	for i := range requests {
-		for _, g := range into[i].groups {
-			g.peeked(peeks[:len(g.asks)])
-			peeks = peeks[len(g.asks):]
+		for _, g := range into[i].Groups {
+			g.Peeked(peeks[:len(g.Asks)])
+			peeks = peeks[len(g.Asks):]
 		}
 	}
 	return nil
 }
 
 // blockerOf returns a limit in the hash slot of a's record that denies every request.
-func blockerOf(a *ask) ask {
-	return ask{
-		rule: a.rule, enforcement: rules.Independent, cost: limit.MaxExact,
-		limit: limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}},
-		key:   budget.KeyID{Rule: blockerRule, Hash: a.key.Hash},
+func blockerOf(a *charge.Charge) charge.Charge {
+	return charge.Charge{
+		Rule: a.Rule, Enforcement: rules.Independent, Cost: limit.MaxExact,
+		Limit: limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}},
+		Key:   budget.KeyID{Rule: blockerRule, Hash: a.Key.Hash},
 	}
 }

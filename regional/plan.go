@@ -16,6 +16,7 @@ import (
 	"aliquot/internal/rights"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
@@ -146,8 +147,8 @@ func (s *spanned) requests(part *recentPart) iter.Seq[*replay.Request] {
 			}
 			s.last = r.at
 			out = replay.Request{
-				At: max(int64(r.at)/1000, 1), Namespace: r.namespace, Attributes: r.attributes,
-				Cost: int64(r.cost / limit.Token), Costs: r.costs, Descriptor: r.descriptor,
+				At: max(int64(r.at)/1000, 1), Namespace: r.Namespace, Attributes: r.Attributes,
+				Cost: int64(r.Cost / limit.Token), Costs: r.Costs, Descriptor: r.Descriptor,
 			}
 			return yield(&out)
 		})
@@ -169,7 +170,7 @@ func (p *planner) right(now *policy.Policy, k replay.Key, l limit.Limit) replay.
 		number = policy.IndependentBit // a number that the budget protocol does not know
 	}
 	key := rights.KeyLimit(l)
-	key.Placement = placementOf(k.Rule)
+	key.Placement = charge.PlacementOf(k.Rule)
 	return p.auth.mayHold(budget.KeyID{Rule: number, Hash: k.Hash}, key, l, k.Rule.Enforcement == rules.Elastic)
 }
 
@@ -178,12 +179,12 @@ func (p *planner) right(now *policy.Policy, k replay.Key, l limit.Limit) replay.
 func (a *authority) mayHold(key budget.KeyID, k budget.KeyLimit, l limit.Limit, elastic bool) replay.Right {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var h header
+	var h charge.Header
 	right := a.region.Right(key, k, a.now())
 	frame := a.frame(&h, l.Tail(), right)
 	out := replay.Right{Bucket: rights.Bucket(l, right.Effective())}
 	if !right.Hot {
-		view := frame.frame.View(right, l, elastic)
+		view := frame.Frame.View(right, l, elastic)
 		out.Extra = view.Extra
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	"aliquot/internal/ratelog"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -89,10 +90,10 @@ func (d *Daemon) pauseProbe(ctx context.Context, wait time.Duration) bool {
 // probe takes a millionth of a token from a bucket of its own.
 func (d *Daemon) probe(ctx context.Context) {
 	one := limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}}
-	g := &group{cost: 1, asks: []ask{{limit: one, key: budget.KeyID{Rule: probeRule}}}}
-	head := d.auth.grant([]*group{g})
-	_, _, err := d.guard.takeAs(ctx, opProbe, head.epoch, func() []lua.Group {
-		return new(wording).callOf(&head, []*group{g}, nil, d.auth.local, d.auth.now())
+	g := &charge.Transaction{Cost: 1, Asks: []charge.Charge{{Limit: one, Key: budget.KeyID{Rule: probeRule}}}}
+	head := d.auth.grant([]*charge.Transaction{g})
+	_, _, err := d.guard.takeAs(ctx, opProbe, head.Epoch, func() []lua.Group {
+		return new(charge.CallBuffer).CallOf(&head, []*charge.Transaction{g}, nil, d.auth.local, d.auth.now())
 	})
 	if _, other := errors.AsType[*lua.EpochError](err); other {
 		_ = d.guard.learn(ctx) // the next probe asks again in a second

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/regional/internal/charge"
 )
 
 // Bounds of the sample of recent requests: at most 65,536 requests, 32 MiB and ten minutes.
@@ -54,7 +55,7 @@ func newRecent(now func() budget.Instant) *recent {
 }
 
 // see adds a decided request to the sample if its key belongs to it.
-func (s *recent) see(d *decision, r *request) {
+func (s *recent) see(d *charge.Decision, r *charge.Request) {
 	key := s.keyOf(d, r)
 	if key&s.mask.Load() != 0 {
 		return
@@ -74,23 +75,23 @@ func (s *recent) see(d *decision, r *request) {
 // keyOf returns a hash that stands for a request's key. It is the hash of the first key that was
 // checked, which costs nothing extra. Without one it is the hash of the API key, or else of the
 // address.
-func (s *recent) keyOf(d *decision, r *request) uint64 {
-	for i := range d.all {
-		if v := &d.all[i]; len(v.rule.Key) > 0 {
-			return binary.BigEndian.Uint64(v.key.Hash[:])
+func (s *recent) keyOf(d *charge.Decision, r *charge.Request) uint64 {
+	for i := range d.All {
+		if v := &d.All[i]; len(v.Rule.Key) > 0 {
+			return binary.BigEndian.Uint64(v.Key.Hash[:])
 		}
 	}
-	for _, g := range d.groups {
-		for i := range g.asks {
-			if a := &g.asks[i]; len(a.rule.Key) > 0 {
-				return binary.BigEndian.Uint64(a.key.Hash[:])
+	for _, g := range d.Groups {
+		for i := range g.Asks {
+			if a := &g.Asks[i]; len(a.Rule.Key) > 0 {
+				return binary.BigEndian.Uint64(a.Key.Hash[:])
 			}
 		}
 	}
-	if apiKey := r.attributes.Get("api_key"); apiKey != "" {
+	if apiKey := r.Attributes.Get("api_key"); apiKey != "" {
 		return maphash.String(s.seed, apiKey)
 	}
-	return maphash.String(s.seed, r.attributes.Get("ip"))
+	return maphash.String(s.seed, r.Attributes.Get("ip"))
 }
 
 // age lets time pass while no request of the sample comes: the sample then takes more keys, and
@@ -146,7 +147,7 @@ func (s *recent) forget(now budget.Instant) {
 
 // recentRequest is one request of the sample.
 type recentRequest struct {
-	request
+	charge.Request
 	at  budget.Instant
 	key uint64
 }

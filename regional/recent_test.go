@@ -11,6 +11,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
@@ -20,10 +21,10 @@ type recentClock struct{ at budget.Instant }
 
 func (c *recentClock) now() budget.Instant { return c.at }
 
-func askedBy(apiKey string) *request {
-	return &request{
-		attributes: rules.AttributesOf(map[string]string{"api_key": apiKey, "ip": ""}), namespace: "shop", cost: 3 * limit.Token,
-		costs: rules.CostsOf(map[string]int64{"tokens_out": 1 << 40}),
+func askedBy(apiKey string) *charge.Request {
+	return &charge.Request{
+		Attributes: rules.AttributesOf(map[string]string{"api_key": apiKey, "ip": ""}), Namespace: "shop", Cost: 3 * limit.Token,
+		Costs: rules.CostsOf(map[string]int64{"tokens_out": 1 << 40}),
 	}
 }
 
@@ -31,7 +32,7 @@ func askedBy(apiKey string) *request {
 func seen(s *recent) (map[string]int, recentPart) {
 	part, out := s.take(), map[string]int{}
 	part.each(func(r *recentRequest) bool {
-		out[r.attributes.Get("api_key")]++
+		out[r.Attributes.Get("api_key")]++
 		return true
 	})
 	return out, part
@@ -41,18 +42,18 @@ func TestARecentRequestComesBackAsItWas(t *testing.T) {
 	c := &recentClock{at: budget.Instant(time.Hour)}
 	s := newRecent(c.now)
 	want := askedBy("k")
-	s.see(&decision{}, want)
+	s.see(&charge.Decision{}, want)
 	c.at += budget.Instant(time.Second)
-	s.see(&decision{}, &request{cost: limit.Token})
+	s.see(&charge.Decision{}, &charge.Request{Cost: limit.Token})
 	n := 0
 	part := s.take()
 	part.each(func(r *recentRequest) bool {
 		if n++; n == 2 {
-			if r.at != c.at || len(r.attributes) != 0 || len(r.costs) != 0 || r.namespace != "" || r.cost != limit.Token {
+			if r.at != c.at || len(r.Attributes) != 0 || len(r.Costs) != 0 || r.Namespace != "" || r.Cost != limit.Token {
 				t.Errorf("%+v", r)
 			}
-		} else if !slices.Equal(r.attributes, want.attributes) || !slices.Equal(r.costs, want.costs) || r.namespace != "shop" ||
-			r.cost != want.cost || r.at != budget.Instant(time.Hour) {
+		} else if !slices.Equal(r.Attributes, want.Attributes) || !slices.Equal(r.Costs, want.Costs) || r.Namespace != "shop" ||
+			r.Cost != want.Cost || r.at != budget.Instant(time.Hour) {
 			t.Errorf("%+v", r)
 		}
 		return true
@@ -71,7 +72,7 @@ func TestTheSampleThinsWithTraffic(t *testing.T) {
 	const perSecond, keys = 20_000, 1000
 	for i := range 100 * perSecond {
 		c.at += budget.Instant(time.Second / perSecond)
-		s.see(&decision{}, &request{attributes: rules.AttributesOf(map[string]string{"api_key": fmt.Sprint(i % keys)}), cost: limit.Token})
+		s.see(&charge.Decision{}, &charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": fmt.Sprint(i % keys)}), Cost: limit.Token})
 	}
 	got, part := seen(s)
 	if part.oneIn < 8 || part.oneIn > 64 || len(got) < keys/int(part.oneIn)/3 {
@@ -94,7 +95,7 @@ func TestTheSampleThinsWithTraffic(t *testing.T) {
 		c.at += budget.Instant(time.Second)
 		s.age()
 		for key := range 4 {
-			s.see(&decision{}, &request{attributes: rules.AttributesOf(map[string]string{"api_key": fmt.Sprint(key)}), cost: limit.Token})
+			s.see(&charge.Decision{}, &charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": fmt.Sprint(key)}), Cost: limit.Token})
 		}
 	}
 	if got, part := seen(s); part.oneIn != 1 || len(got) != 4 || got["0"] < 500 || got["0"] > 601 {
@@ -106,14 +107,14 @@ func TestTheSampleThinsWithTraffic(t *testing.T) {
 func TestLargeRequestsTakeNoMoreMemory(t *testing.T) {
 	c := &recentClock{at: 1}
 	s := newRecent(c.now)
-	r := &request{cost: limit.Token}
+	r := &charge.Request{Cost: limit.Token}
 	for i := range maxAttributes {
-		r.attributes = r.attributes.Set(fmt.Sprintf("%0*d", maxNameBytes, i), strings.Repeat("x", maxValueBytes))
+		r.Attributes = r.Attributes.Set(fmt.Sprintf("%0*d", maxNameBytes, i), strings.Repeat("x", maxValueBytes))
 	}
 	for i := range 500 {
 		c.at += budget.Instant(time.Second) // slowly enough not to thin out
-		r.attributes = r.attributes.Set("api_key", fmt.Sprint(i))
-		s.see(&decision{}, r)
+		r.Attributes = r.Attributes.Set("api_key", fmt.Sprint(i))
+		s.see(&charge.Decision{}, r)
 	}
 	bytes := 0
 	for _, at := range s.take().segments {
@@ -130,12 +131,12 @@ func TestTheSampleGoesByTheKeyThatWasAsked(t *testing.T) {
 	s := newRecent((&recentClock{at: 1}).now)
 	all := &rules.Rule{ID: "all"}
 	org := &rules.Rule{ID: "org", Key: []string{"org"}}
-	d := &decision{groups: []*group{{asks: []ask{{rule: all}, {rule: org, key: budget.KeyID{Hash: [16]byte{7: 9}}}}}}}
+	d := &charge.Decision{Groups: []*charge.Transaction{{Asks: []charge.Charge{{Rule: all}, {Rule: org, Key: budget.KeyID{Hash: [16]byte{7: 9}}}}}}}
 	if got := s.keyOf(d, askedBy("k")); got != 9 {
 		t.Errorf("%d", got)
 	}
-	one, again := s.keyOf(&decision{}, askedBy("k")), s.keyOf(&decision{}, askedBy("k"))
-	if one != again || one == s.keyOf(&decision{}, askedBy("l")) {
+	one, again := s.keyOf(&charge.Decision{}, askedBy("k")), s.keyOf(&charge.Decision{}, askedBy("k"))
+	if one != again || one == s.keyOf(&charge.Decision{}, askedBy("l")) {
 		t.Error("without one it goes by the API key")
 	}
 }
@@ -147,7 +148,7 @@ func TestTheSampleIsSafeForManyAtOnce(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for i := range 3 * segmentRequests {
-				s.see(&decision{}, askedBy(fmt.Sprint(i)))
+				s.see(&charge.Decision{}, askedBy(fmt.Sprint(i)))
 				if i%1000 == 0 {
 					seen(s)
 				}
@@ -166,9 +167,9 @@ func BenchmarkRecent(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			clock := &recentClock{at: 1}
 			s := newRecent(clock.now)
-			r := &request{attributes: rules.AttributesOf(map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}), cost: limit.Token}
-			d := &decision{groups: []*group{{asks: []ask{{rule: &rules.Rule{Key: []string{"api_key"}}}}}}}
-			d.groups[0].asks[0].key.Hash[7] = key
+			r := &charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}), Cost: limit.Token}
+			d := &charge.Decision{Groups: []*charge.Transaction{{Asks: []charge.Charge{{Rule: &rules.Rule{Key: []string{"api_key"}}}}}}}
+			d.Groups[0].Asks[0].Key.Hash[7] = key
 			b.ReportAllocs()
 			for b.Loop() {
 				clock.at += budget.Instant(time.Millisecond)
@@ -182,7 +183,7 @@ func BenchmarkRecent(b *testing.B) {
 // BenchmarkDenial is what remembering a denial costs it.
 func BenchmarkDenial(b *testing.B) {
 	var s denials
-	r := request{attributes: rules.AttributesOf(map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}), cost: limit.Token}
+	r := charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}), Cost: limit.Token}
 	p := &policy.Policy{Set: &rules.Set{}}
 	n := uint64(0)
 	b.ReportAllocs()

@@ -6,29 +6,30 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
 // appendRecent appends a request: its time, key, cost, namespace, attributes and costs.
-func appendRecent(b []byte, after time.Duration, key uint64, r *request) []byte {
+func appendRecent(b []byte, after time.Duration, key uint64, r *charge.Request) []byte {
 	b = binary.AppendUvarint(b, uint64(after))
 	b = binary.BigEndian.AppendUint64(b, key)
 	return appendRequest(b, r)
 }
 
-func appendRequest(b []byte, r *request) []byte {
-	b = binary.AppendUvarint(b, uint64(r.cost/limit.Token))
-	b = appendText(b, r.namespace)
-	b = binary.AppendUvarint(b, uint64(len(r.attributes)))
-	for i := range r.attributes {
-		b = appendText(appendText(b, r.attributes[i].Name), r.attributes[i].Value)
+func appendRequest(b []byte, r *charge.Request) []byte {
+	b = binary.AppendUvarint(b, uint64(r.Cost/limit.Token))
+	b = appendText(b, r.Namespace)
+	b = binary.AppendUvarint(b, uint64(len(r.Attributes)))
+	for i := range r.Attributes {
+		b = appendText(appendText(b, r.Attributes[i].Name), r.Attributes[i].Value)
 	}
-	b = binary.AppendUvarint(b, uint64(len(r.costs)))
-	for i := range r.costs {
-		b = binary.AppendUvarint(appendText(b, r.costs[i].Unit), uint64(r.costs[i].Cost))
+	b = binary.AppendUvarint(b, uint64(len(r.Costs)))
+	for i := range r.Costs {
+		b = binary.AppendUvarint(appendText(b, r.Costs[i].Unit), uint64(r.Costs[i].Cost))
 	}
 	descriptor := byte(0)
-	if r.descriptor {
+	if r.Descriptor {
 		descriptor = 1
 	}
 	return append(b, descriptor)
@@ -43,31 +44,31 @@ func (r *recentRequest) read(text string, first budget.Instant) (rest string) {
 	after, text := readNumber(text)
 	r.at = first.Add(time.Duration(after))
 	r.key = binary.BigEndian.Uint64([]byte(text[:8]))
-	return r.request.read(text[8:])
+	return readRequest(&r.Request, text[8:])
 }
 
 // read is the reverse of appendRequest. It reuses the slices of r.
-func (r *request) read(text string) (rest string) {
+func readRequest(r *charge.Request, text string) (rest string) {
 	cost, text := readNumber(text)
-	r.cost = limit.Tokens(cost) * limit.Token
-	r.namespace, text = readText(text)
-	r.attributes = r.attributes[:0]
+	r.Cost = limit.Tokens(cost) * limit.Token
+	r.Namespace, text = readText(text)
+	r.Attributes = r.Attributes[:0]
 	n, text := readNumber(text)
 	for range n {
 		var name, value string
 		name, text = readText(text)
 		value, text = readText(text)
-		r.attributes = append(r.attributes, rules.Attribute{Name: name, Value: value})
+		r.Attributes = append(r.Attributes, rules.Attribute{Name: name, Value: value})
 	}
-	r.costs = r.costs[:0]
+	r.Costs = r.Costs[:0]
 	n, text = readNumber(text)
 	for range n {
 		var unit string
 		unit, text = readText(text)
 		cost, text = readNumber(text)
-		r.costs = append(r.costs, rules.UnitCost{Unit: unit, Cost: int64(cost)})
+		r.Costs = append(r.Costs, rules.UnitCost{Unit: unit, Cost: int64(cost)})
 	}
-	r.descriptor = text[0] == 1
+	r.Descriptor = text[0] == 1
 	return text[1:]
 }
 

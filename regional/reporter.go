@@ -17,6 +17,7 @@ import (
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
@@ -258,7 +259,7 @@ func (r *reporter) applyPart(ctx context.Context, part budget.ApplyShares) []bud
 // apply makes share changes in the store.
 func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []budget.ShareResult {
 	results := make([]budget.ShareResult, 0, len(changes))
-	carried := &group{} // in the form of asks, for the debts that the changes carry
+	carried := &charge.Transaction{} // in the form of asks, for the debts that the changes carry
 	var usable []budget.ShareChange
 	p := r.policies.Load()
 	for _, c := range changes {
@@ -268,8 +269,8 @@ func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []bu
 			continue
 		}
 		usable = append(usable, c)
-		carried.asks = append(carried.asks, ask{
-			limit: l, enforcement: known.Enforcement, forgives: known.Forgives, key: c.Key, right: c.Before, changed: p.ChangedLimit(c.Key.Rule, l, r.auth.now()),
+		carried.Asks = append(carried.Asks, charge.Charge{
+			Limit: l, Enforcement: known.Enforcement, Forgives: known.Forgives, Key: c.Key, Right: c.Before, Changed: p.ChangedLimit(c.Key.Rule, l, r.auth.now()),
 		})
 	}
 	if len(usable) == 0 {
@@ -286,25 +287,25 @@ func unknownLimit(c budget.ShareChange) budget.ShareResult {
 	return budget.ShareResult{Key: c.Key, Unenforced: !c.Cold}
 }
 
-func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange, carried *group) []budget.ShareResult {
+func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange, carried *charge.Transaction) []budget.ShareResult {
 	r.learnClock(ctx)
 	end := r.auth.now().Add(applyDeadline)
-	head := r.auth.headerFor(carried.asks)
-	r.emergency.applying(carried, head.epoch)
+	head := r.auth.headerFor(carried.Asks)
+	r.emergency.applying(carried, head.Epoch)
 	shares := make([]limit.Bucket, len(changes))
 	call := make([]lua.Change, len(changes))
 	for i, c := range changes {
-		a := &carried.asks[i]
-		chunk, made := r.auth.local.ended(a, r.auth.now())
+		a := &carried.Asks[i]
+		chunk, made := r.auth.local.Ended(a, r.auth.now())
 		defer made()
-		call[i].Key = lua.Key(a.limit.Algorithm, c.Key.Rule, c.Key.Hash)
-		call[i].View = head.view(a)
+		call[i].Key = lua.Key(a.Limit.Algorithm, c.Key.Rule, c.Key.Hash)
+		call[i].View = head.View(a)
 		call[i].View.Chunk = chunk
-		shares[i] = rights.Bucket(a.limit, c.Share)
+		shares[i] = rights.Bucket(a.Limit, c.Share)
 		call[i].Gen, call[i].Share = c.Gen.Pack(), shares[i]
 		call[i].Grant, call[i].Cold, call[i].From = limit.Tokens(c.Grant), c.Cold, c.From
 	}
-	applied, storeNow, err := r.applyInTime(ctx, end, head.epoch, call)
+	applied, storeNow, err := r.applyInTime(ctx, end, head.Epoch, call)
 	r.emergency.applied(carried, shares, applied, storeNow)
 	r.others.marked(err == nil)
 	results := make([]budget.ShareResult, len(changes))

@@ -13,6 +13,7 @@ import (
 	"aliquot/internal/identity"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 	"aliquot/rules"
@@ -52,15 +53,15 @@ type reservedLimit struct {
 	Slot      uint64          `json:"o,omitempty"`
 	// Before is the answer to a shadow that was asked in an earlier call, which denied the other
 	// limits. For all other limits the store keeps the answer itself.
-	Before *chargedBefore `json:"b,omitempty"`
+	Before *charge.ChargedBefore `json:"b,omitempty"`
 }
 
 // shadowsBefore returns the shadow limits of a request that were asked in an earlier call.
-func shadowsBefore(groups []*group) (out []reservedLimit) {
+func shadowsBefore(groups []*charge.Transaction) (out []reservedLimit) {
 	for _, g := range groups {
-		if g.before != nil {
-			l := reserved(&g.asks[0])
-			l.Shadow, l.Before = true, g.before
+		if g.Before != nil {
+			l := reserved(&g.Asks[0])
+			l.Shadow, l.Before = true, g.Before
 			out = append(out, l)
 		}
 	}
@@ -76,45 +77,45 @@ type settledLimit struct {
 }
 
 // describe returns the reservation of a decision whose asks have their slots already.
-func describe(d *decision, print string, ttl time.Duration, ends int64, groups []*group) reservation {
-	out := reservation{Print: print, TTL: ttl.Microseconds(), Ends: ends, Mode: d.mode}
+func describe(d *charge.Decision, print string, ttl time.Duration, ends int64, groups []*charge.Transaction) reservation {
+	out := reservation{Print: print, TTL: ttl.Microseconds(), Ends: ends, Mode: d.Mode}
 	for _, g := range groups {
-		for i := range g.asks {
-			l := reserved(&g.asks[i])
-			l.Shadow = g.shadow
+		for i := range g.Asks {
+			l := reserved(&g.Asks[i])
+			l.Shadow = g.Shadow
 			out.Limits = append(out.Limits, l)
 		}
 	}
-	for i := range d.never {
-		v := &d.never[i]
+	for i := range d.Never {
+		v := &d.Never[i]
 		out.Limits = append(out.Limits, reservedLimit{
-			Rule: v.rule.ID, Shadow: true, Never: true, Stated: v.window, Unit: v.rule.Unit, Cost: v.cost,
-			Algorithm: v.rule.Limit.Algorithm, Capacity: limit.Tokens(v.decision.Limit) * limit.Token,
+			Rule: v.Rule.ID, Shadow: true, Never: true, Stated: v.Window, Unit: v.Rule.Unit, Cost: v.Cost,
+			Algorithm: v.Rule.Limit.Algorithm, Capacity: limit.Tokens(v.Decision.Limit) * limit.Token,
 		})
 	}
 	return out
 }
 
-func reserved(a *ask) reservedLimit {
+func reserved(a *charge.Charge) reservedLimit {
 	return reservedLimit{
-		Rule: a.rule.ID, Number: a.key.Rule, Hash: base64.RawURLEncoding.EncodeToString(a.key.Hash[:]),
-		Algorithm: a.limit.Algorithm, Capacity: a.limit.Capacity, Rate: a.limit.Rate.Micro, Frac: a.limit.Rate.Frac,
-		Window: a.limit.Window, Stated: a.window, Unit: a.rule.Unit, Queue: a.rule.Queue, Override: a.override,
-		Cost: a.cost, Slot: a.slot,
+		Rule: a.Rule.ID, Number: a.Key.Rule, Hash: base64.RawURLEncoding.EncodeToString(a.Key.Hash[:]),
+		Algorithm: a.Limit.Algorithm, Capacity: a.Limit.Capacity, Rate: a.Limit.Rate.Micro, Frac: a.Limit.Rate.Frac,
+		Window: a.Limit.Window, Stated: a.Window, Unit: a.Rule.Unit, Queue: a.Rule.Queue, Override: a.Override,
+		Cost: a.Cost, Slot: a.Slot,
 	}
 }
 
 // ask returns the limit as it was charged. Its rule has only the fields that an answer shows.
-func (l *reservedLimit) ask() (ask, error) {
-	a := ask{
-		rule: &rules.Rule{ID: l.Rule, Algorithm: l.Algorithm.String(), Unit: l.Unit, Queue: l.Queue},
-		limit: limit.Limit{
+func (l *reservedLimit) ask() (charge.Charge, error) {
+	a := charge.Charge{
+		Rule: &rules.Rule{ID: l.Rule, Algorithm: l.Algorithm.String(), Unit: l.Unit, Queue: l.Queue},
+		Limit: limit.Limit{
 			Algorithm: l.Algorithm, Capacity: l.Capacity, Rate: limit.Rate{Micro: l.Rate, Frac: l.Frac}, Window: l.Window,
 		},
-		window: l.Stated, cost: l.Cost, slot: l.Slot, key: budget.KeyID{Rule: l.Number},
+		Window: l.Stated, Cost: l.Cost, Slot: l.Slot, Key: budget.KeyID{Rule: l.Number},
 	}
-	n, err := base64.RawURLEncoding.Decode(a.key.Hash[:], []byte(l.Hash))
-	if err != nil || n != len(a.key.Hash) || len(l.Hash) != base64.RawURLEncoding.EncodedLen(len(a.key.Hash)) {
+	n, err := base64.RawURLEncoding.Decode(a.Key.Hash[:], []byte(l.Hash))
+	if err != nil || n != len(a.Key.Hash) || len(l.Hash) != base64.RawURLEncoding.EncodedLen(len(a.Key.Hash)) {
 		return a, fmt.Errorf("the hash of a key of %s: %d bytes", l.Rule, n)
 	}
 	return a, nil
@@ -122,21 +123,21 @@ func (l *reservedLimit) ask() (ask, error) {
 
 // current returns the same key's limit under the rules in force. ok is false if they have no such
 // rule, or have it under another number; then the charge stays as it is.
-func (l *reservedLimit) current(p *policy.Policy, now budget.Instant) (a ask, ok bool) {
+func (l *reservedLimit) current(p *policy.Policy, now budget.Instant) (a charge.Charge, ok bool) {
 	a, err := l.ask()
 	rule := p.Set.Rule(l.Rule)
 	if err != nil || rule == nil || p.Numbers[l.Rule] != l.Number&^policy.IndependentBit || rule.Limit.Algorithm != l.Algorithm {
 		return a, false
 	}
-	a.rule, a.enforcement = rule, rule.Enforcement
-	a.limit, a.window = rule.Limit, rule.Window
+	a.Rule, a.Enforcement = rule, rule.Enforcement
+	a.Limit, a.Window = rule.Limit, rule.Window
 	for _, o := range rule.Overrides() {
 		if o.Pattern == l.Override {
-			a.limit, a.window = o.Limit, o.Window
+			a.Limit, a.Window = o.Limit, o.Window
 		}
 	}
-	a.changed = p.ChangedLimit(l.Number, a.limit, now)
-	return a, a.alone() == (l.Number&policy.IndependentBit != 0)
+	a.Changed = p.ChangedLimit(l.Number, a.Limit, now)
+	return a, a.Alone() == (l.Number&policy.IndependentBit != 0)
 }
 
 // used returns how much of the limit was used, in whole tokens: the cost that the caller of Settle
@@ -157,35 +158,35 @@ func (l *reservedLimit) used(said usage) int64 {
 
 // groupsOf returns the groups that the store decided, with those of an earlier call last, and the
 // shadows that the store was not asked about.
-func (r *reservation) groupsOf() (groups []*group, never []verdict, order []*rules.Rule, err error) {
+func (r *reservation) groupsOf() (groups []*charge.Transaction, never []charge.Verdict, order []*rules.Rule, err error) {
 	for i := range r.Limits {
 		l := &r.Limits[i]
 		if l.Never {
-			a := ask{rule: &rules.Rule{ID: l.Rule, Algorithm: l.Algorithm.String(), Unit: l.Unit}, window: l.Stated, cost: l.Cost}
-			never = append(never, a.verdict(&group{shadow: true}, modes.Store, limit.Decision{
+			a := charge.Charge{Rule: &rules.Rule{ID: l.Rule, Algorithm: l.Algorithm.String(), Unit: l.Unit}, Window: l.Stated, Cost: l.Cost}
+			never = append(never, a.Verdict(&charge.Transaction{Shadow: true}, modes.Store, limit.Decision{
 				Limit: int64(l.Capacity / limit.Token), RetryAfter: limit.Never,
 			}))
-			order = append(order, a.rule)
+			order = append(order, a.Rule)
 			continue
 		}
 		a, err := l.ask()
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		order = append(order, a.rule)
+		order = append(order, a.Rule)
 		if n := len(groups); n > 0 && !l.Shadow {
-			groups[n-1].asks = append(groups[n-1].asks, a)
+			groups[n-1].Asks = append(groups[n-1].Asks, a)
 			continue
 		}
-		groups = append(groups, &group{shadow: l.Shadow, asks: []ask{a}, before: l.Before})
+		groups = append(groups, &charge.Transaction{Shadow: l.Shadow, Asks: []charge.Charge{a}, Before: l.Before})
 	}
 	return groups, never, order, nil
 }
 
 // decided returns the decision with which a reservation was answered.
-func (r *reservation) decided(kept *lua.Kept) (*decision, error) {
+func (r *reservation) decided(kept *lua.Kept) (*charge.Decision, error) {
 	if r.Mode != "" {
-		return &decision{mode: r.Mode}, nil
+		return &charge.Decision{Mode: r.Mode}, nil
 	}
 	groups, never, order, err := r.groupsOf()
 	if err != nil {
@@ -196,15 +197,15 @@ func (r *reservation) decided(kept *lua.Kept) (*decision, error) {
 		return nil, err
 	}
 	for i, g := range groups {
-		g.settle(results[i], nil)
+		g.Settle(results[i], nil)
 	}
-	return &decision{groups: groups, never: never, order: order}, nil
+	return &charge.Decision{Groups: groups, Never: never, Order: order}, nil
 }
 
 // resultsOf returns the results of the groups of a reservation.
-func resultsOf(kept *lua.Kept, groups []*group) ([]lua.Result, error) {
+func resultsOf(kept *lua.Kept, groups []*charge.Transaction) ([]lua.Result, error) {
 	last := len(groups)
-	for last > 0 && groups[last-1].before != nil {
+	for last > 0 && groups[last-1].Before != nil {
 		last--
 	}
 	results, err := kept.Results(shape(groups[:last]))
@@ -212,20 +213,20 @@ func resultsOf(kept *lua.Kept, groups []*group) ([]lua.Result, error) {
 		return nil, err
 	}
 	for _, g := range groups[last:] {
-		if g.before == nil {
+		if g.Before == nil {
 			return nil, errors.New("the store keeps a reservation whose limits are out of order")
 		}
-		results = append(results, g.before.result())
+		results = append(results, g.Before.Result())
 	}
 	return results, nil
 }
 
 // shape returns the groups with the fields that are needed to read a store's answer to them.
-func shape(groups []*group) []lua.Group {
+func shape(groups []*charge.Transaction) []lua.Group {
 	out := make([]lua.Group, len(groups))
 	for i, g := range groups {
-		for j := range g.asks {
-			out[i].Limits = append(out[i].Limits, lua.KeyView{View: limit.View{Algorithm: g.asks[j].limit.Algorithm}})
+		for j := range g.Asks {
+			out[i].Limits = append(out[i].Limits, lua.KeyView{View: limit.View{Algorithm: g.Asks[j].Limit.Algorithm}})
 		}
 	}
 	return out
@@ -245,12 +246,12 @@ func reservationKey(h *rules.KeyHasher, namespace, id string) string {
 
 // boundID returns the id under which Settle finds a reservation whose caller chose the id: with a keyed
 // hash of the namespace, the caller and the id. Another caller cannot make it, and gets another one.
-func boundID(h *rules.KeyHasher, r *request, id string) string {
+func boundID(h *rules.KeyHasher, r *charge.Request, id string) string {
 	b := appendSized([]byte("caller\x00"), id)
-	for _, a := range callerOf(r.attributes) {
+	for _, a := range callerOf(r.Attributes) {
 		b = appendSized(appendSized(b, a.Name), a.Value)
 	}
-	sum := h.Key(r.namespace, b)
+	sum := h.Key(r.Namespace, b)
 	return id + "." + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
@@ -272,10 +273,10 @@ func callerOf(attributes rules.Attributes) rules.Attributes {
 
 // printOf returns a keyed hash of a request. It distinguishes a repeated call from another request
 // with the same id.
-func printOf(h *rules.KeyHasher, r *request) string {
-	b := append([]byte("request\x00"), binary.BigEndian.AppendUint64(nil, uint64(r.cost))...)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(r.attributes)))
-	attributes, costs := slices.Clone(r.attributes), slices.Clone(r.costs)
+func printOf(h *rules.KeyHasher, r *charge.Request) string {
+	b := append([]byte("request\x00"), binary.BigEndian.AppendUint64(nil, uint64(r.Cost))...)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Attributes)))
+	attributes, costs := slices.Clone(r.Attributes), slices.Clone(r.Costs)
 	attributes.Sort()
 	for i := range attributes {
 		b = appendSized(appendSized(b, attributes[i].Name), attributes[i].Value)
@@ -284,7 +285,7 @@ func printOf(h *rules.KeyHasher, r *request) string {
 	for i := range costs {
 		b = binary.BigEndian.AppendUint64(appendSized(b, costs[i].Unit), uint64(costs[i].Cost))
 	}
-	sum := h.Key(r.namespace, b)
+	sum := h.Key(r.Namespace, b)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 

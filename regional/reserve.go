@@ -10,6 +10,7 @@ import (
 
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 )
@@ -21,7 +22,7 @@ const keepReservation = 10 * time.Minute
 // reserving is one call of Reserve under way. chosen: the caller chose the id, which is not bound to
 // the caller yet. An id of the daemon's is bound by itself, for nobody can guess it.
 type reserving struct {
-	request
+	charge.Request
 	id     string
 	chosen bool
 	ttl    time.Duration
@@ -30,7 +31,7 @@ type reserving struct {
 // reserveResult is the result of a Reserve. If the request was denied, or decided without the
 // store, there is no reservation and ends is 0.
 type reserveResult struct {
-	decision *decision
+	decision *charge.Decision
 	repeated bool
 	made     bool
 	ends     int64 // Unix milliseconds
@@ -44,26 +45,26 @@ var errOtherRequest = fmt.Errorf("%w: you have a reservation under this id for o
 func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, error) {
 	now := time.Now().UnixMilli()
 	p := l.policies.At(now)
-	out := reserveResult{decision: &decision{}}
+	out := reserveResult{decision: &charge.Decision{}}
 	d := out.decision
-	d.plan(p, &r.request, now, nil)
+	d.Plan(p, &r.Request, now, nil)
 	l.conduct.hold(d, l.auth.now())
-	if d.tooMany == 0 && len(d.groups) > lua.TakeChunk {
-		d.tooMany = len(d.order)
+	if d.TooMany == 0 && len(d.Groups) > lua.TakeChunk {
+		d.TooMany = len(d.Order)
 	}
-	if d.tooMany > 0 || d.mode == modes.NoRulesYet || d.mode == modes.BlockList || d.hopeless() {
+	if d.TooMany > 0 || d.Mode == modes.NoRulesYet || d.Mode == modes.BlockList || d.NeverFits() {
 		return out, nil
 	}
 	if r.chosen {
-		r.id, r.chosen = boundID(p.Hasher, &r.request, r.id), false
+		r.id, r.chosen = boundID(p.Hasher, &r.Request, r.id), false
 	}
-	l.recall(d.groups)
-	err := l.remember(ctx, p, r, d.groups, &out)
+	l.recall(d.Groups)
+	err := l.remember(ctx, p, r, d.Groups, &out)
 	if err == nil && !out.repeated {
-		err = l.borrow(ctx, d.groups, func(i int) error { return l.remember(ctx, p, r, d.groups[i:i+1], &out) })
+		err = l.borrow(ctx, d.Groups, func(i int) error { return l.remember(ctx, p, r, d.Groups[i:i+1], &out) })
 	}
 	if err == nil && !out.repeated {
-		l.conduct.decided([]decision{*d}, l.auth.now())
+		l.conduct.decided([]charge.Decision{*d}, l.auth.now())
 	}
 	return out, err
 }
@@ -71,37 +72,37 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 // recall gives back with the groups' call what this daemon has borrowed of their keys, so that the
 // store decides with all tokens. Borrowed tokens that another call is still bringing are waited for
 // once.
-func (l *limiter) recall(groups []*group) {
+func (l *limiter) recall(groups []*charge.Transaction) {
 	until := time.Now().Add(callerPatience)
 	for _, g := range groups {
-		g.reserves, g.until = true, until
-		for i := range g.asks {
-			if a := &g.asks[i]; a.rule.LocalCache {
-				a.local = l.auth.local.ofKey(a.key)
+		g.Reserves, g.Until = true, until
+		for i := range g.Asks {
+			if a := &g.Asks[i]; a.Rule.LocalCache {
+				a.Local = l.auth.local.OfKey(a.Key)
 			}
 		}
 	}
 }
 
 // remember asks the store for groups of the decision, once for each reservation id.
-func (l *limiter) remember(ctx context.Context, p *policy.Policy, r *reserving, groups []*group, out *reserveResult) error {
+func (l *limiter) remember(ctx context.Context, p *policy.Policy, r *reserving, groups []*charge.Transaction, out *reserveResult) error {
 	for _, g := range groups {
-		for i := range g.asks {
-			g.asks[i].lasts = r.ttl
+		for i := range g.Asks {
+			g.Asks[i].Lasts = r.ttl
 		}
 	}
-	print := printOf(p.Hasher, &r.request)
+	print := printOf(p.Hasher, &r.Request)
 	ends := time.Now().Add(r.ttl).UnixMilli()
-	found, err := l.askToRemember(ctx, groups, reservationKey(p.Hasher, r.namespace, r.id), r.ttl+keepReservation,
+	found, err := l.askToRemember(ctx, groups, reservationKey(p.Hasher, r.Namespace, r.id), r.ttl+keepReservation,
 		describer(out.decision, print, r.ttl, ends))
 	if found.again {
-		if err := groups[0].wait(ctx); err != nil {
+		if err := groups[0].Wait(ctx); err != nil {
 			return err
 		}
 		return l.remember(ctx, p, r, groups[:1], out) // its shadows were asked by now
 	}
 	switch {
-	case errors.Is(err, lua.ErrNoRoom), errors.Is(err, errOtherStore), errors.Is(err, errGone):
+	case errors.Is(err, lua.ErrNoRoom), errors.Is(err, errOtherStore), errors.Is(err, charge.ErrGone):
 		return err
 	case errors.Is(err, lua.ErrPartly):
 		return l.spend(ctx, groups) // the store still has to decide the limits that it can
@@ -111,7 +112,7 @@ func (l *limiter) remember(ctx context.Context, p *policy.Policy, r *reserving, 
 		}
 		if errors.Is(err, errGivenUp) {
 			for i := range groups {
-				groups[i] = groups[i].anew()
+				groups[i] = groups[i].FreshCopy()
 			}
 		}
 		l.fallBack(groups)
@@ -119,7 +120,7 @@ func (l *limiter) remember(ctx context.Context, p *policy.Policy, r *reserving, 
 	case found.earlier != nil:
 		return out.again(found.earlier, print)
 	}
-	out.made = len(groups) == 0 || groups[0].shadow || groups[0].allowed
+	out.made = len(groups) == 0 || groups[0].Shadow || groups[0].Allowed
 	if out.made {
 		out.ends = ends
 	}
@@ -154,7 +155,7 @@ type remembered struct {
 // groups may still be in use. The store may have decided and remembered them; the client finds out
 // by repeating the request with its id.
 func (l *limiter) askToRemember(
-	ctx context.Context, groups []*group, key string, keep time.Duration, text func([]*group) (string, error),
+	ctx context.Context, groups []*charge.Transaction, key string, keep time.Duration, text func([]*charge.Transaction) (string, error),
 ) (remembered, error) {
 	mine := slices.Clone(groups) // by then the caller's slice may have other groups in place of these
 	return answerAlone(ctx, l, func(ctx context.Context) (found remembered, err error) {
@@ -165,10 +166,10 @@ func (l *limiter) askToRemember(
 
 // describer returns a function that describes groups of a decision and the shadows that were asked
 // before them. It copies the parts of the decision that it needs.
-func describer(d *decision, print string, ttl time.Duration, ends int64) func([]*group) (string, error) {
-	before := shadowsBefore(d.groups)
-	d = &decision{mode: d.mode, never: slices.Clone(d.never)}
-	return func(groups []*group) (string, error) {
+func describer(d *charge.Decision, print string, ttl time.Duration, ends int64) func([]*charge.Transaction) (string, error) {
+	before := shadowsBefore(d.Groups)
+	d = &charge.Decision{Mode: d.Mode, Never: slices.Clone(d.Never)}
+	return func(groups []*charge.Transaction) (string, error) {
 		described := describe(d, print, ttl, ends, groups)
 		described.Limits = append(described.Limits, before...)
 		text, err := json.Marshal(described)
@@ -179,14 +180,14 @@ func describer(d *decision, print string, ttl time.Duration, ends int64) func([]
 // reserve is ask for the groups of one request, which the store remembers. text describes the
 // groups once they have their slots.
 func (a *asker) reserve(
-	ctx context.Context, groups []*group, key string, keep time.Duration, text func([]*group) (string, error), found *remembered,
+	ctx context.Context, groups []*charge.Transaction, key string, keep time.Duration, text func([]*charge.Transaction) (string, error), found *remembered,
 ) error {
-	r := lua.Reservation{Key: key, Keep: keep, Decided: len(groups) > 0 && !groups[0].shadow}
+	r := lua.Reservation{Key: key, Keep: keep, Decided: len(groups) > 0 && !groups[0].Shadow}
 	return a.again(ctx, func() error { return a.tryReserve(ctx, groups, r, text, found) })
 }
 
 func (a *asker) tryReserve(
-	ctx context.Context, groups []*group, r lua.Reservation, text func([]*group) (string, error), found *remembered,
+	ctx context.Context, groups []*charge.Transaction, r lua.Reservation, text func([]*charge.Transaction) (string, error), found *remembered,
 ) error {
 	a.auth.floors.RLock()
 	defer a.auth.floors.RUnlock()
@@ -196,51 +197,51 @@ func (a *asker) tryReserve(
 	}
 	var out lua.Reserved
 	var storeNow int64
-	err = a.guard.call(ctx, "reserve", head.epoch, func(ctx context.Context) (now int64, err error) {
+	err = a.guard.call(ctx, "reserve", head.Epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.sent(groups, &head)
-		call := new(wording).callOf(&head, groups, a.slots, a.auth.local, a.auth.now())
+		call := new(charge.CallBuffer).CallOf(&head, groups, a.slots, a.auth.local, a.auth.now())
 		if r.Text, err = text(groups); err != nil {
 			return 0, err
 		}
-		out, storeNow, err = a.guard.store.Reserve(ctx, head.epoch, call, r)
+		out, storeNow, err = a.guard.store.Reserve(ctx, head.Epoch, call, r)
 		return storeNow, err
 	})
 	switch {
 	case err != nil:
-		lost(groups)
+		charge.Lost(groups)
 	case out.Earlier != nil && out.Results == nil:
-		unmade(groups)
+		charge.Unmade(groups)
 	}
 	if err != nil {
-		a.emergency.failed(groups, err, head.latest)
+		a.emergency.failed(groups, err, head.Latest)
 		return err
 	}
 	received := a.auth.now()
 	if out.Results == nil {
-		a.emergency.failed(groups, lua.ErrNoRoom, head.latest) // the reservation was made before, so nothing was charged
+		a.emergency.failed(groups, lua.ErrNoRoom, head.Latest) // the reservation was made before, so nothing was charged
 	}
 	for i := range out.Results {
 		a.emergency.answered(groups[i], &out.Results[i], storeNow, received)
-		groups[i].took(a.auth.local, &out.Results[i], storeNow, received)
+		groups[i].Took(a.auth.local, &out.Results[i], storeNow, received)
 	}
 	if out.Earlier != nil {
-		if out.Earlier.Stamp != limit.Stamp(head.epoch) {
+		if out.Earlier.Stamp != limit.Stamp(head.Epoch) {
 			return errOtherStore
 		}
 		found.earlier = out.Earlier
 		return nil
 	}
 	denied := r.Decided && !out.Results[0].Allowed // then the store remembers nothing
-	found.again = denied && groups[0].maySucceed()
-	var seen []observation
+	found.again = denied && groups[0].MaySucceed()
+	var seen []charge.Observation
 	for i, g := range groups {
 		if i == 0 && found.again {
-			seen = g.usedHere(out.Results[i], seen)
+			seen = g.UsedHere(out.Results[i], seen)
 			continue
 		}
-		seen = g.settle(out.Results[i], seen)
-		if denied && g.shadow {
-			g.before = &chargedBefore{At: out.Results[i].Clock(0, storeNow), Allowed: out.Results[i].Allowed, Outcome: out.Results[i].Limits[0]}
+		seen = g.Settle(out.Results[i], seen)
+		if denied && g.Shadow {
+			g.Before = &charge.ChargedBefore{At: out.Results[i].Clock(0, storeNow), Allowed: out.Results[i].Allowed, Outcome: out.Results[i].Limits[0]}
 		}
 	}
 	a.auth.observe(seen)

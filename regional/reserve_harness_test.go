@@ -72,7 +72,7 @@ func boundIn(t *testing.T, d *Daemon, in *aliquotv1.ReserveRequest) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return boundID(d.policies.Load().Hasher, &r.request, r.id)
+	return boundID(d.policies.Load().Hasher, &r.Request, r.id)
 }
 
 // settleOf settles, once more if the store missed a deadline; again tells that it did, and

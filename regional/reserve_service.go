@@ -42,15 +42,15 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 	if err != nil {
 		return nil, rpcCodes.Error(err)
 	}
-	if result.decision.tooMany > 0 {
-		return nil, rpcCodes.Error(tooMany(result.decision.tooMany))
+	if result.decision.TooMany > 0 {
+		return nil, rpcCodes.Error(tooMany(result.decision.TooMany))
 	}
 	out := &aliquotv1.ReserveResponse{}
 	var answer wire.Answer
 	if result.repeated {
-		result.decision.answer(nil, nil, &answer)
+		fillAnswer(result.decision, nil, nil, &answer)
 	} else {
-		s.answer(result.decision, &r.request, &answer)
+		s.answer(result.decision, &r.Request, &answer)
 	}
 	out.Decision = answer.Message()
 	if result.made {
@@ -69,7 +69,7 @@ func validateReserve(in *aliquotv1.ReserveRequest) (reserving, error) {
 	if err != nil {
 		return reserving{}, err
 	}
-	out := reserving{request: r, id: in.GetId(), ttl: defaultTTL}
+	out := reserving{Request: r, id: in.GetId(), ttl: defaultTTL}
 	if out.id == "" {
 		out.id = rand.Text()
 	} else if err := validateID(out.id, maxIDBytes); err != nil {

@@ -12,6 +12,7 @@ import (
 	"aliquot/internal/rls"
 	"aliquot/internal/wire"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
@@ -68,7 +69,7 @@ func (e *envoyService) decide(ctx context.Context, in *rls.Request, out *rls.Res
 
 // envoyCall is the memory that a call needs. It is kept for the next call.
 type envoyCall struct {
-	requests  []request
+	requests  []charge.Request
 	latest    wire.Answer
 	strictest wire.Answer // of the answers so far
 }
@@ -96,13 +97,13 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Ch
 		e.warn(&checks[i])
 		c.requests = append(c.requests, requestOf(&checks[i], without))
 	}
-	room := limiter.scratches.take()
-	defer limiter.scratches.done(room)
+	room := limiter.scratches.Take()
+	defer limiter.scratches.Done(room)
 	switch err := e.service.enter(ctx, len(checks)); {
 	case err == nil:
 		defer e.service.leave(len(checks))
 	case err == errOverload && !slices.ContainsFunc(checks, func(c rls.Check) bool { return c.Look }):
-		room.crowded = true // each rule's on_redis_failure is an answer to Envoy; an error may let all pass
+		room.Crowded = true // each rule's on_redis_failure is an answer to Envoy; an error may let all pass
 	default:
 		return err
 	}
@@ -129,7 +130,7 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Ch
 }
 
 // charges decides checks that cost something.
-func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []request, room *scratch, counted *telemetry.Tally, out *rls.Response) error {
+func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, counted *telemetry.Tally, out *rls.Response) error {
 	limiter := e.service.limiter
 	decisions, err := limiter.decideIn(ctx, requests, room)
 	if err != nil {
@@ -138,8 +139,8 @@ func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []req
 	from := len(out.Statuses)
 	var costly []int
 	for i := range requests {
-		if decisions[i].tooMany > 0 {
-			return tooMany(decisions[i].tooMany)
+		if decisions[i].TooMany > 0 {
+			return tooMany(decisions[i].TooMany)
 		}
 		e.service.answerAmong(&decisions[i], &requests[i], &c.latest, counted)
 		if c.latest.Never && c.latest.Mode == modes.Store && c.latest.Limit > 0 {
@@ -154,29 +155,29 @@ func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []req
 // is full again. It adds what was charged after such a request, because that was still left at the
 // request's turn.
 func (e *envoyService) lookAtCostly(
-	ctx context.Context, requests []request, decisions []decision, costly []int, room *scratch, statuses []rls.Status,
+	ctx context.Context, requests []charge.Request, decisions []charge.Decision, costly []int, room *charge.Scratch, statuses []rls.Status,
 ) error {
-	if len(costly) == 0 || room.crowded {
+	if len(costly) == 0 || room.Crowded {
 		return nil
 	}
-	looks := make([]request, len(costly))
+	looks := make([]charge.Request, len(costly))
 	for j, i := range costly {
 		looks[j] = requests[i]
-		looks[j].cost = limit.Token
+		looks[j].Cost = limit.Token
 	}
 	seen, err := e.service.limiter.lookAll(ctx, looks, room)
 	if err != nil {
 		return err
 	}
 	for j, i := range costly {
-		all, _ := seen[j].decision.verdicts()
+		all, _ := seen[j].decision.Verdicts()
 		for k := range all {
-			if v := &all[k]; v.rule.ID == statuses[i].Name {
-				left := max(0, v.found.Tokens)
+			if v := &all[k]; v.Rule.ID == statuses[i].Name {
+				left := max(0, v.Found.Tokens)
 				for after := i + 1; after < len(decisions); after++ {
-					left += decisions[after].charged(v.key)
+					left += chargedOf(&decisions[after], v.Key)
 				}
-				statuses[i].Remaining, statuses[i].Reset = int64(left/limit.Token), v.decision.ResetAfter
+				statuses[i].Remaining, statuses[i].Reset = int64(left/limit.Token), v.Decision.ResetAfter
 			}
 		}
 	}
@@ -184,23 +185,23 @@ func (e *envoyService) lookAtCostly(
 }
 
 // charged returns how many tokens a decision took of a key.
-func (d *decision) charged(key budget.KeyID) (cost limit.Tokens) {
-	if d.mode != "" {
+func chargedOf(d *charge.Decision, key budget.KeyID) (cost limit.Tokens) {
+	if d.Mode != "" {
 		return 0
 	}
-	all, head := d.verdicts()
+	all, head := d.Verdicts()
 	for i := range all {
-		if v := &all[i]; v.key == key && v.decision.Allowed && (v.shadow || head.shadow || head.decision.Allowed) {
-			cost += v.cost
+		if v := &all[i]; v.Key == key && v.Decision.Allowed && (v.Shadow || head.Shadow || head.Decision.Allowed) {
+			cost += v.Cost
 		}
 	}
 	return cost
 }
 
 // looks decides checks that cost nothing.
-func (e *envoyService) looks(ctx context.Context, c *envoyCall, requests []request, room *scratch, out *rls.Response) error {
+func (e *envoyService) looks(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, out *rls.Response) error {
 	for i := range requests {
-		requests[i].cost = limit.Token
+		requests[i].Cost = limit.Token
 	}
 	seen, err := e.service.limiter.lookAll(ctx, requests, room)
 	if err != nil {
@@ -252,9 +253,9 @@ func (e *envoyService) addHeaders(of *wire.Answer, out *rls.Response) {
 	}
 }
 
-func requestOf(c *rls.Check, without []string) request {
-	return request{attributes: c.Attributes, cost: limit.Tokens(c.Cost) * limit.Token, described: described{
-		descriptor: true, without: without, own: ownLimit{c.Requests, c.Window},
+func requestOf(c *rls.Check, without []string) charge.Request {
+	return charge.Request{Attributes: c.Attributes, Cost: limit.Tokens(c.Cost) * limit.Token, Described: charge.Described{
+		Descriptor: true, Without: without, Own: charge.OwnLimit{Requests: c.Requests, Window: c.Window},
 	}}
 }
 

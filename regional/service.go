@@ -84,15 +84,15 @@ func (s *service) check(ctx context.Context, in wire.Request, out *wire.Answer) 
 		return err
 	}
 	defer s.leave(1)
-	room := s.limiter.scratches.take()
-	defer s.limiter.scratches.done(room)
-	room.one[0] = r
-	d, err := s.limiter.decideIn(ctx, room.one[:], room)
+	room := s.limiter.scratches.Take()
+	defer s.limiter.scratches.Done(room)
+	room.One[0] = r
+	d, err := s.limiter.decideIn(ctx, room.One[:], room)
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
-	if d[0].tooMany > 0 {
-		return rpcCodes.Error(tooMany(d[0].tooMany))
+	if d[0].TooMany > 0 {
+		return rpcCodes.Error(tooMany(d[0].TooMany))
 	}
 	s.answer(&d[0], &r, out)
 	return nil
@@ -143,8 +143,8 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 		return err
 	}
 	defer s.leave(len(x.valid))
-	room := s.limiter.scratches.take()
-	defer s.limiter.scratches.done(room)
+	room := s.limiter.scratches.Take()
+	defer s.limiter.scratches.Done(room)
 	decisions, err := s.limiter.decideIn(ctx, x.valid, room)
 	if err != nil {
 		return rpcCodes.Error(err)
@@ -158,7 +158,7 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 			bad = bad[1:]
 			continue
 		}
-		if n := decisions[j].tooMany; n > 0 {
+		if n := decisions[j].TooMany; n > 0 {
 			each(tooMany(n))
 		} else {
 			s.answerAmong(&decisions[j], &x.valid[j], &x.answer, &counted)

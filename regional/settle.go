@@ -9,6 +9,7 @@ import (
 
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 )
 
@@ -89,7 +90,7 @@ func (l *limiter) settleKept(ctx context.Context, p *policy.Policy, key string, 
 	if err != nil {
 		return out, false, err
 	}
-	parts := &group{}
+	parts := &charge.Transaction{}
 	var used []limit.Tokens
 	out.notes = make([]settledLimit, len(out.reservation.Limits))
 	for i := range out.reservation.Limits {
@@ -100,7 +101,7 @@ func (l *limiter) settleKept(ctx context.Context, p *policy.Policy, key string, 
 			continue
 		}
 		out.notes[i].Part = true
-		parts.asks = append(parts.asks, a)
+		parts.Asks = append(parts.Asks, a)
 		// A use beyond the store's largest number is beyond any debt too.
 		used = append(used, min(limit.Tokens(out.notes[i].Used)*limit.Token, limit.MaxExact))
 	}
@@ -137,7 +138,7 @@ func (r *reservation) charged(kept *lua.Kept) ([]bool, error) {
 	}
 	var allowed []bool
 	for i, g := range groups {
-		for range g.asks {
+		for range g.Asks {
 			allowed = append(allowed, results[i].Allowed)
 		}
 	}
@@ -177,7 +178,7 @@ func (l *limiter) kept(ctx context.Context, key string) (*lua.Kept, error) {
 
 // settleParts makes a settlement, and waits as long as a check would. After an error the store may
 // have made it, which the next read shows. The arguments may still be in use then.
-func (l *limiter) settleParts(ctx context.Context, parts *group, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (lua.Settled, error) {
+func (l *limiter) settleParts(ctx context.Context, parts *charge.Transaction, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (lua.Settled, error) {
 	return answerAlone(ctx, l, func(ctx context.Context) (lua.Settled, error) {
 		return l.direct.settle(ctx, parts, used, charges, end)
 	})
@@ -207,46 +208,46 @@ func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error
 }
 
 // settle makes the settlement of parts. used is what was used of each of them.
-func (a *asker) settle(ctx context.Context, parts *group, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (out lua.Settled, err error) {
-	groups := []*group{parts}
+func (a *asker) settle(ctx context.Context, parts *charge.Transaction, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (out lua.Settled, err error) {
+	groups := []*charge.Transaction{parts}
 	err = a.again(ctx, func() error {
 		a.auth.floors.RLock()
 		defer a.auth.floors.RUnlock()
 		head := a.auth.grant(groups)
-		if head.epoch == "" {
+		if head.Epoch == "" {
 			return errNoEpoch
 		}
-		if end.Was.Stamp != limit.Stamp(head.epoch) {
+		if end.Was.Stamp != limit.Stamp(head.Epoch) {
 			out = lua.Settled{Changed: true} // the next read shows
 			return nil
 		}
-		err := a.guard.call(ctx, "settle", head.epoch, func(ctx context.Context) (now int64, err error) {
-			a.emergency.overran(parts, used, head.epoch)
-			end.Parts = partsOf(&head, parts.asks, used, charges)
-			a.auth.refund(parts.asks, used)
-			out, now, err = a.guard.store.Settle(ctx, head.epoch, end)
+		err := a.guard.call(ctx, "settle", head.Epoch, func(ctx context.Context) (now int64, err error) {
+			a.emergency.overran(parts, used, head.Epoch)
+			end.Parts = partsOf(&head, parts.Asks, used, charges)
+			a.auth.refund(parts.Asks, used)
+			out, now, err = a.guard.store.Settle(ctx, head.Epoch, end)
 			return now, err
 		})
 		a.emergency.adjusted(parts, err == nil && len(out.Adjusted) > 0)
 		if err == nil {
-			a.auth.adjusted(parts.asks, out.Adjusted)
+			a.auth.adjusted(parts.Asks, out.Adjusted)
 		}
 		return err
 	})
 	return out, err
 }
 
-func partsOf(head *header, asks []ask, used []limit.Tokens, charges []chargedAt) []lua.Part {
+func partsOf(head *charge.Header, asks []charge.Charge, used []limit.Tokens, charges []chargedAt) []lua.Part {
 	parts := make([]lua.Part, len(asks))
 	for i := range asks {
 		a := &asks[i]
-		v := head.view(a)
+		v := head.View(a)
 		v.Cost = 0
-		a.floorCap, a.coldCap = v.Floor.Cap, v.Cold().Cap
+		a.FloorCap, a.ColdCap = v.Floor.Cap, v.Cold().Cap
 		parts[i] = lua.Part{
-			Key: lua.Key(a.limit.Algorithm, a.key.Rule, a.key.Hash),
+			Key: lua.Key(a.Limit.Algorithm, a.Key.Rule, a.Key.Hash),
 			Adjustment: limit.Adjustment{
-				View: v, At: charges[i].at, Window: charges[i].window, Reserved: a.cost, Used: used[i], Debt: a.limit.Capacity,
+				View: v, At: charges[i].at, Window: charges[i].window, Reserved: a.Cost, Used: used[i], Debt: a.Limit.Capacity,
 			},
 		}
 	}

@@ -210,9 +210,9 @@ func TestFloorAfterAFlush(t *testing.T) {
 	eventually(t, "the new contents are known", func() bool { return check(t, d, "k").Mode == modes.Store })
 	var v limit.View
 	eventually(t, "the clock of the new contents is known", func() bool {
-		groups := planOf(d, "k").groups
+		groups := planOf(d, "k").Groups
 		head := d.auth.grant(groups)
-		v = head.view(&groups[0].asks[0])
+		v = head.View(&groups[0].Asks[0])
 		return v.Birth != 0 && v.Birth < limit.MaxExact && v.Since < limit.MaxExact
 	})
 	// A birth is worded as much later as what was lent of the contents before may last.

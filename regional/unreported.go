@@ -6,6 +6,7 @@ import (
 	"aliquot/budget"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 )
 
@@ -205,14 +206,14 @@ const maxEarly = 10_000
 // runs with --without-rules allow has let anything pass.
 func (r *reporter) countEarly() {
 	p := r.policies.Load()
-	var early []group
+	var early []charge.Transaction
 	var at []budget.Instant
 	part := r.planner.recent.take()
 	part.each(func(q *recentRequest) bool {
-		var d decision
-		d.plan(p, &q.request, time.Now().UnixMilli(), nil)
-		for _, g := range d.groups {
-			if !g.shadow {
+		var d charge.Decision
+		d.Plan(p, &q.Request, time.Now().UnixMilli(), nil)
+		for _, g := range d.Groups {
+			if !g.Shadow {
 				early, at = append(early, *g), append(at, q.at)
 			}
 		}
@@ -221,9 +222,9 @@ func (r *reporter) countEarly() {
 	r.auth.mu.Lock()
 	defer r.auth.mu.Unlock()
 	for i := range early {
-		for j := range early[i].asks {
-			a := &early[i].asks[j]
-			r.auth.unreported.admit(a.key, a.keyLimit(), int64(a.cost), at[i].Add(-decidedWithin))
+		for j := range early[i].Asks {
+			a := &early[i].Asks[j]
+			r.auth.unreported.admit(a.Key, a.KeyLimit(), int64(a.Cost), at[i].Add(-decidedWithin))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"aliquot/internal/wire"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
@@ -38,35 +39,35 @@ func wireRequest(in *aliquotv1.CheckRequest) wire.Request {
 }
 
 // validate converts a request. Its errors name the field but never a value, which may be a secret.
-func validate(in wire.Request) (request, error) {
+func validate(in wire.Request) (charge.Request, error) {
 	cost := in.Cost
 	switch {
 	case cost < 1:
-		return request{}, fmt.Errorf("%w: cost is %d; it must be at least 1, or absent for 1", errInvalid, cost)
+		return charge.Request{}, fmt.Errorf("%w: cost is %d; it must be at least 1, or absent for 1", errInvalid, cost)
 	case cost > maxCost:
-		return request{}, fmt.Errorf("%w: cost is %d; it must be at most %d", errInvalid, cost, int64(maxCost))
+		return charge.Request{}, fmt.Errorf("%w: cost is %d; it must be at most %d", errInvalid, cost, int64(maxCost))
 	case len(in.Namespace) > maxNameBytes || !validText(in.Valid, in.Namespace):
-		return request{}, fmt.Errorf("%w: namespace must be at most %d bytes of valid UTF-8", errInvalid, maxNameBytes)
+		return charge.Request{}, fmt.Errorf("%w: namespace must be at most %d bytes of valid UTF-8", errInvalid, maxNameBytes)
 	case len(in.Attributes) > maxAttributes:
-		return request{}, fmt.Errorf("%w: more than %d attributes", errInvalid, maxAttributes)
+		return charge.Request{}, fmt.Errorf("%w: more than %d attributes", errInvalid, maxAttributes)
 	}
 	for i := range in.Attributes {
 		name, value := in.Attributes[i].Name, in.Attributes[i].Value
 		switch {
 		case name == "" || len(name) > maxNameBytes || !validText(in.Valid, name):
-			return request{}, fmt.Errorf("%w: an attribute's name has %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(name), maxNameBytes)
+			return charge.Request{}, fmt.Errorf("%w: an attribute's name has %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(name), maxNameBytes)
 		case len(value) > maxValueBytes:
-			return request{}, fmt.Errorf("%w: attribute %q has %d bytes; at most %d are allowed", errInvalid, name, len(value), maxValueBytes)
+			return charge.Request{}, fmt.Errorf("%w: attribute %q has %d bytes; at most %d are allowed", errInvalid, name, len(value), maxValueBytes)
 		case !validText(in.Valid, value):
-			return request{}, fmt.Errorf("%w: attribute %q is not valid UTF-8", errInvalid, name)
+			return charge.Request{}, fmt.Errorf("%w: attribute %q is not valid UTF-8", errInvalid, name)
 		}
 	}
 	if err := validateCosts(in.Costs, in.Valid); err != nil {
-		return request{}, err
+		return charge.Request{}, err
 	}
-	return request{
-		attributes: in.Attributes, namespace: in.Namespace,
-		cost: limit.Tokens(cost) * limit.Token, costs: in.Costs,
+	return charge.Request{
+		Attributes: in.Attributes, Namespace: in.Namespace,
+		Cost: limit.Tokens(cost) * limit.Token, Costs: in.Costs,
 	}, nil
 }
 

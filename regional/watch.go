@@ -19,13 +19,13 @@ func watchAuthority(m *telemetry.Metrics, auth *authority, reg prometheus.Regist
 	lost := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "aliquot_chunks_lost_total",
 		Help: "Borrowed tokens that were neither spent nor returned in time, counted as chunks: a call failed, or this process had no CPU.",
-	}, func() float64 { return float64(auth.local.lost.Load()) })
+	}, func() float64 { return float64(auth.local.Lost.Load()) })
 	borrowed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aliquot_local_keys_active", Help: "Keys for which tokens are borrowed, or which memory decided a moment ago.",
-	}, func() float64 { return float64(auth.local.activeKeys()) })
+	}, func() float64 { return float64(auth.local.ActiveKeys()) })
 	known := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aliquot_local_keys", Help: "Keys that memory can decide, at most 65,536.",
-	}, func() float64 { return float64(auth.local.keys()) })
+	}, func() float64 { return float64(auth.local.Keys()) })
 	reg.MustRegister(lease, hot, lost, borrowed, known)
 	for _, phase := range []budget.Phase{budget.Live, budget.Limbo, budget.CutOff} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -7,6 +7,7 @@ import (
 
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 )
 
@@ -169,7 +170,7 @@ func limitIn(in *aliquotv1.KeyLimit) budget.KeyLimit {
 		Placement: budget.Placement(in.GetPlacement()),
 		Algorithm: uint8(min(in.GetAlgorithm(), math.MaxUint8)),
 	}
-	if !l.Placement.Valid() || l.Capacity < 0 || l.Rate < 0 || l.RateFrac < 0 || !wholeBucket(l).Valid() {
+	if !l.Placement.Valid() || l.Capacity < 0 || l.Rate < 0 || l.RateFrac < 0 || !charge.WholeBucket(l).Valid() {
 		return budget.KeyLimit{}
 	}
 	return l

@@ -12,11 +12,11 @@ func pauses() []Plant {
 	return []Plant{
 		{
 			Name: "chunk-by-an-earlier-clock", Breaks: "a check goes by the clock that it read when it came, however long it has waited for its limits' locks",
-			Edits: []Edit{{"regional/local.go", "	now := l.later(came)\n", "	now := came\n"}},
+			Edits: []Edit{{"regional/limiter.go", "	now := l.later(came)\n", "	now := came\n"}},
 		},
 		{
 			Name: "emergency-outlives-lease", Breaks: "the emergency limit goes by a right whose lease has ended since it was read",
-			Edits: []Edit{{"regional/emergency.go", "	case a.right.Until != 0 && now >= a.right.Until:\n", "	case a.right.Until < 0:\n"}},
+			Edits: []Edit{{"regional/emergency.go", "	case a.Right.Until != 0 && now >= a.Right.Until:\n", "	case a.Right.Until < 0:\n"}},
 		},
 		{
 			Name: "stop-not-seen", Breaks: "a region whose clock was stopped goes on by its lease, though the leader's clock shows it",

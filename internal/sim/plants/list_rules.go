@@ -5,7 +5,7 @@ func unknownRules() []Plant {
 	return []Plant{
 		{
 			Name: "unknown-rules-pass", Breaks: "a daemon that has not been told its rules lets every request pass",
-			Edits: []Edit{{"regional/decision.go", "		return d.policy.Open\n", "		return true\n"}},
+			Edits: []Edit{{"regional/internal/charge/decision.go", "		return d.Policy.Open\n", "		return true\n"}},
 		},
 		{
 			Name: "silence-is-no-rules", Breaks: "a Hello's answer without rules counts as the word that there are none",

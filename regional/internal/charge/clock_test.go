@@ -1,4 +1,4 @@
-package regional
+package charge
 
 import (
 	"testing"
@@ -15,35 +15,35 @@ import (
 // answer of the node that it stands on, though another key of the denied request stands on a
 // node whose clock is ahead.
 func TestOutcomesAreInTheOrderOfTheirNodesClocks(t *testing.T) {
-	table := newLocalTable()
-	asks := make([]ask, 2)
+	table := NewTable()
+	asks := make([]Charge, 2)
 	for i := range asks {
-		e := come(table, uint64(i), localWorth, noon)
-		e.rule = &rules.Rule{}
+		e := come(table, uint64(i), LocalWorth, noon)
+		e.Rule = &rules.Rule{}
 		use(e, noon)
-		asks[i] = ask{rule: e.rule, key: e.key, cost: limit.Token, borrowing: borrowing{local: e}}
+		asks[i] = Charge{Rule: e.Rule, Key: e.Key, Cost: limit.Token, Borrowing: Borrowing{Local: e}}
 	}
 	call := func(now budget.Instant, storeNow int64, r lua.Result) {
-		g := &group{asks: asks[:len(r.Limits)]}
-		for i := range g.asks {
-			a := &g.asks[i]
-			a.asked, a.trip = a.local.chunk.Bring(a.cost, chunk.Terms{}, now)
+		g := &Transaction{Asks: asks[:len(r.Limits)]}
+		for i := range g.Asks {
+			a := &g.Asks[i]
+			a.Asked, a.trip = a.Local.Chunk.Bring(a.Cost, chunk.Terms{}, now)
 			a.away = true
 		}
-		g.took(table, &r, storeNow, now)
+		g.Took(table, &r, storeNow, now)
 	}
 	const behind, ahead = 1_000_000, 1_090_000
 	denied := limit.Outcome{Bucket: limit.Bucket{Cap: 10 * limit.Token, Rate: limit.Rate{Micro: 1}}}
 	call(noon, ahead, lua.Result{Limits: []limit.Outcome{denied, denied}, Clocks: []int64{behind, ahead}})
-	e := asks[0].local
-	if e.chunk.Look(limit.Token, noon) != chunk.Denied {
+	e := asks[0].Local
+	if e.Chunk.Look(limit.Token, noon) != chunk.Denied {
 		t.Fatal("the denial is not remembered")
 	}
 	later := noon.Add(10 * time.Millisecond)
 	allowed := denied
 	allowed.Tokens = 9 * limit.Token
 	call(later, behind+10_000, lua.Result{Allowed: true, Limits: []limit.Outcome{allowed}})
-	if e.chunk.Look(limit.Token, later) == chunk.Denied {
+	if e.Chunk.Look(limit.Token, later) == chunk.Denied {
 		t.Error("the denial is remembered, for the other node's clock is ahead")
 	}
 }

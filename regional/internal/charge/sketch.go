@@ -1,4 +1,4 @@
-package regional
+package charge
 
 import "sync/atomic"
 

@@ -1,4 +1,4 @@
-package regional
+package charge
 
 import (
 	"context"
@@ -28,38 +28,38 @@ func keyName(n uint64) ([]byte, budget.KeyID) {
 }
 
 // come lets a key come so often.
-func come(t *localTable, n uint64, times int, now budget.Instant) (e *localEntry) {
+func come(t *Table, n uint64, times int, now budget.Instant) (e *Entry) {
 	name, key := keyName(n)
 	for range times {
-		e = t.admit(name, key, now)
+		e = t.Admit(name, key, now)
 	}
 	return e
 }
 
 // use makes an entry busy at an instant.
-func use(e *localEntry, now budget.Instant) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.chunk.Seen(limit.Token, now)
+func use(e *Entry, now budget.Instant) {
+	e.Mu.Lock()
+	defer e.Mu.Unlock()
+	e.Chunk.Seen(limit.Token, now)
 }
 
 // TestEntryIsMadeForWhatComesOften, and found by its name and by its key.
 func TestEntryIsMadeForWhatComesOften(t *testing.T) {
-	table := newLocalTable()
-	if e := come(table, 1, localWorth-1, noon); e != nil {
+	table := NewTable()
+	if e := come(table, 1, LocalWorth-1, noon); e != nil {
 		t.Error("an entry for a key that has hardly come")
 	}
 	e := come(table, 1, 1, noon)
 	name, key := keyName(1)
-	if found, _ := table.find(name); e == nil || found != e || table.ofKey(key) != e {
-		t.Errorf("%p, found %p and %p", e, found, table.ofKey(key))
+	if found, _ := table.Find(name); e == nil || found != e || table.OfKey(key) != e {
+		t.Errorf("%p, found %p and %p", e, found, table.OfKey(key))
 	}
 }
 
 // TestFloodOfKeys that come once makes entries for next to none of them, allocates
 // nothing, and leaves those that are there alone.
 func TestFloodOfKeys(t *testing.T) {
-	table := newLocalTable()
+	table := NewTable()
 	const busy = 1000
 	for n := range uint64(busy) {
 		use(come(table, n, 100, noon), noon)
@@ -69,17 +69,17 @@ func TestFloodOfKeys(t *testing.T) {
 	flood := func() {
 		n++
 		binary.BigEndian.PutUint64(name, n)
-		table.admit(name, key, noon)
+		table.Admit(name, key, noon)
 	}
 	if allocated := testing.AllocsPerRun(300_000, flood); allocated != 0 {
 		t.Errorf("%v allocations a key", allocated)
 	}
-	if made := len(table.byKey) - busy; made > 300 {
+	if made := len(table.ByKey) - busy; made > 300 {
 		t.Errorf("%d entries were made", made)
 	}
 	for n := range uint64(busy) {
 		name, _ := keyName(n)
-		if e, _ := table.find(name); e == nil {
+		if e, _ := table.Find(name); e == nil {
 			t.Fatalf("busy key %d has lost its entry", n)
 		}
 	}
@@ -88,24 +88,24 @@ func TestFloodOfKeys(t *testing.T) {
 // TestTableIsBounded: where a set is full, a key that comes more often takes the place of
 // one that is idle, and of no other.
 func TestTableIsBounded(t *testing.T) {
-	table := newLocalTable()
+	table := NewTable()
 	for n := range uint64(2 * localKeys) {
-		if e := come(table, n, localWorth, noon); e != nil {
+		if e := come(table, n, LocalWorth, noon); e != nil {
 			use(e, noon)
 		}
 	}
-	if n := len(table.byKey); n > localKeys {
+	if n := len(table.ByKey); n > localKeys {
 		t.Fatalf("%d entries", n)
 	}
-	var busy []*localEntry
-	for _, e := range table.byKey {
+	var busy []*Entry
+	for _, e := range table.ByKey {
 		busy = append(busy, e)
 	}
 	for n := range uint64(localKeys) {
-		come(table, n+1<<40, localWorth+4, noon)
+		come(table, n+1<<40, LocalWorth+4, noon)
 	}
 	for _, e := range busy {
-		if table.ofKey(e.key) != e {
+		if table.OfKey(e.Key) != e {
 			t.Fatal("a busy key was evicted")
 		}
 	}
@@ -117,7 +117,7 @@ func TestTableIsBounded(t *testing.T) {
 	if table.made-before < 500 {
 		t.Errorf("of 1,000 keys that come more often than those that are idle, %d got an entry", table.made-before)
 	}
-	if n := len(table.byKey); n > localKeys {
+	if n := len(table.ByKey); n > localKeys {
 		t.Errorf("%d entries", n)
 	}
 }
@@ -125,19 +125,19 @@ func TestTableIsBounded(t *testing.T) {
 // TestEndOfAllChunks: what is decided afterwards asks the store.
 func TestEndOfAllChunks(t *testing.T) {
 	for _, drop := range []bool{false, true} {
-		table := newLocalTable()
-		e := come(table, 1, localWorth, noon)
-		e.chunk.Seen(limit.Token, noon)
-		e.chunk.Seen(limit.Token, noon)
-		_, trip := e.chunk.Bring(limit.Token, chunk.Terms{Lends: true}, noon)
+		table := NewTable()
+		e := come(table, 1, LocalWorth, noon)
+		e.Chunk.Seen(limit.Token, noon)
+		e.Chunk.Seen(limit.Token, noon)
+		_, trip := e.Chunk.Bring(limit.Token, chunk.Terms{Lends: true}, noon)
 		out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
-		e.chunk.Took(trip, true, out, 100_000, noon)
-		if e.chunk.Look(limit.Token, noon) != chunk.Holds {
+		e.Chunk.Took(trip, true, out, 100_000, noon)
+		if e.Chunk.Look(limit.Token, noon) != chunk.Holds {
 			t.Fatal("nothing was borrowed")
 		}
-		table.end(drop)
-		if e.chunk.Look(limit.Token, noon) != chunk.Ask || (e.chunk.Left() == 0) != drop {
-			t.Errorf("drop %t: %v, %d left", drop, e.chunk.Look(limit.Token, noon), e.chunk.Left())
+		table.End(drop)
+		if e.Chunk.Look(limit.Token, noon) != chunk.Ask || (e.Chunk.Left() == 0) != drop {
+			t.Errorf("drop %t: %v, %d left", drop, e.Chunk.Look(limit.Token, noon), e.Chunk.Left())
 		}
 	}
 }
@@ -152,8 +152,8 @@ func TestNamesAreApart(t *testing.T) {
 	for _, namespace := range []string{"", "x", "xy"} {
 		for _, number := range []uint32{1, 2, 1 | policy.IndependentBit} {
 			for _, values := range [][2]string{{"", ""}, {"y", ""}, {"", "y"}, {"yz", ""}, {"y", "z"}} {
-				r := request{namespace: namespace, attributes: rules.Attributes{{Name: "a", Value: values[0]}, {Name: "b", Value: values[1]}}}
-				name := string(appendName(nil, number, set.Rules()[0], &r))
+				r := Request{Namespace: namespace, Attributes: rules.Attributes{{Name: "a", Value: values[0]}, {Name: "b", Value: values[1]}}}
+				name := string(AppendName(nil, number, set.Rules()[0], &r))
 				is := fmt.Sprint(namespace, number, values)
 				if other, taken := seen[name]; taken {
 					t.Errorf("%s and %s have one name", is, other)
@@ -166,9 +166,9 @@ func TestNamesAreApart(t *testing.T) {
 
 // TestLongNamesGetNoEntry: what a client sends does not decide how much memory is taken.
 func TestLongNamesGetNoEntry(t *testing.T) {
-	table := newLocalTable()
+	table := NewTable()
 	for range 100 {
-		if table.admit(make([]byte, localName+1), budget.KeyID{}, noon) != nil {
+		if table.Admit(make([]byte, localName+1), budget.KeyID{}, noon) != nil {
 			t.Fatal("an entry")
 		}
 	}
@@ -177,69 +177,62 @@ func TestLongNamesGetNoEntry(t *testing.T) {
 // TestChecksWaitForTheOneThatAsks: of a busy key one call is under way; the others are
 // parked, and woken when it has landed, whatever came of it.
 func TestChecksWaitForTheOneThatAsks(t *testing.T) {
-	table := newLocalTable()
-	e := come(table, 1, localWorth, noon)
-	e.shares = true
+	table := NewTable()
+	e := come(table, 1, LocalWorth, noon)
+	e.Shares = true
 	use(e, noon)
 	use(e, noon)
-	groups := []*group{{asks: []ask{{borrowing: borrowing{local: e}}}}}
-	var first, second scratch
-	var plan localPlan
+	groups := []*Transaction{{Asks: []Charge{{Borrowing: Borrowing{Local: e}}}}}
+	var first, second Scratch
+	var plan LocalPlan
 	plan.add(e, limit.Token)
-	if plan.parks(&second, noon) {
+	if plan.Parks(&second, noon) {
 		t.Error("parked though nothing is under way")
 	}
-	first.claim(groups, noon)
-	if second.claim(groups, noon); len(first.claimed) != 1 || len(second.claimed) != 0 {
+	first.Claim(groups, noon)
+	if second.Claim(groups, noon); len(first.claimed) != 1 || len(second.claimed) != 0 {
 		t.Errorf("claimed %d and %d times", len(first.claimed), len(second.claimed))
 	}
-	if !plan.parks(&second, noon) {
+	if !plan.Parks(&second, noon) {
 		t.Fatal("not parked")
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
 	awaits := slices.Clone(second.awaits)
-	second.until = time.Now().Add(time.Minute)
-	if err := second.waitParked(ended); !errors.Is(err, errGone) {
+	second.Until = time.Now().Add(time.Minute)
+	if err := second.WaitParked(ended); !errors.Is(err, ErrGone) {
 		t.Errorf("%v for a caller that has gone", err)
 	}
 	second.awaits = awaits
-	first.unclaim(false)
-	if err := second.waitParked(t.Context()); err != nil || plan.parks(&second, noon) {
+	first.Unclaim(false)
+	if err := second.WaitParked(t.Context()); err != nil || plan.Parks(&second, noon) {
 		t.Errorf("%v, parked after the call", err)
 	}
 	// A call that brings nothing to others has nobody wait.
-	e.shares = false
-	if first.claim(groups, noon); len(first.claimed) != 0 {
+	e.Shares = false
+	if first.Claim(groups, noon); len(first.claimed) != 0 {
 		t.Error("claimed")
 	}
-}
-
-// fails reports whether the key's latest call had no answer.
-func (e *localEntry) fails() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.stalled
 }
 
 // TestUseIsToldBeforeASecondTry: what was decided from memory reaches the machine also
 // where the check that would have told it is put to the store again.
 func TestUseIsToldBeforeASecondTry(t *testing.T) {
-	e := &localEntry{}
+	e := &Entry{}
 	use(e, noon)
 	use(e, noon)
-	e.chunk.Bring(limit.Token, chunk.Terms{Lends: true}, noon) // on its way
-	g := &group{until: time.Now().Add(time.Hour), asks: []ask{{
-		limit: limit.Limit{Capacity: 10 * limit.Token}, rule: &rules.Rule{}, cost: limit.Token,
-		borrowing: borrowing{local: e, left: 2 * limit.Token, admitted: 7 * limit.Token, denied: 3 * limit.Token},
+	e.Chunk.Bring(limit.Token, chunk.Terms{Lends: true}, noon) // on its way
+	g := &Transaction{Until: time.Now().Add(time.Hour), Asks: []Charge{{
+		Limit: limit.Limit{Capacity: 10 * limit.Token}, Rule: &rules.Rule{}, Cost: limit.Token,
+		Borrowing: Borrowing{Local: e, Left: 2 * limit.Token, admitted: 7 * limit.Token, denied: 3 * limit.Token},
 	}}}
-	seen := g.settleHere(newLocalTable(), lua.Result{Limits: make([]limit.Outcome, 1)}, func() budget.Instant { return noon }, nil)
-	if g.awaits == nil {
+	seen := g.SettleHere(NewTable(), lua.Result{Limits: make([]limit.Outcome, 1)}, func() budget.Instant { return noon }, nil)
+	if g.Awaits == nil {
 		t.Fatal("it is not asked once more")
 	}
 	told := map[bool]int64{}
 	for _, o := range seen {
-		told[o.usage.Admitted] += o.usage.Cost
+		told[o.Usage.Admitted] += o.Usage.Cost
 	}
 	if told[true] != int64(7*limit.Token) || told[false] != int64(3*limit.Token) {
 		t.Errorf("told %v", seen)

@@ -1,0 +1,116 @@
+package charge
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/rights"
+	"aliquot/limit"
+	"aliquot/lua"
+	"aliquot/rules"
+)
+
+// Header is the part that the views of one call to the store have in common. Limits with different
+// tails may be in different phases, so each tail has a frame.
+type Header struct {
+	Epoch    string
+	Deadline int64
+	At       budget.Instant // when the rights were read
+	Latest   budget.Instant // the deadline, on the daemon's clock
+	Turn     uint64         // the Table's turn when the rights were read
+	Rho      int64          // in millionths
+	Frames   []Framed
+}
+
+// Framed is a frame with the right that it was made of, which belongs to no key.
+type Framed struct {
+	Tail  time.Duration
+	Right budget.Right
+	Frame rights.Frame
+}
+
+// Of returns the frame of a tail, or nil if there is none yet.
+func (h *Header) Of(tail time.Duration) *Framed {
+	for i := range h.Frames {
+		if h.Frames[i].Tail == tail {
+			return &h.Frames[i]
+		}
+	}
+	return nil
+}
+
+// View returns an ask's right in the store's form.
+func (h *Header) View(a *Charge) limit.View {
+	f := &h.Of(a.Limit.Tail()).Frame
+	v := f.View(a.Right, a.Limit, a.Enforcement == rules.Elastic)
+	if a.Changed != nil {
+		f.Changed(&v, *a.Changed, a.RuleSince, a.Right, a.Enforcement == rules.Elastic)
+	}
+	v.HeardWait = min(v.HeardWait, lua.HeardTTL.Microseconds())
+	v.Deadline, v.Debit, v.Slot, v.Cost, v.Memory = h.Deadline, a.Carried.Amount, a.Slot, a.Cost, a.Memory
+	if a.Limit.Algorithm == limit.Concurrency {
+		v.Lasts = a.Lasts.Microseconds()
+	}
+	return v
+}
+
+// WholeBucket returns a limit as one bucket, for a check of its range.
+func WholeBucket(l budget.KeyLimit) limit.Bucket {
+	return limit.Bucket{Cap: limit.Tokens(l.Capacity), Rate: limit.Rate{Micro: l.Rate, Frac: l.RateFrac}}
+}
+
+// SlotNames gives names to the slots of concurrency limits: numbers above 0 and at most
+// limit.MaxExact, each given once. A daemon counts up from a random number, so that the names of
+// two daemons of one region, or of a daemon and its successor, do not collide. With a thousand
+// million names used by each, the chance of a collision is below one in a million. Safe for
+// concurrent use.
+type SlotNames struct{ last atomic.Uint64 }
+
+// NewSlotNames returns names that begin at a daemon's random number.
+func NewSlotNames(incarnation uint64) *SlotNames {
+	var n SlotNames
+	n.last.Store(incarnation)
+	return &n
+}
+
+// Next returns a name that was not given before.
+func (n *SlotNames) Next() uint64 { return n.last.Add(1)%limit.MaxExact + 1 }
+
+// CallBuffer holds the buffers of one store call. Nothing refers to them once the call has returned.
+type CallBuffer struct {
+	call  []lua.Group
+	Views []lua.KeyView
+	Seen  []Observation
+}
+
+// CallOf builds the store call of groups. The call has to leave at once. The result is valid until
+// w is used again.
+func (w *CallBuffer) CallOf(head *Header, groups []*Transaction, slots *SlotNames, local *Table, now budget.Instant) []lua.Group {
+	limits := 0
+	for _, g := range groups {
+		limits += len(g.Asks)
+	}
+	w.call, w.Views = slices.Grow(w.call[:0], len(groups))[:len(groups)], slices.Grow(w.Views[:0], limits)[:limits]
+	call, free := w.call, w.Views
+	for i, g := range groups {
+		local.Bring(head, g, now)
+		views := free[:len(g.Asks):len(g.Asks)]
+		free = free[len(g.Asks):]
+		for j := range g.Asks {
+			a := &g.Asks[j]
+			if a.Limit.Algorithm == limit.Concurrency {
+				a.Slot = slots.Next()
+			}
+			v := head.View(a)
+			v.Chunk = a.Asked
+			a.FloorCap, a.ColdCap = v.Floor.Cap, v.Cold().Cap
+			views[j] = lua.KeyView{Key: lua.Key(a.Limit.Algorithm, a.Key.Rule, a.Key.Hash), View: v}
+		}
+		// A request's cost may exceed what a store counts if its limits have other units. One group
+		// that is refused would fail the whole call.
+		call[i] = lua.Group{Cost: min(g.Cost, limit.MaxExact), Limits: views}
+	}
+	return call
+}

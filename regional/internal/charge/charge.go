@@ -1,0 +1,117 @@
+// Package charge has what a request is charged: its limits, their way to the store and back, and
+// what this daemon holds of them in memory.
+//
+// Locks: the table's mutex is taken before those of its entries, and that of the list of active
+// entries after them. Several entries are locked in the order of their numbers.
+package charge
+
+import (
+	"slices"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/abuse"
+	"aliquot/internal/recall"
+	"aliquot/internal/rights"
+	"aliquot/limit"
+	"aliquot/regional/internal/modes"
+	"aliquot/rules"
+)
+
+// Charge is one limit of a request on its way to the store.
+type Charge struct {
+	Rule   *rules.Rule
+	Limit  limit.Limit
+	Window time.Duration // the time that the rule states its limit over
+	Cost   limit.Tokens  // in the unit that the rule counts
+	// Enforcement is one of rules.Strict, Elastic and Independent; empty is strict.
+	Enforcement string
+	Key         budget.KeyID
+	Right       budget.Right
+	// Ticket is the charge of the latest call that the ask was sent with. carried is the part of
+	// the key's debt that this call carries. own is the ticket of a call that was given up and may
+	// have been for this request.
+	Ticket  recall.Ticket
+	Carried recall.Debt
+	Own     *recall.Ticket
+	// Memory is the daemon's knowledge of the key's record, in case the store has lost it; nil if
+	// it knows nothing.
+	Memory *limit.Memory
+	// Forgives is Rule.Forgives of a charge without a rule.
+	Forgives bool
+	// Changed is the change of the limit that is remembered, or nil. RuleSince is the time by the
+	// store's clock from which on only the present limit applies.
+	Changed   *rights.Change
+	RuleSince int64
+	// Slot names the slot that the request asks for at a concurrency limit. Each call to the store
+	// gets a new name.
+	Slot uint64
+	// Lasts is for how long a reservation may hold the slot; 0 means as long as the rule allows.
+	Lasts time.Duration
+	// Override is the pattern of the override that set the limit, or empty.
+	Override string
+	// FloorCap is the floor's part of the capacity, and ColdCap the whole contents of a full bucket
+	// while the key is cold. Both are from the latest view.
+	FloorCap, ColdCap limit.Tokens
+	Borrowing
+}
+
+// Alone reports whether this region enforces the whole limit by itself. The budget protocol does
+// not know such a key.
+func (a *Charge) Alone() bool { return a.Enforcement == rules.Independent }
+
+// KeyLimit returns the limit in the budget protocol's type.
+func (a *Charge) KeyLimit() budget.KeyLimit {
+	l := rights.KeyLimit(a.Limit)
+	if a.Rule != nil {
+		l.Placement = PlacementOf(a.Rule)
+	}
+	return l
+}
+
+// PlacementOf returns a rule's placement in the budget protocol's type.
+func PlacementOf(r *rules.Rule) budget.Placement {
+	switch r.Placement {
+	case rules.Split:
+		return budget.PlacementSplit
+	case rules.Home:
+		return budget.PlacementHome
+	default:
+		return budget.PlacementAuto
+	}
+}
+
+// passesBy reports whether the key has no record of its own in the store, which was full, and has
+// not come often recently. The state found then describes the use of other keys. If each such key
+// asked for a share, a flood of keys that come once would fill the table of hot keys in every
+// coordinator. A key that comes often becomes hot and so gets a record of its own.
+func (a *Charge) passesBy(crowded []int, limit int) bool {
+	return a.Local == nil && slices.Contains(crowded, limit)
+}
+
+// TimeToFull returns after what time the store's bucket is full, whatever the store is told.
+func (a *Charge) TimeToFull() time.Duration {
+	return rights.TimeToFull(a.Right, a.Limit, a.Enforcement == rules.Elastic)
+}
+
+// HeldBack returns the verdict on a request of a client that is held back.
+func (a *Charge) HeldBack(h abuse.Hold, now budget.Instant) Verdict {
+	mode, wait := modes.Local, h.Until.Sub(now)
+	if h.State == abuse.Blocked {
+		mode = modes.BlockList
+	}
+	v := a.Verdict(&Transaction{}, mode, limit.Decision{
+		Limit: int64(a.Limit.Capacity / limit.Token), RetryAfter: wait, ResetAfter: wait,
+	})
+	v.Held = h.State
+	return v
+}
+
+// Verdict returns the verdict of d on the ask. Only a queue that admitted a request makes it wait.
+// A leaky bucket that is a meter does not.
+func (a *Charge) Verdict(g *Transaction, mode string, d limit.Decision) Verdict {
+	if !a.Rule.Queue || !g.Allowed {
+		d.Delay = 0
+	}
+	return Verdict{Rule: a.Rule, Window: a.Window, Cost: a.Cost, Shadow: g.Shadow, Mode: mode, Key: a.Key, Limit: a.Limit, Decision: d}
+}

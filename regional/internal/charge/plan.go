@@ -1,0 +1,207 @@
+package charge
+
+import (
+	"sync"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/chunk"
+	"aliquot/limit"
+	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
+	"aliquot/rules"
+)
+
+// MostLocal is the largest number of limits of a request that is decided from memory. The locks of
+// all its limits are held at once.
+const MostLocal = 8
+
+// Scratch is the memory that deciding requests needs, so that those decided from memory allocate
+// nothing else. The decisions in it are valid until it is used again.
+type Scratch struct {
+	now budget.Instant
+	// Crowded: the requests got no turn at the store, so memory or their rules' fallbacks decide.
+	Crowded   bool
+	Decisions []Decision
+	verdicts  []Verdict
+	Matched   []rules.Matched
+	Name      []byte
+	One       [1]Request // the request of a caller that has only one
+	// Todo are the indexes of requests that are not decided yet. asks are those of them that the
+	// store is asked about in this round.
+	Todo, Asks []int
+	// Until is how long the requests wait for calls of other checks. It is set when one has to wait
+	// or to ask the store.
+	Until time.Time
+	// awaits are the calls that parked requests wait for. claimed are the entries that the requests
+	// at the store have claimed.
+	awaits  []<-chan struct{}
+	claimed []*Entry
+}
+
+// mostKept is the largest number of verdicts with which a scratch is kept: those of a large batch
+// whose requests have a few limits each.
+const mostKept = 4096
+
+// Scratches keeps scratches for the next calls. Safe for concurrent use.
+type Scratches struct{ kept sync.Pool }
+
+// Take returns a scratch for one call.
+func (p *Scratches) Take() *Scratch {
+	if s, ok := p.kept.Get().(*Scratch); ok {
+		return s
+	}
+	return &Scratch{}
+}
+
+// Done takes back a scratch whose decisions are no longer used. It drops references to requests
+// that are over.
+func (p *Scratches) Done(s *Scratch) {
+	if cap(s.verdicts) > mostKept {
+		return
+	}
+	clear(s.Decisions)
+	s.Decisions = s.Decisions[:0] // so that reset does not clear them a second time
+	clear(s.One[:])
+	s.Crowded = false
+	p.kept.Put(s)
+}
+
+// Reset prepares the scratch for the decisions of n requests that came at now.
+func (s *Scratch) Reset(n int, now budget.Instant) {
+	s.now = now
+	clear(s.Decisions) // drops the references in it
+	if cap(s.Decisions) < n {
+		s.Decisions = make([]Decision, n)
+	}
+	s.Decisions, s.verdicts, s.Todo = s.Decisions[:n], s.verdicts[:0], s.Todo[:0]
+	for i := range n {
+		s.Todo = append(s.Todo, i)
+	}
+}
+
+// LocalPlan is a request that memory may decide.
+type LocalPlan struct {
+	Entries [MostLocal]*Entry
+	Costs   [MostLocal]limit.Tokens
+	found   [MostLocal]chunk.Finding
+	order   [MostLocal]uint8 // of their locks
+	N       int
+}
+
+// Find looks up the entries of all limits. It returns false if a limit has none.
+func (l *LocalPlan) Find(t *Table, p *policy.Policy, r *Request, s *Scratch) bool {
+	for i := range s.Matched {
+		m := &s.Matched[i]
+		cost, applies := r.CostOf(m.Rule)
+		if !applies {
+			return false
+		}
+		number, known := p.Numbers[m.Rule.ID]
+		if !known || !m.Rule.LocalCache || cost > m.Limit.Capacity {
+			return false
+		}
+		if m.Rule.Enforcement == rules.Independent {
+			number |= policy.IndependentBit
+		}
+		s.Name = AppendName(s.Name[:0], number, m.Rule, r)
+		e, _ := t.Find(s.Name)
+		if e == nil {
+			return false
+		}
+		l.add(e, cost)
+	}
+	return l.N > 0
+}
+
+// add adds a limit. No two limits of a request have the same key.
+func (l *LocalPlan) add(e *Entry, cost limit.Tokens) {
+	at := l.N
+	for ; at > 0 && l.Entries[l.order[at-1]].number > e.number; at-- {
+		l.order[at] = l.order[at-1]
+	}
+	l.order[at] = uint8(l.N)
+	l.Entries[l.N], l.Costs[l.N] = e, cost
+	l.N++
+}
+
+// Lock locks the entries in the order of their numbers.
+func (l *LocalPlan) Lock() {
+	for _, i := range l.order[:l.N] {
+		l.Entries[i].Mu.Lock()
+	}
+}
+
+// Unlock unlocks the entries.
+func (l *LocalPlan) Unlock() {
+	for _, e := range l.Entries[:l.N] {
+		e.Mu.Unlock()
+	}
+}
+
+// Look finds out whether all limits that can deny hold the cost, or one of them would deny it.
+// known is false if the store has to be asked. The caller holds the locks.
+func (l *LocalPlan) Look(s *Scratch, now budget.Instant) (allowed, known bool) {
+	allowed, known = true, true
+	denied, told := false, true
+	for i, e := range l.Entries[:l.N] {
+		m := &s.Matched[i]
+		if e.Gone || e.Rule != m.Rule || e.Limit != m.Limit {
+			return false, false
+		}
+		found := e.Chunk.Look(l.Costs[i], now)
+		l.found[i] = found
+		switch {
+		case e.shadow:
+			known = known && found != chunk.Ask
+			continue
+		case found == chunk.Denied:
+			denied = true
+		}
+		allowed = allowed && found == chunk.Holds
+		told = told && e.Chunk.Known(now)
+	}
+	return allowed, known && (allowed || denied && told)
+}
+
+// Charge counts the request at each limit, and spends tokens where it is allowed. If one limit
+// denies a request, its other limits are not charged. A shadow limit is charged independently of
+// the others.
+func (l *LocalPlan) Charge(t *Table, allowed bool, now budget.Instant) {
+	for i, e := range l.Entries[:l.N] {
+		cost := l.Costs[i]
+		e.Chunk.Seen(cost, now)
+		switch {
+		case l.found[i] == chunk.Denied:
+			e.Chunk.Refuse(cost, now)
+		case e.shadow || allowed:
+			e.Chunk.Spend(cost, now)
+			if e.Chunk.Due(now) != chunk.Nothing {
+				t.nudge()
+			}
+		default:
+			continue // it would have held the cost
+		}
+		t.Activate(e)
+	}
+}
+
+// Word creates the verdicts, in the order of the rules.
+func (d *Decision) Word(l *LocalPlan, s *Scratch, allowed bool, now budget.Instant) {
+	from := len(s.verdicts)
+	d.At = now
+	for i, e := range l.Entries[:l.N] {
+		cost, found := l.Costs[i], e.Chunk.Outcome(now)
+		holds := l.found[i] == chunk.Holds || l.found[i] == chunk.Ask && found.Tokens >= cost
+		decided := limit.Decide(e.Limit, found, cost, holds)
+		decided.Delay = 0 // memory admits nothing of a queue
+		s.verdicts = append(s.verdicts, Verdict{
+			Rule: e.Rule, Window: e.window, Cost: cost, Shadow: e.shadow, Mode: modes.Local, Key: e.Key, Limit: e.Limit,
+			Decision: decided, Found: found,
+		})
+		if !holds && !e.shadow && d.Denier == nil {
+			d.Denier = e
+		}
+	}
+	d.All = s.verdicts[from:len(s.verdicts):len(s.verdicts)]
+}

@@ -1,0 +1,71 @@
+package charge
+
+import (
+	"testing"
+
+	"aliquot/budget"
+	"aliquot/internal/chunk"
+	"aliquot/limit"
+	"aliquot/rules"
+)
+
+// lent is an entry that has borrowed ten tokens of a rule's bucket.
+func lent(t *testing.T, table *Table, rule *rules.Rule) *Entry {
+	t.Helper()
+	return lentTo(t, table, rule, &Request{})
+}
+
+// lentTo is lent for the client of a request.
+func lentTo(t *testing.T, table *Table, rule *rules.Rule, r *Request) *Entry {
+	t.Helper()
+	key := budget.KeyID{Rule: 1}
+	var e *Entry
+	for range LocalWorth {
+		e = table.Admit(AppendName(nil, key.Rule, rule, r), key, noon)
+	}
+	e.Rule = rule
+	use(e, noon)
+	use(e, noon)
+	_, trip := e.Chunk.Bring(limit.Token, chunk.Terms{Lends: true}, noon)
+	out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
+	e.Chunk.Took(trip, true, out, 100_000, noon)
+	table.Activate(e)
+	if e.Chunk.Look(limit.Token, noon) != chunk.Holds {
+		t.Fatal("nothing was borrowed")
+	}
+	return e
+}
+
+// TestChunkIsOfItsRecord: a rule that has become one that counts has another record, which
+// knows nothing of what was borrowed: no call of it speaks of that.
+func TestChunkIsOfItsRecord(t *testing.T) {
+	before, since := &rules.Rule{ID: "r0", LocalCache: true}, &rules.Rule{ID: "r0", LocalCache: true}
+	start := func() (*Table, *Entry, Charge) {
+		table := NewTable()
+		e := lent(t, table, before)
+		return table, e, Charge{Rule: since, Limit: limit.Limit{Algorithm: limit.FixedWindow}, Key: e.Key, Cost: limit.Token}
+	}
+	table, _, counts := start()
+	if view, _ := table.Ended(&counts, noon); view.Asked() {
+		t.Errorf("a change of its share says %+v", view)
+	}
+	table, e, counts := start()
+	table.End(false) // as new rules do
+	bucket := e.Ask()
+	e.Rule, e.Limit = counts.Rule, counts.Limit
+	if bucket.Keep(table, &Header{}, noon) {
+		t.Errorf("its return says %+v", bucket.Asked)
+	}
+	// An ask by the rules before, which has found the entry and then another came.
+	if table.Bring(&Header{}, &Transaction{Asks: []Charge{bucket}}, noon); bucket.Asked.Asked() {
+		t.Errorf("a check by the rules before says %+v", bucket.Asked)
+	}
+	table, e, counts = start()
+	if counts.Local = table.seen(&counts, &Request{}, false, noon); counts.Local != e {
+		t.Fatal("it is another entry")
+	}
+	g := &Transaction{Asks: []Charge{counts}}
+	if table.Bring(&Header{}, g, noon); g.Asks[0].Asked.Asked() || e.Chunk.Left() != 0 {
+		t.Errorf("a check says %+v", g.Asks[0].Asked)
+	}
+}
