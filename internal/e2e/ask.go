@@ -18,13 +18,13 @@ import (
 )
 
 // Lease is how long a region's lease still runs, as its own metrics say.
-func (l *Lab) Lease(ctx context.Context, r *Region) (time.Duration, error) {
+func (l *Cluster) Lease(ctx context.Context, r *Region) (time.Duration, error) {
 	seconds, err := l.metric(ctx, r, "aliquot_lease_remaining_seconds")
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
 // metric is the value of the first of a region's series whose line begins so.
-func (l *Lab) metric(ctx context.Context, r *Region, series string) (float64, error) {
+func (l *Cluster) metric(ctx context.Context, r *Region, series string) (float64, error) {
 	values, err := l.metrics(ctx, r.Ops(), series)
 	if err == nil && len(values) == 0 {
 		err = fmt.Errorf("no %s in its metrics", series)
@@ -36,7 +36,7 @@ func (l *Lab) metric(ctx context.Context, r *Region, series string) (float64, er
 }
 
 // metrics are the values of all series of a process, by its ops listener, whose lines begin so.
-func (l *Lab) metrics(ctx context.Context, ops, series string) (out []float64, err error) {
+func (l *Cluster) metrics(ctx context.Context, ops, series string) (out []float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/metrics", nil)
@@ -66,7 +66,7 @@ func (l *Lab) metrics(ctx context.Context, ops, series string) (out []float64, e
 }
 
 // broken is how many promises the coordinators that run have seen broken, all together.
-func (l *Lab) broken(ctx context.Context) (sum float64, err error) {
+func (l *Cluster) broken(ctx context.Context) (sum float64, err error) {
 	for _, c := range l.Coordinators {
 		if !c.Running() {
 			continue
@@ -83,7 +83,7 @@ func (l *Lab) broken(ctx context.Context) (sum float64, err error) {
 }
 
 // Flush empties a region's Redis (FLUSHALL).
-func (l *Lab) Flush(r *Region) error { return r.command("FLUSHALL") }
+func (l *Cluster) Flush(r *Region) error { return r.command("FLUSHALL") }
 
 // command has the region's Redis carry out a command that answers OK.
 func (r *Region) command(text string) error {
@@ -104,24 +104,24 @@ func (r *Region) command(text string) error {
 	return err
 }
 
-func (l *Lab) budgets(c *Coordinator) aliquotv1connect.BudgetServiceClient {
+func (l *Cluster) budgets(c *Coordinator) aliquotv1connect.BudgetServiceClient {
 	return aliquotv1connect.NewBudgetServiceClient(l.http, rpc.BaseURL(c.Address))
 }
 
 // Budget asks one coordinator for a key's budget.
-func (l *Lab) Budget(ctx context.Context, c *Coordinator, rule string, key map[string]string) (*aliquotv1.Budget, error) {
+func (l *Cluster) Budget(ctx context.Context, c *Coordinator, rule string, key map[string]string) (*aliquotv1.Budget, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	answer, err := l.budgets(c).GetBudget(ctx, &aliquotv1.GetBudgetRequest{RuleId: rule, Key: key})
 	return answer.GetBudget(), err
 }
 
-func (l *Lab) regions(c *Coordinator) aliquotv1connect.RegionServiceClient {
+func (l *Cluster) regions(c *Coordinator) aliquotv1connect.RegionServiceClient {
 	return aliquotv1connect.NewRegionServiceClient(l.http, rpc.BaseURL(c.Address))
 }
 
 // declared asks one coordinator for the declared regions.
-func (l *Lab) declared(ctx context.Context, c *Coordinator) ([]*aliquotv1.Region, error) {
+func (l *Cluster) declared(ctx context.Context, c *Coordinator) ([]*aliquotv1.Region, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	answer, err := l.regions(c).ListRegions(ctx, &aliquotv1.ListRegionsRequest{})
@@ -129,14 +129,14 @@ func (l *Lab) declared(ctx context.Context, c *Coordinator) ([]*aliquotv1.Region
 }
 
 // Status asks one coordinator about the cluster.
-func (l *Lab) Status(ctx context.Context, c *Coordinator) (*aliquotv1.GetStatusResponse, error) {
+func (l *Cluster) Status(ctx context.Context, c *Coordinator) (*aliquotv1.GetStatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	return aliquotv1connect.NewClusterServiceClient(l.http, rpc.BaseURL(c.Address)).GetStatus(ctx, &aliquotv1.GetStatusRequest{})
 }
 
 // Leader is the running coordinator that says it leads, or an error.
-func (l *Lab) Leader(ctx context.Context) (*Coordinator, error) {
+func (l *Cluster) Leader(ctx context.Context) (*Coordinator, error) {
 	for _, c := range l.Coordinators {
 		if !c.Running() {
 			continue
@@ -150,7 +150,7 @@ func (l *Lab) Leader(ctx context.Context) (*Coordinator, error) {
 }
 
 // someLeader is Leader once there is one.
-func (l *Lab) someLeader(ctx context.Context) (leader *Coordinator, err error) {
+func (l *Cluster) someLeader(ctx context.Context) (leader *Coordinator, err error) {
 	err = until(ctx, readyWithin, "led", func() error {
 		leader, err = l.Leader(ctx)
 		return err
@@ -172,7 +172,7 @@ func led(ctx context.Context, call func() error) error {
 }
 
 // follower is a running coordinator that does not lead.
-func (l *Lab) follower(ctx context.Context) (*Coordinator, error) {
+func (l *Cluster) follower(ctx context.Context) (*Coordinator, error) {
 	leader, err := l.someLeader(ctx)
 	if err != nil {
 		return nil, err

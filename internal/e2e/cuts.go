@@ -24,22 +24,22 @@ const (
 	longestCut = 13 * time.Second
 )
 
-// linkedLab is a lab in which every way between a regional daemon and a coordinator, and between a
+// linkedCluster is a cluster in which every way between a regional daemon and a coordinator, and between a
 // daemon and its store, is a link that can be cut.
-type linkedLab struct {
-	*Lab
+type linkedCluster struct {
+	*Cluster
 	coordinators [][]*link // by region, then by coordinator
 	stores       []*link   // by region
 }
 
-// startLinked starts a second lab beside l. The caller calls stop, also after an error.
-func startLinked(ctx context.Context, l *Lab) (*linkedLab, error) {
+// startLinked starts a second cluster beside l. The caller calls stop, also after an error.
+func startLinked(ctx context.Context, l *Cluster) (*linkedCluster, error) {
 	dir, err := os.MkdirTemp(l.dir, "linked-")
 	if err != nil {
 		return nil, err
 	}
 	own, err := Start(ctx, l.bin, dir)
-	out := &linkedLab{Lab: own}
+	out := &linkedCluster{Cluster: own}
 	if err != nil {
 		return out, err
 	}
@@ -52,7 +52,7 @@ func startLinked(ctx context.Context, l *Lab) (*linkedLab, error) {
 }
 
 // linkRegion restarts a region's daemon so that it reaches everybody through links.
-func (l *linkedLab) linkRegion(ctx context.Context, region int, r *Region) error {
+func (l *linkedCluster) linkRegion(ctx context.Context, region int, r *Region) error {
 	l.coordinators = append(l.coordinators, nil)
 	addresses := ""
 	for _, c := range l.Coordinators {
@@ -74,16 +74,16 @@ func (l *linkedLab) linkRegion(ctx context.Context, region int, r *Region) error
 	return errors.Join(r.Terminate(), r.setFlag("--coordinators", addresses), r.setFlag("--redis", "redis://"+store.address()), r.Start())
 }
 
-func (l *linkedLab) stop() {
+func (l *linkedCluster) stop() {
 	if l == nil {
 		return
 	}
 	for _, s := range slices.Concat(append(l.coordinators, l.stores)...) {
 		s.close()
 	}
-	if l.Lab != nil {
-		l.Lab.Stop()
-		os.RemoveAll(l.Lab.dir)
+	if l.Cluster != nil {
+		l.Cluster.Stop()
+		os.RemoveAll(l.Cluster.dir)
 	}
 }
 
@@ -95,7 +95,7 @@ type trouble struct {
 }
 
 // isolated cuts a region's ways to all coordinators, in the given directions.
-func (l *linkedLab) isolated(region int, name string, directions ...direction) trouble {
+func (l *linkedCluster) isolated(region int, name string, directions ...direction) trouble {
 	return trouble{
 		name: fmt.Sprintf("%s cut from the coordinators: %s", l.Regions[region].Region, name),
 		begin: func() error {
@@ -114,7 +114,7 @@ func (l *linkedLab) isolated(region int, name string, directions ...direction) t
 }
 
 // flapping cuts a region's links to its store and to the coordinators again and again.
-func (l *linkedLab) flapping(ctx context.Context, region int) trouble {
+func (l *linkedCluster) flapping(ctx context.Context, region int) trouble {
 	links := append([]*link{l.stores[region]}, l.coordinators[region]...)
 	over, ended := make(chan struct{}), make(chan struct{})
 	return trouble{
@@ -153,7 +153,7 @@ func (l *linkedLab) flapping(ctx context.Context, region int) trouble {
 }
 
 // storeless cuts a daemon from its store, which lives on.
-func (l *linkedLab) storeless(region int) trouble {
+func (l *linkedCluster) storeless(region int) trouble {
 	return trouble{
 		name:  l.Regions[region].Region + " cut from its store",
 		begin: func() error { l.stores[region].cutOff(requests, answers); return nil },
@@ -177,7 +177,7 @@ func pausedTogether(name string, processes ...*Process) trouble {
 }
 
 // leaderPaused stops the coordinator that leads when the trouble begins.
-func (l *linkedLab) leaderPaused(ctx context.Context) trouble {
+func (l *linkedCluster) leaderPaused(ctx context.Context) trouble {
 	var leader *Coordinator
 	return trouble{
 		name: "the leader paused",
@@ -198,7 +198,7 @@ func (t trouble) lasting(at, lasts time.Duration) trouble {
 }
 
 // fixedTroubles are those of the short form, one of each kind; some overlap.
-func (l *linkedLab) fixedTroubles(ctx context.Context) []trouble {
+func (l *linkedCluster) fixedTroubles(ctx context.Context) []trouble {
 	second := time.Second
 	return []trouble{
 		l.isolated(0, "answers are lost", answers).lasting(cutsSettle, longestCut),
@@ -212,7 +212,7 @@ func (l *linkedLab) fixedTroubles(ctx context.Context) []trouble {
 }
 
 // drawnTroubles fill a part of the run with troubles, one after the other, drawn from a seed.
-func (l *linkedLab) drawnTroubles(ctx context.Context, seed uint64, from, until time.Duration) (out []trouble) {
+func (l *linkedCluster) drawnTroubles(ctx context.Context, seed uint64, from, until time.Duration) (out []trouble) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	lengths := []time.Duration{time.Second, 3 * time.Second, 6 * time.Second, longestCut, floorAfter + 4*time.Second}
 	for at := from; ; {
@@ -266,31 +266,31 @@ func play(ctx context.Context, run *loading, troubles []trouble) error {
 // cuts: links are cut both ways, one way and again and again, a coordinator and a whole region
 // stand still, and a daemon loses its store. A client that spends all it can, everywhere, gains
 // nothing in any interval.
-func cuts(ctx context.Context, l *Lab, s Scale) (out []Result, err error) {
-	lab, err := startLinked(ctx, l)
-	defer lab.stop()
+func cuts(ctx context.Context, l *Cluster, s Scale) (out []Result, err error) {
+	cluster, err := startLinked(ctx, l)
+	defer cluster.stop()
 	if err != nil {
 		return nil, err
 	}
-	troubles, total := lab.fixedTroubles(ctx), fixedFor
+	troubles, total := cluster.fixedTroubles(ctx), fixedFor
 	seed := uint64(time.Now().UnixNano())
 	if s.Latencies { // the full form
 		total = 4 * time.Minute
-		troubles = append(troubles, lab.drawnTroubles(ctx, seed, fixedFor, total)...)
+		troubles = append(troubles, cluster.drawnTroubles(ctx, seed, fixedFor, total)...)
 	}
-	config := lab.load(total)
+	config := cluster.load(total)
 	run := begin(ctx, config)
 	if err := play(ctx, run, troubles); err != nil {
-		return nil, lab.withLogs(err)
+		return nil, cluster.withLogs(err)
 	}
 	r, err := run.wait()
 	if err != nil {
 		return nil, err
 	}
-	if err := lab.AwaitLeases(ctx); err != nil {
+	if err := cluster.AwaitLeases(ctx); err != nil {
 		return nil, err
 	}
-	after, err := bench.Rotate(ctx, lab.load(s.Run))
+	after, err := bench.Rotate(ctx, cluster.load(s.Run))
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ const (
 
 // degradedSince is how long after an instant a region last decided a check without its
 // store. It returns when the store has decided all of them for a while.
-func (l *Lab) degradedSince(ctx context.Context, r *Region, since time.Time) (time.Duration, error) {
+func (l *Cluster) degradedSince(ctx context.Context, r *Region, since time.Time) (time.Duration, error) {
 	last, began := since, time.Now()
 	for n := 0; time.Since(last) < wellFor || time.Since(began) < wellFor; n++ {
 		if time.Since(began) > recoverWithin {
@@ -48,7 +48,7 @@ func (l *Lab) degradedSince(ctx context.Context, r *Region, since time.Time) (ti
 type looked struct{ degraded, all int }
 
 // look asks a region about clients of a limit, in one batch.
-func (l *Lab) look(ctx context.Context, r *Region, n int) (out looked, err error) {
+func (l *Cluster) look(ctx context.Context, r *Region, n int) (out looked, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))

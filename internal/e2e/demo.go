@@ -37,7 +37,7 @@ const (
 // demoRun is a demonstration under way.
 type demoRun struct {
 	Demo
-	lab     *linkedLab
+	cluster *linkedCluster
 	clients []aliquotv1connect.LimiterServiceClient
 	key     map[string]string
 
@@ -77,19 +77,19 @@ type demoPart struct {
 // more was admitted than the limit allows.
 func (d Demo) Run(ctx context.Context, bin, dir string) (ok bool, err error) {
 	fmt.Fprintln(d.Out, "starting 3 coordinators, and 3 regions with a Redis each ...")
-	plain := newLab(bin, dir)
-	lab, err := startLinked(ctx, plain)
-	defer lab.stop()
+	plain := newCluster(bin, dir)
+	cluster, err := startLinked(ctx, plain)
+	defer cluster.stop()
 	if err != nil {
 		return false, err
 	}
-	r := &demoRun{Demo: d, lab: lab}
-	for _, region := range lab.Regions {
-		r.clients = append(r.clients, aliquotv1connect.NewLimiterServiceClient(lab.http, rpc.BaseURL(region.Address)))
+	r := &demoRun{Demo: d, cluster: cluster}
+	for _, region := range cluster.Regions {
+		r.clients = append(r.clients, aliquotv1connect.NewLimiterServiceClient(cluster.http, rpc.BaseURL(region.Address)))
 	}
 	fmt.Fprintf(d.Out, "the limit: %d at once, %d a second, over all regions (strict)\n\n", demoCapacity, demoRate)
 	if err := r.play(ctx); err != nil {
-		return false, lab.withLogs(err)
+		return false, cluster.withLogs(err)
 	}
 	return r.conclude(), nil
 }
@@ -98,11 +98,11 @@ func (d Demo) Run(ctx context.Context, bin, dir string) (ok bool, err error) {
 func (r *demoRun) play(ctx context.Context) error {
 	busy := func(int) int { return 0 }
 	rotate := func(n int) int { return n % 3 }
-	leader, err := r.lab.someLeader(ctx)
+	leader, err := r.cluster.someLeader(ctx)
 	if err != nil {
 		return err
 	}
-	cut := r.lab.isolated(2, "both ways", requests, answers)
+	cut := r.cluster.isolated(2, "both ways", requests, answers)
 	nothing := func() error { return nil }
 	for _, p := range []struct {
 		key, what string
@@ -113,7 +113,7 @@ func (r *demoRun) play(ctx context.Context) error {
 		{"busy", "one busy region, the others idle", demoBusy, busy, nothing},
 		{"greedy", "a greedy client rotates regions", demoGreedy, rotate, nothing},
 		{"greedy", "the leader is killed (kill -9)", demoGreedy, rotate, leader.Kill9},
-		{"greedy", "the Redis of eu-west is flushed", demoGreedy, rotate, func() error { return r.lab.Flush(r.lab.Regions[1]) }},
+		{"greedy", "the Redis of eu-west is flushed", demoGreedy, rotate, func() error { return r.cluster.Flush(r.cluster.Regions[1]) }},
 		{"greedy", "ap-south is cut off from the coordinators", demoGreedy, rotate, cut.begin},
 		{"greedy", "ap-south is back", demoGreedy, rotate, cut.end},
 	} {
@@ -205,7 +205,7 @@ func (r *demoRun) line(ctx context.Context) {
 
 func (r *demoRun) byRegion(counts [3]int) string {
 	out := ""
-	for i, region := range r.lab.Regions {
+	for i, region := range r.cluster.Regions {
 		if i > 0 {
 			out += ", "
 		}
@@ -218,11 +218,11 @@ func (r *demoRun) byRegion(counts [3]int) string {
 func (r *demoRun) shares(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, demoPatience)
 	defer cancel()
-	for _, c := range r.lab.Coordinators {
+	for _, c := range r.cluster.Coordinators {
 		if !c.Running() {
 			continue
 		}
-		b, err := r.lab.Budget(ctx, c, bigRule, r.key)
+		b, err := r.cluster.Budget(ctx, c, bigRule, r.key)
 		if err != nil {
 			continue
 		}

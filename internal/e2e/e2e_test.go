@@ -11,22 +11,22 @@ var bin string
 
 func TestMain(m *testing.M) { os.Exit(RunTests(m, "../..", &bin)) }
 
-// sideBySide is how many labs tell the scenarios of TestPromises.
+// sideBySide is how many clusters tell the scenarios of TestPromises.
 const sideBySide = 2
 
 // TestPromises: each scenario keeps its promises. Those that take all the processor time there is run
 // alone, before the others.
 func TestPromises(t *testing.T) {
-	labs := make(chan *Lab, sideBySide)
+	clusters := make(chan *Cluster, sideBySide)
 	for range sideBySide {
-		lab, err := Start(t.Context(), bin, t.TempDir())
-		if lab != nil {
-			t.Cleanup(func() { end(t, lab) })
+		cluster, err := Start(t.Context(), bin, t.TempDir())
+		if cluster != nil {
+			t.Cleanup(func() { end(t, cluster) })
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		labs <- lab
+		clusters <- cluster
 	}
 	for _, s := range Scenarios() {
 		if s.Long {
@@ -36,15 +36,15 @@ func TestPromises(t *testing.T) {
 			if !s.Busy {
 				t.Parallel()
 			}
-			lab := <-labs
-			defer func() { labs <- lab }()
-			kept(t, lab, s.Run)
+			cluster := <-clusters
+			defer func() { clusters <- cluster }()
+			kept(t, cluster, s.Run)
 		})
 	}
 }
 
-// end ends all processes of a lab, which must end by themselves when they are told to.
-func end(t *testing.T, l *Lab) {
+// end ends all processes of a cluster, which must end by themselves when they are told to.
+func end(t *testing.T, l *Cluster) {
 	defer l.Stop()
 	for _, p := range l.processes() {
 		if p.Running() {
@@ -56,18 +56,18 @@ func end(t *testing.T, l *Lab) {
 }
 
 // kept runs a scenario in its short form.
-func kept(t *testing.T, lab *Lab, run func(context.Context, *Lab, Scale) ([]Result, error)) {
+func kept(t *testing.T, cluster *Cluster, run func(context.Context, *Cluster, Scale) ([]Result, error)) {
 	t.Helper()
-	before, err := lab.broken(t.Context())
+	before, err := cluster.broken(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := run(t.Context(), lab, Short())
+	results, err := run(t.Context(), cluster, Short())
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Coordinators that were killed count from 0 again.
-	if after, err := lab.broken(t.Context()); err != nil || after > before {
+	if after, err := cluster.broken(t.Context()); err != nil || after > before {
 		t.Errorf("the coordinators saw %v promises broken before, and %v after (%v)", before, after, err)
 	}
 	for _, r := range results {
@@ -82,12 +82,12 @@ func kept(t *testing.T, lab *Lab, run func(context.Context, *Lab, Scale) ([]Resu
 // TestWindowsInMemory: the same with stores inside the daemons.
 func TestWindowsInMemory(t *testing.T) {
 	t.Parallel()
-	lab, err := StartInMemory(t.Context(), bin, t.TempDir())
-	if lab != nil {
-		defer lab.Stop()
+	cluster, err := StartInMemory(t.Context(), bin, t.TempDir())
+	if cluster != nil {
+		defer cluster.Stop()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept(t, lab, windows)
+	kept(t, cluster, windows)
 }

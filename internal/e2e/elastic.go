@@ -24,7 +24,7 @@ const settled = 3 * time.Second
 
 // elasticLoad is a client of the elastic rule that turns to another region with
 // every request, as fast as it can.
-func (l *Lab) elasticLoad(d time.Duration) bench.Config {
+func (l *Cluster) elasticLoad(d time.Duration) bench.Config {
 	c := l.load(d)
 	c.Enforcement = elastically
 	c.Attributes["plan"] = "burst"
@@ -34,7 +34,7 @@ func (l *Lab) elasticLoad(d time.Duration) bench.Config {
 // elastic: a key that was idle everywhere bursts once in each region, and not again
 // by pausing for as long as its bucket takes to fill; over a long time it gets the
 // rate of the limit and no more.
-func elastic(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func elastic(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	pauseFor := time.Duration(big.Capacity / big.Refill * float64(time.Second))
 	rounds := l.elasticLoad(time.Duration(s.Rounds)*pauseFor + pauseFor/2)
 	rounds.Rest = pauseFor
@@ -72,7 +72,7 @@ func within(what string, r *bench.Report) []Result {
 // enforcements: one client that rotates gets its limit once, with one extra burst, or
 // once in each region, as the rule says; and the comparison leaves the rules as they
 // were.
-func enforcements(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func enforcements(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	at, err := l.follower(ctx)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func enforcements(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 }
 
 // rulesInForce is their text, as one coordinator has it.
-func (l *Lab) rulesInForce(ctx context.Context, at *Coordinator) (string, error) {
+func (l *Cluster) rulesInForce(ctx context.Context, at *Coordinator) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	answer, err := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(at.Address)).GetRules(ctx, &aliquotv1.GetRulesRequest{})

@@ -16,7 +16,7 @@ import (
 // blocksHold: keys are blocked before, during and after an apply, while a version is staged,
 // after a rollback, without the leader there was, and each holds in every region from then on:
 // through all of these, and through a restart of a regional daemon that no coordinator answers.
-func blocksHold(ctx context.Context, l *Lab, _ Scale) (out []Result, err error) {
+func blocksHold(ctx context.Context, l *Cluster, _ Scale) (out []Result, err error) {
 	w := l.watchBlocks(ctx)
 	defer w.stop()
 	changed := strings.Replace(rulesYAML, "capacity: 60,", "capacity: 61,", 1)
@@ -89,9 +89,9 @@ func blocksHold(ctx context.Context, l *Lab, _ Scale) (out []Result, err error) 
 
 // blockWatch asks every region for every blocked key, all the time.
 type blockWatch struct {
-	lab  *Lab
-	end  context.CancelFunc
-	done chan struct{}
+	cluster *Cluster
+	end     context.CancelFunc
+	done    chan struct{}
 
 	mu      sync.Mutex
 	blocked []string
@@ -99,9 +99,9 @@ type blockWatch struct {
 	passed  []string
 }
 
-func (l *Lab) watchBlocks(ctx context.Context) *blockWatch {
+func (l *Cluster) watchBlocks(ctx context.Context) *blockWatch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &blockWatch{lab: l, end: cancel, done: make(chan struct{})}
+	w := &blockWatch{cluster: l, end: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
 		tick := time.NewTicker(pollEvery)
@@ -138,7 +138,7 @@ func (w *blockWatch) result() (answers int, passed []string) {
 // look asks every region once for every key that is blocked; it errs if a region did not
 // answer.
 func (w *blockWatch) look(ctx context.Context) error {
-	for _, r := range w.lab.Regions {
+	for _, r := range w.cluster.Regions {
 		for _, name := range w.names() {
 			answer, err := w.ask(ctx, r, name)
 			if err != nil {
@@ -157,7 +157,7 @@ func (w *blockWatch) look(ctx context.Context) error {
 func (w *blockWatch) ask(ctx context.Context, r *Region, name string) (*aliquotv1.CheckResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	return aliquotv1connect.NewLimiterServiceClient(w.lab.http, rpc.BaseURL(r.Address)).Check(ctx, &aliquotv1.CheckRequest{
+	return aliquotv1connect.NewLimiterServiceClient(w.cluster.http, rpc.BaseURL(r.Address)).Check(ctx, &aliquotv1.CheckRequest{
 		Attributes: map[string]string{"plan": "small", "api_key": name},
 	})
 }
@@ -165,7 +165,7 @@ func (w *blockWatch) ask(ctx context.Context, r *Region, name string) (*aliquotv
 // block blocks a key and returns how long it took until every region denied it. From then on
 // it is watched.
 func (w *blockWatch) block(ctx context.Context, name string) (time.Duration, error) {
-	client, err := w.lab.anyRules(ctx)
+	client, err := w.cluster.anyRules(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -178,7 +178,7 @@ func (w *blockWatch) block(ctx context.Context, name string) (time.Duration, err
 		return 0, fmt.Errorf("block %q: %w", name, err)
 	}
 	began := time.Now()
-	for _, r := range w.lab.Regions {
+	for _, r := range w.cluster.Regions {
 		err := until(ctx, readyWithin, name+" blocked in "+r.Name, func() error {
 			answer, err := w.ask(ctx, r, name)
 			if err == nil && answer.GetMode() != "block_list" {
@@ -197,7 +197,7 @@ func (w *blockWatch) block(ctx context.Context, name string) (time.Duration, err
 }
 
 func (w *blockWatch) unlist(ctx context.Context, name string) error {
-	client, err := w.lab.anyRules(ctx)
+	client, err := w.cluster.anyRules(ctx)
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (w *blockWatch) unlist(ctx context.Context, name string) error {
 }
 
 // anyRules is the rules of a coordinator that runs.
-func (l *Lab) anyRules(context.Context) (aliquotv1connect.RuleServiceClient, error) {
+func (l *Cluster) anyRules(context.Context) (aliquotv1connect.RuleServiceClient, error) {
 	for _, c := range l.Coordinators {
 		if c.Running() {
 			return aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(c.Address)), nil
@@ -218,7 +218,7 @@ func (l *Lab) anyRules(context.Context) (aliquotv1connect.RuleServiceClient, err
 }
 
 // stage brings rules into force in one region.
-func (l *Lab) stage(ctx context.Context, yaml, region string) error {
+func (l *Cluster) stage(ctx context.Context, yaml, region string) error {
 	client, err := l.anyRules(ctx)
 	if err != nil {
 		return err
@@ -230,12 +230,12 @@ func (l *Lab) stage(ctx context.Context, yaml, region string) error {
 }
 
 // staged is the version that is being rolled out.
-func (l *Lab) staged(ctx context.Context, client aliquotv1connect.RuleServiceClient) (uint64, error) {
+func (l *Cluster) staged(ctx context.Context, client aliquotv1connect.RuleServiceClient) (uint64, error) {
 	rules, err := client.GetRules(ctx, &aliquotv1.GetRulesRequest{})
 	return rules.GetRollout().GetVersion(), err
 }
 
-func (l *Lab) promote(ctx context.Context) error {
+func (l *Cluster) promote(ctx context.Context) error {
 	client, err := l.anyRules(ctx)
 	if err != nil {
 		return err
@@ -249,7 +249,7 @@ func (l *Lab) promote(ctx context.Context) error {
 	})
 }
 
-func (l *Lab) abort(ctx context.Context) error {
+func (l *Cluster) abort(ctx context.Context) error {
 	client, err := l.anyRules(ctx)
 	if err != nil {
 		return err
@@ -263,7 +263,7 @@ func (l *Lab) abort(ctx context.Context) error {
 	})
 }
 
-func (l *Lab) rollback(ctx context.Context, version uint64) error {
+func (l *Cluster) rollback(ctx context.Context, version uint64) error {
 	client, err := l.anyRules(ctx)
 	if err != nil {
 		return err

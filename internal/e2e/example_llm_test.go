@@ -15,9 +15,9 @@ import (
 // nothing of the others.
 func TestLLM(t *testing.T) {
 	t.Parallel()
-	lab, err := StartInMemory(t.Context(), bin, t.TempDir())
-	if lab != nil {
-		defer lab.Stop()
+	cluster, err := StartInMemory(t.Context(), bin, t.TempDir())
+	if cluster != nil {
+		defer cluster.Stop()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -26,8 +26,8 @@ func TestLLM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, lab, string(yaml))
-	client := aliquotv1connect.NewLimiterServiceClient(lab.http, rpc.BaseURL(lab.Regions[0].Address))
+	apply(t, cluster, string(yaml))
+	client := aliquotv1connect.NewLimiterServiceClient(cluster.http, rpc.BaseURL(cluster.Regions[0].Address))
 	err = until(t.Context(), inForceWithin, "deciding by the example", func() error {
 		answer, err := client.Check(t.Context(), &aliquotv1.CheckRequest{Attributes: map[string]string{"org": "other"}})
 		if err == nil && len(answer.GetLimits()) != 2 { // nothing is said of tokens

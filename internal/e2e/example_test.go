@@ -70,9 +70,9 @@ func exampleStreams() []*stream {
 // as within a span of time only if it was asked for and answered within it.
 func TestRideHailing(t *testing.T) {
 	t.Parallel()
-	lab, err := Start(t.Context(), bin, t.TempDir())
-	if lab != nil {
-		defer lab.Stop()
+	cluster, err := Start(t.Context(), bin, t.TempDir())
+	if cluster != nil {
+		defer cluster.Stop()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -81,27 +81,27 @@ func TestRideHailing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, lab, string(yaml))
+	apply(t, cluster, string(yaml))
 	streams := exampleStreams()
 	for _, s := range streams {
-		lab.awaitLimit(t, s, cmp.Or(s.limit, int64(s.capacity)))
+		cluster.awaitLimit(t, s, cmp.Or(s.limit, int64(s.capacity)))
 	}
 
 	ctx, stop := context.WithTimeout(t.Context(), exampleRun)
 	defer stop()
 	var clients sync.WaitGroup
 	for _, s := range streams {
-		for _, r := range lab.Regions {
-			clients.Go(func() { s.ask(ctx, lab, r) })
+		for _, r := range cluster.Regions {
+			clients.Go(func() { s.ask(ctx, cluster, r) })
 		}
 	}
 	free, stats := streams[4], streams[3]
 	pause(ctx, exampleRun/4)
 	raised := time.Now().UnixMicro()
-	putTier(t, lab, "free", `{"limit":200,"window":60}`)
-	lab.awaitLimit(t, free, 200)
-	apply(t, lab, strings.Replace(strings.Replace(string(yaml), "limit: 30,", "limit: 12,", 1), "limit: 100,", "limit: 200,", 1))
-	lab.awaitLimit(t, stats, 12)
+	putTier(t, cluster, "free", `{"limit":200,"window":60}`)
+	cluster.awaitLimit(t, free, 200)
+	apply(t, cluster, strings.Replace(strings.Replace(string(yaml), "limit: 30,", "limit: 12,", 1), "limit: 100,", "limit: 200,", 1))
+	cluster.awaitLimit(t, stats, 12)
 	lowered := time.Now().UnixMicro()
 	clients.Wait()
 
@@ -132,7 +132,7 @@ func TestRideHailing(t *testing.T) {
 }
 
 // ask is one client in one region.
-func (s *stream) ask(ctx context.Context, l *Lab, r *Region) {
+func (s *stream) ask(ctx context.Context, l *Cluster, r *Region) {
 	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
 	in := &aliquotv1.CheckRequest{Attributes: s.attrs, Cost: &s.cost}
 	tick := time.NewTicker(askEvery)
@@ -203,7 +203,7 @@ func (s *stream) counted(t *testing.T, limit, after int64) {
 	}
 }
 
-func apply(t *testing.T, l *Lab, yaml string) {
+func apply(t *testing.T, l *Cluster, yaml string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callWithin)
 	defer cancel()
@@ -217,7 +217,7 @@ func apply(t *testing.T, l *Lab, yaml string) {
 	}
 }
 
-func putTier(t *testing.T, l *Lab, tier, body string) {
+func putTier(t *testing.T, l *Cluster, tier, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callWithin)
 	defer cancel()
@@ -244,7 +244,7 @@ func putTier(t *testing.T, l *Lab, tier, body string) {
 }
 
 // awaitLimit waits until every region decides by a limit, as a client of its own is told.
-func (l *Lab) awaitLimit(t *testing.T, s *stream, limit int64) {
+func (l *Cluster) awaitLimit(t *testing.T, s *stream, limit int64) {
 	t.Helper()
 	probe := maps.Clone(s.attrs)
 	for _, who := range []string{"user", "city", "api_key"} {

@@ -16,7 +16,7 @@ import (
 
 // primaryKilled: the primary of a region's Redis is killed; its Sentinels promote the
 // replica, and the region finds it by itself.
-func primaryKilled(ctx context.Context, l *Lab, s Scale) (out []Result, err error) {
+func primaryKilled(ctx context.Context, l *Cluster, s Scale) (out []Result, err error) {
 	region := l.Regions[0]
 	servers, url, err := l.startSentinels()
 	defer endAll(servers)
@@ -81,7 +81,7 @@ func endAll(processes []*Process) {
 
 // startSentinels starts a primary, first of the processes, its replica and three Sentinels,
 // and returns their URL.
-func (l *Lab) startSentinels() (all []*Process, url string, err error) {
+func (l *Cluster) startSentinels() (all []*Process, url string, err error) {
 	free, err := freePorts(5)
 	if err != nil {
 		return nil, "", err
@@ -122,7 +122,7 @@ func startAll(processes []*Process) error {
 }
 
 // awaitSentinels waits until each of them knows the others and the replica.
-func (l *Lab) awaitSentinels(ctx context.Context, url string) error {
+func (l *Cluster) awaitSentinels(ctx context.Context, url string) error {
 	hosts := strings.TrimSuffix(strings.TrimPrefix(url, "redis+sentinel://"), "/main")
 	for addr := range strings.SplitSeq(hosts, ",") {
 		_, port, _ := net.SplitHostPort(addr)
@@ -141,9 +141,9 @@ func (l *Lab) awaitSentinels(ctx context.Context, url string) error {
 	return nil
 }
 
-// startCluster starts a Redis Cluster of three nodes that serve what they have, and returns
+// startRedisCluster starts a Redis Cluster of three nodes that serve what they have, and returns
 // its URL.
-func (l *Lab) startCluster(ctx context.Context) (all []*Process, url string, err error) {
+func (l *Cluster) startRedisCluster(ctx context.Context) (all []*Process, url string, err error) {
 	free, err := freePorts(6)
 	if err != nil {
 		return nil, "", err

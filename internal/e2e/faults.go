@@ -12,7 +12,7 @@ import (
 )
 
 // leaderKilled: kill -9 of the leader costs no check and no budget.
-func leaderKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func leaderKilled(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	c := l.load(s.Run)
 	c.Run = "leader" + fmt.Sprint(time.Now().UnixNano())
 	key := map[string]string{"api_key": "bench-" + c.Run + "-0"}
@@ -63,7 +63,7 @@ func largestChange(a, b *aliquotv1.Budget) (most float64) {
 }
 
 // awaitAllCoordinators waits until each of them knows a leader.
-func (l *Lab) awaitAllCoordinators(ctx context.Context) error {
+func (l *Cluster) awaitAllCoordinators(ctx context.Context) error {
 	for _, c := range l.Coordinators {
 		err := until(ctx, readyWithin, c.Name+" back", func() error {
 			_, err := l.Budget(ctx, c, "small", map[string]string{"api_key": "any"})
@@ -78,7 +78,7 @@ func (l *Lab) awaitAllCoordinators(ctx context.Context) error {
 
 // regionalKilled: kill -9 of one regional daemon costs its own region's share while
 // it is away, and nothing else.
-func regionalKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func regionalKilled(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	victim := l.Regions[1]
 	away := s.Run / 6
 	return l.regionFault(ctx, s, victim, away, func() error {
@@ -91,14 +91,14 @@ func regionalKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 }
 
 // redisFlushed: an emptied Redis is not a full bucket.
-func redisFlushed(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func redisFlushed(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	victim := l.Regions[2]
 	return l.regionFault(ctx, s, nil, 0, func() error { return l.Flush(victim) })
 }
 
 // redisRestarted: nor is one that was killed and comes back empty; meanwhile its
 // region answers by itself.
-func redisRestarted(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func redisRestarted(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	redis, away := l.Redis[0], time.Second
 	return l.regionFault(ctx, s, nil, away, func() error {
 		if err := redis.Kill9(); err != nil {
@@ -112,7 +112,7 @@ func redisRestarted(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 // regionFault runs the rotation, breaks something of one region in it, and compares
 // with what the other regions' shares allow for as long as the fault lasts. dead is
 // the region whose checks fail meanwhile, if any.
-func (l *Lab) regionFault(ctx context.Context, s Scale, dead *Region, away time.Duration, fault func() error) ([]Result, error) {
+func (l *Cluster) regionFault(ctx context.Context, s Scale, dead *Region, away time.Duration, fault func() error) ([]Result, error) {
 	run := begin(ctx, l.load(s.Run))
 	pause(ctx, s.Run/3)
 	if err := fault(); err != nil {

@@ -11,7 +11,7 @@ import (
 
 // onFloor is a part of a load on a server that decides nothing, in a process of its own
 // beside the installation: what the machine alone makes of that load.
-func (l *Lab) onFloor(ctx context.Context, c load.Config, d time.Duration) (*load.Report, error) {
+func (l *Cluster) onFloor(ctx context.Context, c load.Config, d time.Duration) (*load.Report, error) {
 	free, err := freePorts(1)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 type Hole struct {
 	Name, Breaks string
 	edits        []edit
-	run          func(ctx context.Context, l *Lab, open bool) error
+	run          func(ctx context.Context, l *Cluster, open bool) error
 }
 
 // edit replaces a text that stands once in a file. HOLE in the new text is whether the hole is open.
@@ -141,7 +141,7 @@ const (
 )
 
 // stagedKind stages another placement of the big limit in one region.
-func stagedKind(ctx context.Context, l *Lab, open bool) error {
+func stagedKind(ctx context.Context, l *Cluster, open bool) error {
 	at, err := l.someLeader(ctx)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func stagedKind(ctx context.Context, l *Lab, open bool) error {
 }
 
 // emergencyBesideStore cuts one of two daemons of a region from its store.
-func emergencyBesideStore(ctx context.Context, l *Lab, _ bool) error {
+func emergencyBesideStore(ctx context.Context, l *Cluster, _ bool) error {
 	t, _, err := l.newTwins(ctx)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func emergencyBesideStore(ctx context.Context, l *Lab, _ bool) error {
 
 // floorTakenUnseen cuts one of two daemons of a region from its store, and the other one from the
 // coordinators, until that one has its floor back and spends by it.
-func floorTakenUnseen(ctx context.Context, l *Lab, _ bool) error {
+func floorTakenUnseen(ctx context.Context, l *Cluster, _ bool) error {
 	t, _, err := l.newTwins(ctx)
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func floorTakenUnseen(ctx context.Context, l *Lab, _ bool) error {
 
 // recordsComeBack has a store take back the records that it had before a bucket was emptied, as a
 // primary does that takes over again without the latest writes.
-func recordsComeBack(ctx context.Context, l *Lab, open bool) error {
+func recordsComeBack(ctx context.Context, l *Cluster, open bool) error {
 	if _, err := bench.Rotate(ctx, l.oneRegion("bench-{run}-{client}", time.Second)); err != nil { // the key becomes hot
 		return err
 	}
@@ -242,7 +242,7 @@ func copyKeys(pattern, to string) string {
 }
 
 // oneRegion is a client that asks in the first region alone.
-func (l *Lab) oneRegion(apiKey string, d time.Duration) bench.Config {
+func (l *Cluster) oneRegion(apiKey string, d time.Duration) bench.Config {
 	c := l.load(d)
 	c.Run, c.Regions, c.Pattern = "one", c.Regions[:1], bench.Stay
 	c.Attributes["api_key"] = apiKey
@@ -251,7 +251,7 @@ func (l *Lab) oneRegion(apiKey string, d time.Duration) bench.Config {
 
 // passedBeforeRules asks regional daemons that know no rules while no coordinator runs, and goes on
 // when the coordinators have come.
-func passedBeforeRules(ctx context.Context, l *Lab, open bool) error {
+func passedBeforeRules(ctx context.Context, l *Cluster, open bool) error {
 	if err := l.forgetEverything(); err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ const (
 	coldFor                = 17 * time.Second
 )
 
-// coldRules are the lab's, with a limit that is slowed and a small one that shows which are in force.
+// coldRules are the cluster's, with a limit that is slowed and a small one that shows which are in force.
 func coldRules(smallest int, rate float64) string {
 	return strings.Replace(rulesYAML, "capacity: 60,", fmt.Sprintf("capacity: %d,", smallest), 1) + fmt.Sprintf(`  - id: shared
     match: {attributes: {plan: shared}}
@@ -291,7 +291,7 @@ func coldRules(smallest int, rate float64) string {
 
 // slowedWhileCold slows a rule whose key is used in every region and hot in none, and empties its
 // buckets when the records would have gone.
-func slowedWhileCold(ctx context.Context, l *Lab, _ bool) error {
+func slowedWhileCold(ctx context.Context, l *Cluster, _ bool) error {
 	if _, err := l.applyRules(ctx, coldRules(61, coldRate), 61); err != nil {
 		return err
 	}

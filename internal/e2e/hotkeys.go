@@ -34,7 +34,7 @@ const (
 	leaseGrows = 500 * time.Millisecond
 )
 
-// HotKeys is a lab of five regions in which so many keys are hot while the leader is killed,
+// HotKeys is a cluster of five regions in which so many keys are hot while the leader is killed,
 // so many times, and Within what each region may take until it has its lease again.
 type HotKeys struct {
 	Keys, Kills int
@@ -43,10 +43,10 @@ type HotKeys struct {
 	Log func(format string, args ...any)
 }
 
-// Run starts the lab with the programs in bin and its state in dir, and ends it. It takes as
+// Run starts the cluster with the programs in bin and its state in dir, and ends it. It takes as
 // long as it takes to make the keys hot, which is most of it.
 func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []Result, err error) {
-	l := newLab(bin, dir)
+	l := newCluster(bin, dir)
 	l.names = []string{"us-east", "us-west", "eu-west", "eu-north", "ap-south"}
 	for i := range hotRules {
 		l.rules += fmt.Sprintf(hotRule, i)
@@ -90,7 +90,7 @@ func (h HotKeys) log(format string, args ...any) {
 
 // heat uses keys, some at a time and each in one of the regions, until all are hot in all of them.
 // In a table that is half full a key becomes hot when it is denied, as each is the second time.
-func (h HotKeys) heat(ctx context.Context, l *Lab) error {
+func (h HotKeys) heat(ctx context.Context, l *Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, heatWithin)
 	defer cancel()
 	began := time.Now()
@@ -118,7 +118,7 @@ func (h HotKeys) heat(ctx context.Context, l *Lab) error {
 }
 
 // use asks one region for its part of the keys from one to another.
-func (h HotKeys) use(ctx context.Context, l *Lab, r *Region, from, to int) error {
+func (h HotKeys) use(ctx context.Context, l *Cluster, r *Region, from, to int) error {
 	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
 	batch, cost := &aliquotv1.CheckBatchRequest{}, int64(heatCost)
 	for i := from; i < to; i += len(l.Regions) {
@@ -136,7 +136,7 @@ func (h HotKeys) use(ctx context.Context, l *Lab, r *Region, from, to int) error
 }
 
 // hot is how many keys are hot in each region.
-func (h HotKeys) hot(ctx context.Context, l *Lab) ([]float64, error) {
+func (h HotKeys) hot(ctx context.Context, l *Cluster) ([]float64, error) {
 	out := make([]float64, len(l.Regions))
 	for i, r := range l.Regions {
 		var err error
@@ -148,7 +148,7 @@ func (h HotKeys) hot(ctx context.Context, l *Lab) ([]float64, error) {
 }
 
 // kill kills the leader, and starts it again once every region has its lease from another one.
-func (h HotKeys) kill(ctx context.Context, l *Lab) (time.Duration, error) {
+func (h HotKeys) kill(ctx context.Context, l *Cluster) (time.Duration, error) {
 	hot, err := h.hot(ctx, l)
 	if err != nil {
 		return 0, err
@@ -193,7 +193,7 @@ func (h HotKeys) kill(ctx context.Context, l *Lab) (time.Duration, error) {
 }
 
 // all is the value of the progress of each region's application.
-func (h HotKeys) all(ctx context.Context, l *Lab, state string) (out []float64) {
+func (h HotKeys) all(ctx context.Context, l *Cluster, state string) (out []float64) {
 	for _, r := range l.Regions {
 		v, _ := l.metric(ctx, r, `aliquot_apply_keys{state="`+state+`"}`) // shown only
 		out = append(out, v)

@@ -23,7 +23,7 @@ func anotherKind() string {
 // kindChanged: rules by which a client would have one limit in the staged regions and another one
 // in the rest are not staged. Applied everywhere at once they give no more than both limits while
 // they come, and then one.
-func kindChanged(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func kindChanged(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	at, err := l.someLeader(ctx)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func refused(what string, code int, said string, words ...string) Result {
 }
 
 // command runs aliquot, and returns its exit code and all that it printed.
-func (l *Lab) command(ctx context.Context, args ...string) (code int, printed string, err error) {
+func (l *Cluster) command(ctx context.Context, args ...string) (code int, printed string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	text, err := exec.CommandContext(ctx, filepath.Join(l.bin, "aliquot"), args...).CombinedOutput()

@@ -28,18 +28,18 @@ const (
 
 // nodeStopped: one of a Redis Cluster's three nodes does not answer, for longer than a lease.
 // Its clients' limits are decided without it, and nobody else notices.
-func nodeStopped(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func nodeStopped(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	return l.nodeLost(ctx, s, (*Process).Pause, (*Process).Resume)
 }
 
 // nodeKilled is nodeStopped with a node that loses what it knew.
-func nodeKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func nodeKilled(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	return l.nodeLost(ctx, s, (*Process).Kill9, (*Process).Start)
 }
 
-func (l *Lab) nodeLost(ctx context.Context, s Scale, lose, bring func(*Process) error) (out []Result, err error) {
+func (l *Cluster) nodeLost(ctx context.Context, s Scale, lose, bring func(*Process) error) (out []Result, err error) {
 	region := l.Regions[0]
-	servers, url, err := l.startCluster(ctx)
+	servers, url, err := l.startRedisCluster(ctx)
 	defer endAll(servers)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (l *Lab) nodeLost(ctx context.Context, s Scale, lose, bring func(*Process) 
 	if err != nil {
 		return nil, err
 	}
-	w := newWanderers(l, nodeClients)
+	w := newRoaming(l, nodeClients)
 	w.cost = burstCost
 	w.ask(ctx, 2*stays)
 	w.cost = 1

@@ -16,7 +16,7 @@ const floorAfter = time.Duration(2 * float64(lease) * 1.02 * 1.02 * 1.02)
 
 // coordinatorsKilled: without any coordinator the regions serve from their leases
 // and then from their floors, and all recovers by itself.
-func coordinatorsKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func coordinatorsKilled(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	const settle = 4 * time.Second
 	total := settle + s.Outage + s.Run
 	rotating, staying := l.load(total), l.load(total)
@@ -61,7 +61,7 @@ func coordinatorsKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) 
 	return out, nil
 }
 
-func (l *Lab) killCoordinators() error {
+func (l *Cluster) killCoordinators() error {
 	for _, c := range l.Coordinators {
 		if err := c.Kill9(); err != nil {
 			return err
@@ -72,7 +72,7 @@ func (l *Lab) killCoordinators() error {
 
 // restartCoordinators starts all of them again and returns how long it took until
 // every region held a lease.
-func (l *Lab) restartCoordinators(ctx context.Context) (time.Duration, error) {
+func (l *Cluster) restartCoordinators(ctx context.Context) (time.Duration, error) {
 	for _, c := range l.Coordinators {
 		if err := c.Start(); err != nil {
 			return 0, err
@@ -123,8 +123,8 @@ func (r right) admits(outage, lease, floorFrom time.Duration) float64 {
 	return big.Refill * (r.share*leased.Seconds() + min(r.share, floor)*limbo.Seconds() + floor*(outage-leased-limbo).Seconds())
 }
 
-// rights are those of each of the lab's regions for a run's client 0.
-func (l *Lab) rights(ctx context.Context, run string) ([]right, error) {
+// rights are those of each of the cluster's regions for a run's client 0.
+func (l *Cluster) rights(ctx context.Context, run string) ([]right, error) {
 	b, err := l.anyBudget(ctx, bigRule, map[string]string{"api_key": "bench-" + run + "-0"})
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (l *Lab) rights(ctx context.Context, run string) ([]right, error) {
 }
 
 // anyBudget asks the leader, who knows tokens too.
-func (l *Lab) anyBudget(ctx context.Context, rule string, key map[string]string) (*aliquotv1.Budget, error) {
+func (l *Cluster) anyBudget(ctx context.Context, rule string, key map[string]string) (*aliquotv1.Budget, error) {
 	leader, err := l.someLeader(ctx)
 	if err != nil {
 		return nil, err

@@ -22,8 +22,8 @@ func (o Outages) Matrix(ctx context.Context, bin, dir string) ([]OutageResult, e
 
 // storeFaults are faults at the store of the first region, each undone when it is over.
 func storeFaults() []outage {
-	during := func(d time.Duration, begin, end string) func(context.Context, *Lab, int) error {
-		return func(ctx context.Context, l *Lab, _ int) error {
+	during := func(d time.Duration, begin, end string) func(context.Context, *Cluster, int) error {
+		return func(ctx context.Context, l *Cluster, _ int) error {
 			if err := l.Regions[0].command(begin); err != nil {
 				return err
 			}
@@ -33,18 +33,18 @@ func storeFaults() []outage {
 	}
 	var slow *link
 	return []outage{
-		{name: "stopped 60 ms", fault: func(ctx context.Context, l *Lab, _ int) error { return l.stopStore(ctx, stallFor) }},
-		{name: "stopped 1 s", fault: func(ctx context.Context, l *Lab, _ int) error { return l.stopStore(ctx, time.Second) }},
-		{name: "stopped 30 s", fault: func(ctx context.Context, l *Lab, _ int) error { return l.stopStore(ctx, 30*time.Second) }},
-		{name: "killed, away 6 s", empties: true, fault: func(ctx context.Context, l *Lab, _ int) error { return l.killStore(ctx, awayFor) }},
-		{name: "restarted with its contents", empties: true, fault: func(_ context.Context, l *Lab, _ int) error { return l.restartStore() }},
-		{name: "restarted without its contents", empties: true, fault: func(ctx context.Context, l *Lab, _ int) error { return l.killStore(ctx, 0) }},
-		{name: "slow by 50 ms", fault: func(ctx context.Context, _ *Lab, _ int) error {
+		{name: "stopped 60 ms", fault: func(ctx context.Context, l *Cluster, _ int) error { return l.stopStore(ctx, stallFor) }},
+		{name: "stopped 1 s", fault: func(ctx context.Context, l *Cluster, _ int) error { return l.stopStore(ctx, time.Second) }},
+		{name: "stopped 30 s", fault: func(ctx context.Context, l *Cluster, _ int) error { return l.stopStore(ctx, 30*time.Second) }},
+		{name: "killed, away 6 s", empties: true, fault: func(ctx context.Context, l *Cluster, _ int) error { return l.killStore(ctx, awayFor) }},
+		{name: "restarted with its contents", empties: true, fault: func(_ context.Context, l *Cluster, _ int) error { return l.restartStore() }},
+		{name: "restarted without its contents", empties: true, fault: func(ctx context.Context, l *Cluster, _ int) error { return l.killStore(ctx, 0) }},
+		{name: "slow by 50 ms", fault: func(ctx context.Context, _ *Cluster, _ int) error {
 			slow.delay(50 * time.Millisecond)
 			pause(ctx, awayFor)
 			slow.delay(0)
 			return nil
-		}, prepare: func(ctx context.Context, l *Lab) (undo func() error, err error) {
+		}, prepare: func(ctx context.Context, l *Cluster) (undo func() error, err error) {
 			if slow, err = newLink(l.Regions[0].redis); err != nil {
 				return nil, err
 			}
@@ -62,7 +62,7 @@ func storeFaults() []outage {
 }
 
 // restartStore ends the first region's store in order, so that it keeps its contents, and starts it again.
-func (l *Lab) restartStore() error {
+func (l *Cluster) restartStore() error {
 	redis := l.Redis[0]
 	contents := filepath.Join(redis.flag("--dir"), redis.flag("--dbfilename"))
 	if err := l.Regions[0].command("SAVE"); err != nil {

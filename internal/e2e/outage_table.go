@@ -26,14 +26,14 @@ var windowed = outageAlgorithms[:len(outageAlgorithms)-1]
 // outageTable are the faults that users met first.
 func outageTable() []outage {
 	return []outage{
-		{name: "stopped or killed, seldom asked", clients: seldom, before: 3 * time.Second, after: 4 * time.Second, first: soonest, later: usually, fault: func(ctx context.Context, l *Lab, run int) error {
+		{name: "stopped or killed, seldom asked", clients: seldom, before: 3 * time.Second, after: 4 * time.Second, first: soonest, later: usually, fault: func(ctx context.Context, l *Cluster, run int) error {
 			if run%2 == 0 {
 				return l.stopStore(ctx, awayFor)
 			}
 			return l.killStore(ctx, awayFor)
 		}},
 		stoppedUnderLoad(150 * time.Millisecond), stoppedUnderLoad(time.Second), stoppedUnderLoad(5 * time.Second),
-		{name: "still for 60 ms once a second", clients: newcomers, before: time.Second, after: 2 * time.Second, first: soonest, later: soonest, fault: func(ctx context.Context, l *Lab, _ int) error {
+		{name: "still for 60 ms once a second", clients: newcomers, before: time.Second, after: 2 * time.Second, first: soonest, later: soonest, fault: func(ctx context.Context, l *Cluster, _ int) error {
 			for range stalls {
 				if err := l.stopStore(ctx, stallFor); err != nil {
 					return err
@@ -43,7 +43,7 @@ func outageTable() []outage {
 			return nil
 		}},
 		{name: "a load of 10", clients: crowdOfRiders, before: 3 * time.Second, after: 2 * time.Second, goal: .001, fault: burn},
-		{name: "contents lost", clients: usual, before: outageWindow / 2, after: 2*outageWindow + outageWindow/2, first: soonest, later: usually, fault: func(ctx context.Context, l *Lab, run int) error {
+		{name: "contents lost", clients: usual, before: outageWindow / 2, after: 2*outageWindow + outageWindow/2, first: soonest, later: usually, fault: func(ctx context.Context, l *Cluster, run int) error {
 			if run%2 == 0 {
 				return l.Flush(l.Regions[0])
 			}
@@ -54,11 +54,11 @@ func outageTable() []outage {
 
 func stoppedUnderLoad(d time.Duration) outage {
 	return outage{name: fmt.Sprintf("stopped %v under load", d), clients: usual, before: 3 * time.Second, after: 4 * time.Second, first: soonest, later: usually,
-		fault: func(ctx context.Context, l *Lab, _ int) error { return l.stopStore(ctx, d) }}
+		fault: func(ctx context.Context, l *Cluster, _ int) error { return l.stopStore(ctx, d) }}
 }
 
 // stopStore has the first region's store stand still for a while.
-func (l *Lab) stopStore(ctx context.Context, d time.Duration) error {
+func (l *Cluster) stopStore(ctx context.Context, d time.Duration) error {
 	if err := l.Redis[0].Pause(); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (l *Lab) stopStore(ctx context.Context, d time.Duration) error {
 }
 
 // killStore has it gone for a while, with all its contents.
-func (l *Lab) killStore(ctx context.Context, d time.Duration) error {
+func (l *Cluster) killStore(ctx context.Context, d time.Duration) error {
 	if err := l.Redis[0].Kill9(); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (l *Lab) killStore(ctx context.Context, d time.Duration) error {
 }
 
 // burn has other processes use all of the machine for a while.
-func burn(ctx context.Context, l *Lab, _ int) error {
+func burn(ctx context.Context, l *Cluster, _ int) error {
 	stop, err := busy(l.dir, burners)
 	pause(ctx, burnFor)
 	return errors.Join(err, stop())

@@ -23,14 +23,14 @@ const (
 	outageWarmUp = 3 * outageWindow
 )
 
-// outagePlan is a rule of the lab of outages.
+// outagePlan is a rule of the cluster of outages.
 type outagePlan struct{ algorithm, enforcement string }
 
 func (p outagePlan) name() string {
 	return p.enforcement + "-" + strings.ReplaceAll(p.algorithm, "_", "-")
 }
 
-// outageAlgorithms are those of the lab's plans.
+// outageAlgorithms are those of the cluster's plans.
 var outageAlgorithms = []string{"token_bucket", "leaky_bucket", "fixed_window", "sliding_window_counter", "sliding_window_log", slots}
 
 // plans are the rules of some algorithms, strict and elastic.
@@ -41,7 +41,7 @@ func plans(algorithms ...string) (out []outagePlan) {
 	return out
 }
 
-// outageRules are the rules of the lab of outages: the usual ones and those of plans.
+// outageRules are the rules of the cluster of outages: the usual ones and those of plans.
 func outageRules() string {
 	var b strings.Builder
 	b.WriteString(rulesYAML)
@@ -61,7 +61,7 @@ func outageRules() string {
 type Outages struct {
 	// Runs is how many times each fault comes.
 	Runs int
-	// Regions are how many regions there are, in the order of the labs; empty: 1, then 3.
+	// Regions are how many regions there are, in the order of the clusters; empty: 1, then 3.
 	Regions []int
 	// Only is a part of the names of the faults that are run; empty: all.
 	Only string
@@ -75,9 +75,9 @@ type outage struct {
 	clients func(run int) []client
 	// before and after are how long the clients ask without the fault.
 	before, after time.Duration
-	fault         func(ctx context.Context, l *Lab, run int) error
-	// prepare readies the lab before the clients ask, and undo undoes that after them; nil: nothing is to do.
-	prepare func(ctx context.Context, l *Lab) (undo func() error, err error)
+	fault         func(ctx context.Context, l *Cluster, run int) error
+	// prepare readies the cluster before the clients ask, and undo undoes that after them; nil: nothing is to do.
+	prepare func(ctx context.Context, l *Cluster) (undo func() error, err error)
 	// goal is the part of requests below the limit that may be refused.
 	goal float64
 	// empties: the store has other contents after it, so that reservations are forgotten.
@@ -123,7 +123,7 @@ func (r *OutageResult) Late() (late, spoiled bool) {
 	return late, late && r.Before > usually
 }
 
-// Run starts a lab of each size with the programs in bin and its state in dir, and ends it.
+// Run starts a cluster of each size with the programs in bin and its state in dir, and ends it.
 func (o Outages) Run(ctx context.Context, bin, dir string) (out []OutageResult, err error) {
 	return o.run(ctx, bin, dir, outageTable(), func(r *outageRun, all []outagePlan) (out []OutageResult) {
 		for _, enforcement := range []string{"strict", "elastic"} {
@@ -145,7 +145,7 @@ func (o Outages) run(ctx context.Context, bin, dir string, all []outage, results
 		if err := os.MkdirAll(at, 0o700); err != nil {
 			return out, err
 		}
-		l := newLab(bin, at)
+		l := newCluster(bin, at)
 		l.names, l.rules = regionNames[:n], outageRules()
 		_, err := start(ctx, l)
 		if err == nil {
@@ -162,8 +162,8 @@ func (o Outages) run(ctx context.Context, bin, dir string, all []outage, results
 	return out, nil
 }
 
-// with runs outages in one lab.
-func (o Outages) with(ctx context.Context, l *Lab, all []outage, results func(*outageRun, []outagePlan) []OutageResult) (out []OutageResult, err error) {
+// with runs outages in one cluster.
+func (o Outages) with(ctx context.Context, l *Cluster, all []outage, results func(*outageRun, []outagePlan) []OutageResult) (out []OutageResult, err error) {
 	for i := range all {
 		if !strings.Contains(all[i].name, o.Only) {
 			continue
@@ -222,7 +222,7 @@ type outageRun struct {
 }
 
 // outage runs one, and waits until the region is well again.
-func (l *Lab) outage(ctx context.Context, o *outage, run int) (r *outageRun, err error) {
+func (l *Cluster) outage(ctx context.Context, o *outage, run int) (r *outageRun, err error) {
 	if o.prepare != nil {
 		undo, err := o.prepare(ctx, l)
 		if err != nil {

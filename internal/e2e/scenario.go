@@ -16,11 +16,11 @@ type Result struct {
 	OK      bool
 }
 
-// Scenario is one story with its promises. It leaves the lab as it found it: all
+// Scenario is one story with its promises. It leaves the cluster as it found it: all
 // processes running, every region leased.
 type Scenario struct {
 	Name string
-	Run  func(context.Context, *Lab, Scale) ([]Result, error)
+	Run  func(context.Context, *Cluster, Scale) ([]Result, error)
 	// Long ones are left out of the tests: another one, or another package's test,
 	// tells the same in less time.
 	Long bool
@@ -34,7 +34,7 @@ func Scenarios() []Scenario {
 		{Name: "rotate", Run: rotate},
 		{Name: "stay", Run: stay},
 		{Name: "agrees with the simulator", Run: agrees, Long: true},
-		{Name: "a Zipf crowd agrees with the simulator", Run: crowd, Long: true},
+		{Name: "a Zipf crowd agrees with the simulator", Run: zipf, Long: true},
 		{Name: "enforcements compared", Run: enforcements, Long: true},
 		{Name: "elastic", Run: elastic},
 		{Name: "many clients", Run: manyPaced, Busy: true},
@@ -62,7 +62,7 @@ func Scenarios() []Scenario {
 		{Name: "all coordinators killed", Run: coordinatorsKilled, Long: true},
 		{Name: "a regional restarted without coordinators", Run: restartedAlone},
 		{Name: "regions before coordinators", Run: regionsBeforeCoordinators},
-		{Name: "a region comes and goes", Run: regionComesAndGoes},
+		{Name: "a region comes and goes", Run: regionLifecycle},
 		{Name: "links cut, processes paused", Run: cuts},
 	}
 }
@@ -101,7 +101,7 @@ func Full() Scale {
 // bigRule limits clients of the plan "big", strictly.
 const bigRule = "per-key"
 
-// The limits of rulesYAML and the protocol's static numbers in the lab.
+// The limits of rulesYAML and the protocol's static numbers in the cluster.
 var (
 	big   = bench.Limit{Capacity: 300, Refill: 100}
 	small = bench.Limit{Capacity: 60, Refill: 2}
@@ -119,7 +119,7 @@ const (
 )
 
 // load is the configuration of a run under the big limit.
-func (l *Lab) load(d time.Duration) bench.Config {
+func (l *Cluster) load(d time.Duration) bench.Config {
 	c := bench.DefaultConfig()
 	c.Regions, c.Duration, c.Limit, c.Bucket = l.RegionAddresses(), d, big, bucket
 	c.Attributes = map[string]string{"plan": "big", "api_key": "bench-{run}-{client}"}

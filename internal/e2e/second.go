@@ -8,7 +8,7 @@ import (
 
 // secondDaemon: a second daemon of a region adds nothing to what the region may
 // admit, and takes over when the first is gone.
-func secondDaemon(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func secondDaemon(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	first := l.Regions[1]
 	second, err := l.startSecond(first)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 	spendCost, drainEvery = 10, 10 * time.Millisecond
 )
 
-// slowedRules are the lab's, with a capacity of the small limit that shows which are in force, and
+// slowedRules are the cluster's, with a capacity of the small limit that shows which are in force, and
 // three that are slowed: alone has a rate, and one client of shared and of ending has a fast
 // override until a time. The buckets of alone and ending are each region's own.
 func slowedRules(smallest int, rate float64, until time.Time) string {
@@ -52,7 +52,7 @@ func slowedRules(smallest int, rate float64, until time.Time) string {
 
 // ruleSlowed: a client that has emptied its bucket when its rule is slowed, by other rules or by
 // the end of its override, is not given a full one because the record of the fast one has expired.
-func ruleSlowed(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
+func ruleSlowed(ctx context.Context, l *Cluster, _ Scale) ([]Result, error) {
 	until := time.Now().Add(overrideLasts)
 	if _, err := l.applyRules(ctx, slowedRules(61, fastRate, until), 61); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func worst(accounts []*account) (gain float64) {
 }
 
 // everywhere does something in every region at once.
-func (l *Lab) everywhere(do func(int, spender) error) error {
+func (l *Cluster) everywhere(do func(int, spender) error) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(l.Regions))
 	for i, r := range l.Regions {
@@ -141,7 +141,7 @@ type spender struct {
 	aliquotv1connect.LimiterServiceClient
 }
 
-func (l *Lab) spender(r *Region) spender {
+func (l *Cluster) spender(r *Region) spender {
 	return spender{aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))}
 }
 

@@ -114,7 +114,7 @@ func (e edge) drain(t *testing.T, apiKey string, most int, rate float64) (passed
 // earned meanwhile may only be what other regions held of the burst and gave up: these limits are elastic.
 // Another client is asked if the daemon counted that it lost what this one had: it had no CPU for so long
 // that what it borrowed of the store was over, or that the store's answer was too late.
-func (e edge) has(t *testing.T, l *Lab, r *Region, apiKey string, burst int, rate float64) (key string) {
+func (e edge) has(t *testing.T, l *Cluster, r *Region, apiKey string, burst int, rate float64) (key string) {
 	t.Helper()
 	for try := range mostClients {
 		key = fmt.Sprintf("%s_%d", apiKey, try)
@@ -150,7 +150,7 @@ const (
 )
 
 // starved is how often a region's daemon lost what it had borrowed, or had no answer of its store in time.
-func (l *Lab) starved(t *testing.T, r *Region) (times float64) {
+func (l *Cluster) starved(t *testing.T, r *Region) (times float64) {
 	t.Helper()
 	for _, series := range []string{"aliquot_chunks_lost_total", "aliquot_store_errors_total"} {
 		values, err := l.metrics(t.Context(), r.Ops(), series)
@@ -168,9 +168,9 @@ func (l *Lab) starved(t *testing.T, r *Region) (times float64) {
 // asked in every way, and then its PUT.
 func TestSpecification(t *testing.T) {
 	t.Parallel()
-	lab, err := Start(t.Context(), bin, t.TempDir())
-	if lab != nil {
-		defer lab.Stop()
+	cluster, err := Start(t.Context(), bin, t.TempDir())
+	if cluster != nil {
+		defer cluster.Stop()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -179,14 +179,14 @@ func TestSpecification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, lab, string(yaml))
-	awaitPro(t, lab, 100)
-	here := lab.Regions[0]
+	apply(t, cluster, string(yaml))
+	awaitPro(t, cluster, 100)
+	here := cluster.Regions[0]
 	all := edges(t, here)
 	const before, after, vip = 1.67, 500. / 60, 16.67
 	vipPassed, spent := 0, map[string]string{}
 	for _, e := range all {
-		spent[e.name] = e.has(t, lab, here, "sk_prod_abc_"+e.name, 100, before)
+		spent[e.name] = e.has(t, cluster, here, "sk_prod_abc_"+e.name, 100, before)
 		passed, _, limit := e.drain(t, "sk_prod_vip_001", 250, vip)
 		vipPassed += passed
 		if limit != 1000 {
@@ -208,13 +208,13 @@ func TestSpecification(t *testing.T) {
 		t.Errorf("the vip had %d of %d at once, want 1000", vipPassed, 250*len(all))
 	}
 
-	changed := curlPut(t, lab, "pro", `{"limit": 500, "capacity": 500}`)
+	changed := curlPut(t, cluster, "pro", `{"limit": 500, "capacity": 500}`)
 	if len(changed) != 1 || changed[0].RuleID != "rule_001" || changed[0].Before.Limit != "100" || changed[0].After.Limit != "500" {
 		t.Errorf("the answer to the PUT: %+v", changed)
 	}
-	t.Logf("in force in every region %v after the answer", awaitPro(t, lab, 500))
+	t.Logf("in force in every region %v after the answer", awaitPro(t, cluster, 500))
 	for _, e := range all {
-		e.has(t, lab, here, "sk_prod_new_"+e.name, 500, after)
+		e.has(t, cluster, here, "sk_prod_new_"+e.name, 500, after)
 		if passed, earned, limit := e.drain(t, spent[e.name], 500, after); limit != 500 || passed == 500 {
 			t.Errorf("%s: a client that had spent its burst has %d at once of %d, and earned %d: its bucket keeps what it holds", e.name, passed, limit, earned)
 		}
@@ -227,9 +227,9 @@ func TestSpecification(t *testing.T) {
 	}
 
 	// The value is no part of the file, and a region knows it without coordinators.
-	apply(t, lab, string(yaml))
-	awaitPro(t, lab, 500)
-	for _, c := range lab.Coordinators {
+	apply(t, cluster, string(yaml))
+	awaitPro(t, cluster, 500)
+	for _, c := range cluster.Coordinators {
 		if err := c.Kill9(); err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestSpecification(t *testing.T) {
 
 // awaitPro waits until every region gives a pro client a limit, and returns how long
 // that took.
-func awaitPro(t *testing.T, l *Lab, limit int64) time.Duration {
+func awaitPro(t *testing.T, l *Cluster, limit int64) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for _, r := range l.Regions {
@@ -275,7 +275,7 @@ type tierRule struct {
 }
 
 // curlPut sets the value of a tier as `curl -X PUT -d` does.
-func curlPut(t *testing.T, l *Lab, tier, body string) []tierRule {
+func curlPut(t *testing.T, l *Cluster, tier, body string) []tierRule {
 	t.Helper()
 	var answer struct{ TierRules []tierRule }
 	err := led(t.Context(), func() error {

@@ -14,7 +14,7 @@ import (
 
 // rotate: a client that turns to another region with every request gets its limit,
 // not a multiple.
-func rotate(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func rotate(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	r, err := bench.Rotate(ctx, l.load(s.Run))
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func rotate(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 }
 
 // stay: a client in one region gets all of it.
-func stay(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func stay(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	c := l.load(s.Run)
 	c.Pattern = bench.Stay
 	r, err := bench.Rotate(ctx, c)
@@ -36,14 +36,14 @@ func stay(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 // manyPaced: many clients at once, each on its way round the regions. No two cores
 // can take so many to the bound, so what is asked of them is that nobody is
 // denied who is within it.
-func manyPaced(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func manyPaced(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	c := l.load(s.Run)
 	c.Clients, c.Batch, c.Rate, c.Workers = s.Clients, 20, 5, 6
 	return many(ctx, c, s)
 }
 
 // manyAtTheirBound: each asks for more than a small limit allows.
-func manyAtTheirBound(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func manyAtTheirBound(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	c := l.load(s.Run)
 	c.Clients, c.Batch, c.Workers, c.Limit = s.Clients, 20, 6, small
 	c.Rate = 1.5 * small.Bound(s.Run) / s.Run.Seconds()
@@ -63,7 +63,7 @@ func many(ctx context.Context, c bench.Config, s Scale) ([]Result, error) {
 
 // overload: the same clients, as fast as the machine can and faster than it can
 // decide; all are answered, and none gets too much.
-func overload(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func overload(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	c := l.load(s.Run)
 	c.Clients, c.Batch = s.Clients, 50
 	r, err := bench.Rotate(ctx, c)
@@ -74,7 +74,7 @@ func overload(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 }
 
 // rulesChanged: a change reaches every region within 2 s.
-func rulesChanged(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
+func rulesChanged(ctx context.Context, l *Cluster, _ Scale) ([]Result, error) {
 	changed := strings.Replace(rulesYAML, "capacity: 60,", "capacity: 61,", 1)
 	took, err := l.applyRules(ctx, changed, 61)
 	if err != nil {
@@ -89,7 +89,7 @@ func rulesChanged(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
 
 // applyRules applies rules at a coordinator that does not lead, if there is one,
 // and waits until every region's answers show the small rule's new capacity.
-func (l *Lab) applyRules(ctx context.Context, yaml string, capacity int64) (time.Duration, error) {
+func (l *Cluster) applyRules(ctx context.Context, yaml string, capacity int64) (time.Duration, error) {
 	at, err := l.follower(ctx)
 	if err != nil {
 		return 0, err
@@ -120,8 +120,8 @@ func (l *Lab) applyRules(ctx context.Context, yaml string, capacity int64) (time
 	return time.Since(began), nil
 }
 
-// commitRules applies the lab's rules once more, at any coordinator.
-func (l *Lab) commitRules(ctx context.Context, at *Coordinator) error {
+// commitRules applies the cluster's rules once more, at any coordinator.
+func (l *Cluster) commitRules(ctx context.Context, at *Coordinator) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	client := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(at.Address))

@@ -34,7 +34,7 @@ const (
 
 // redisStopped: a Redis that takes connections and does not answer costs its region's
 // clients neither answers nor time, and nobody gains by it.
-func redisStopped(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func redisStopped(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	region, redis := l.Regions[0], l.Redis[0]
 	c, err := l.manyKeys(ctx, region, s)
 	if err != nil {
@@ -107,7 +107,7 @@ func redisStopped(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 
 // paced is a client that turns to one region after the other and asks for a few times its
 // limit. One that asks as fast as it can takes all of the machine that the load leaves.
-func (l *Lab) paced(d time.Duration) bench.Config {
+func (l *Cluster) paced(d time.Duration) bench.Config {
 	c := l.load(d)
 	c.Rate = greedyBy * big.Refill
 	return c
@@ -117,7 +117,7 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 // manyKeys is a load on one region, of keys of which but the busiest stay within their
 // limit: with latencies to be measured, half of what the machine can do.
-func (l *Lab) manyKeys(ctx context.Context, r *Region, s Scale) (load.Config, error) {
+func (l *Cluster) manyKeys(ctx context.Context, r *Region, s Scale) (load.Config, error) {
 	c := load.DefaultConfig()
 	// Many checks share a connection, so that those that wait hold up none of the next ones,
 	// and few connections are opened when a part of the load begins.
@@ -137,7 +137,7 @@ func (l *Lab) manyKeys(ctx context.Context, r *Region, s Scale) (load.Config, er
 // at once that the machine is never idle, but few enough that none waits long: of a
 // thousand under way each system call would carry dozens, and the machine do twice as much
 // as it does when checks come by themselves. The rest of the scenario's load is there, too.
-func (l *Lab) capacity(ctx context.Context, c load.Config) (float64, error) {
+func (l *Cluster) capacity(ctx context.Context, c load.Config) (float64, error) {
 	c.Rate, c.Workers, c.Warmup = 0, atOnce, warmUp
 	rotation := begin(ctx, l.paced(warmUp+measureFor))
 	most, err := part(ctx, c, measureFor)
@@ -157,7 +157,7 @@ func part(ctx context.Context, c load.Config, d time.Duration) (*load.Report, er
 // footprint is what a daemon holds.
 type footprint struct{ goroutines, heap float64 }
 
-func (l *Lab) footprint(ctx context.Context, r *Region) (f footprint, err error) {
+func (l *Cluster) footprint(ctx context.Context, r *Region) (f footprint, err error) {
 	if f.goroutines, err = l.metric(ctx, r, "go_goroutines "); err != nil {
 		return f, err
 	}

@@ -108,11 +108,11 @@ func (s Surge) Run(ctx context.Context, bin, dir string) (rows []SurgeRow, err e
 		return nil, fmt.Errorf("%w: run it at the top of the module", err)
 	}
 	fmt.Fprintf(s.Out, "starting 3 coordinators, and a regional daemon, a Redis and nginx in each of %d regions ...\n", s.Regions)
-	lab := newLab(bin, dir)
-	lab.names, lab.rules = regionNames[:s.Regions], string(rules)
-	lab, err = start(ctx, lab)
-	if lab != nil {
-		defer lab.Stop()
+	cluster := newCluster(bin, dir)
+	cluster.names, cluster.rules = regionNames[:s.Regions], string(rules)
+	cluster, err = start(ctx, cluster)
+	if cluster != nil {
+		defer cluster.Stop()
 	}
 	if err != nil {
 		return nil, err
@@ -126,9 +126,9 @@ func (s Surge) Run(ctx context.Context, bin, dir string) (rows []SurgeRow, err e
 		if s.Times <= 1 && !aliquot {
 			continue
 		}
-		row, err := s.row(ctx, lab, aliquot)
+		row, err := s.row(ctx, cluster, aliquot)
 		if err != nil {
-			return nil, lab.withLogs(err)
+			return nil, cluster.withLogs(err)
 		}
 		rows = append(rows, row)
 	}
@@ -136,7 +136,7 @@ func (s Surge) Run(ctx context.Context, bin, dir string) (rows []SurgeRow, err e
 }
 
 // row is one run of all riders.
-func (s Surge) row(ctx context.Context, lab *Lab, aliquot bool) (SurgeRow, error) {
+func (s Surge) row(ctx context.Context, cluster *Cluster, aliquot bool) (SurgeRow, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	backend, err := startBackend(ctx)
@@ -146,8 +146,8 @@ func (s Surge) row(ctx context.Context, lab *Lab, aliquot bool) (SurgeRow, error
 	defer backend.stop()
 	rate := riderLimit * s.Times
 	r := &surgeRiders{n: s.Riders, every: time.Duration(float64(time.Second) / rate), impatient: s.Impatient}
-	for _, region := range lab.Regions {
-		door, nginx, err := s.door(ctx, lab, region, backend.address, aliquot)
+	for _, region := range cluster.Regions {
+		door, nginx, err := s.door(ctx, cluster, region, backend.address, aliquot)
 		if err != nil {
 			return SurgeRow{}, err
 		}
@@ -169,7 +169,7 @@ func (s Surge) row(ctx context.Context, lab *Lab, aliquot bool) (SurgeRow, error
 // door starts nginx before a region, with the example's configuration: for these addresses, with room
 // for the riders' connections, with the riders' ids as they say them (nobody else sends requests
 // here), and as a proxy alone if Aliquot is to be left out.
-func (s Surge) door(ctx context.Context, lab *Lab, region *Region, backend string, aliquot bool) (url string, nginx *Process, err error) {
+func (s Surge) door(ctx context.Context, cluster *Cluster, region *Region, backend string, aliquot bool) (url string, nginx *Process, err error) {
 	address, err := FreeAddress()
 	if err != nil {
 		return "", nil, err
@@ -193,7 +193,7 @@ func (s Surge) door(ctx context.Context, lab *Lab, region *Region, backend strin
 		}
 		config = strings.Replace(config, from, to, 1)
 	}
-	dir, err := os.MkdirTemp(lab.dir, "nginx-")
+	dir, err := os.MkdirTemp(cluster.dir, "nginx-")
 	if err != nil {
 		return "", nil, err
 	}

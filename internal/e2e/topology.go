@@ -59,7 +59,7 @@ func (p *ports) next() (address string) {
 	return address
 }
 
-func (l *Lab) addCoordinators(free *ports) error {
+func (l *Cluster) addCoordinators(free *ports) error {
 	rulesFile := filepath.Join(l.dir, "rules.yaml")
 	if err := os.WriteFile(rulesFile, []byte(l.rules), 0o600); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (l *Lab) addCoordinators(free *ports) error {
 }
 
 // declaredNames are the regions that the coordinators are told of.
-func (l *Lab) declaredNames() []string {
+func (l *Cluster) declaredNames() []string {
 	if l.absent == "" {
 		return l.names
 	}
@@ -89,7 +89,7 @@ func (l *Lab) declaredNames() []string {
 }
 
 // addRegion makes a region and its Redis, if it is to have one; neither is started yet.
-func (l *Lab) addRegion(name string, free *ports) *Region {
+func (l *Cluster) addRegion(name string, free *ports) *Region {
 	redis := ""
 	if !l.inMemory {
 		redis = l.addRedis(name, free.next())
@@ -100,7 +100,7 @@ func (l *Lab) addRegion(name string, free *ports) *Region {
 }
 
 // addRedis makes the Redis of a region, and returns its address.
-func (l *Lab) addRedis(region, address string) string {
+func (l *Cluster) addRedis(region, address string) string {
 	_, port, _ := net.SplitHostPort(address)
 	l.Redis = append(l.Redis, newProcess(l.dir, "redis-"+region, "redis-server", "--port", port, "--bind", "127.0.0.1",
 		"--dir", l.dir, "--dbfilename", "redis-"+region+".rdb", "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"))
@@ -108,7 +108,7 @@ func (l *Lab) addRedis(region, address string) string {
 }
 
 // daemon makes a daemon of a region with a Redis; without one its store is in memory.
-func (l *Lab) daemon(process, region, redis string, free *ports) *Region {
+func (l *Cluster) daemon(process, region, redis string, free *ports) *Region {
 	store := "memory"
 	if redis != "" {
 		store = "redis://" + redis
@@ -125,19 +125,19 @@ func (l *Lab) daemon(process, region, redis string, free *ports) *Region {
 }
 
 // setStore gives a region's daemon another store, by its URL, and waits for its lease.
-func (l *Lab) setStore(ctx context.Context, r *Region, url string) error {
+func (l *Cluster) setStore(ctx context.Context, r *Region, url string) error {
 	return errors.Join(r.Terminate(), r.setFlag("--redis", url), r.Start(), l.awaitLease(ctx, r))
 }
 
 // lendStore is setStore for a while; back gives the daemon the store again that it had.
-func (l *Lab) lendStore(ctx context.Context, r *Region, url string) (back func() error, err error) {
+func (l *Cluster) lendStore(ctx context.Context, r *Region, url string) (back func() error, err error) {
 	before := r.flag("--redis")
 	return func() error { return l.setStore(ctx, r, before) }, l.setStore(ctx, r, url)
 }
 
-// startRegion adds a region to the lab and starts it. Whether the coordinators let
+// startRegion adds a region to the cluster and starts it. Whether the coordinators let
 // it take part is for them to say.
-func (l *Lab) startRegion(name string) (*Region, error) {
+func (l *Cluster) startRegion(name string) (*Region, error) {
 	free, err := freePorts(5)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (l *Lab) startRegion(name string) (*Region, error) {
 }
 
 // endRegion stops the region that was added last, and its Redis, for good.
-func (l *Lab) endRegion() error {
+func (l *Cluster) endRegion() error {
 	i, j := len(l.Regions)-1, len(l.Redis)-1
 	err := errors.Join(l.Regions[i].Terminate(), l.Redis[j].Kill9())
 	l.Regions, l.Redis = l.Regions[:i], l.Redis[:j]
@@ -155,7 +155,7 @@ func (l *Lab) endRegion() error {
 }
 
 // startSecond starts a second daemon of a region, on the same Redis.
-func (l *Lab) startSecond(first *Region) (*Region, error) {
+func (l *Cluster) startSecond(first *Region) (*Region, error) {
 	free, err := freePorts(4)
 	if err != nil {
 		return nil, err

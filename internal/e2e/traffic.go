@@ -62,7 +62,7 @@ const answerWithin = 20 * time.Second
 const slotHeld, greedyHeld = 100 * time.Millisecond, 5 * time.Second
 
 // startTraffic has clients ask regions until wait is called.
-func (l *Lab) startTraffic(ctx context.Context, clients []client) (*traffic, error) {
+func (l *Cluster) startTraffic(ctx context.Context, clients []client) (*traffic, error) {
 	ctx, stop := context.WithCancel(ctx)
 	t := &traffic{began: time.Now(), stop: stop}
 	var regions []aliquotv1.LimiterServiceClient

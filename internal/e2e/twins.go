@@ -16,14 +16,14 @@ const floorBack = floorAfter + 3*time.Second
 // twins are two daemons of one region with one Redis, of which the first has a way of its own.
 // The first has the session.
 type twins struct {
-	lab           *Lab
+	cluster       *Cluster
 	first, second *Region
 	way           *link
 }
 
-// newTwins starts a second daemon beside the lab's second region.
-func (l *Lab) newTwins(ctx context.Context) (t *twins, end func() error, err error) {
-	t = &twins{lab: l, first: l.Regions[1]}
+// newTwins starts a second daemon beside the cluster's second region.
+func (l *Cluster) newTwins(ctx context.Context) (t *twins, end func() error, err error) {
+	t = &twins{cluster: l, first: l.Regions[1]}
 	if t.way, err = newLink(t.first.redis); err != nil {
 		return nil, nil, err
 	}
@@ -44,7 +44,7 @@ func (l *Lab) newTwins(ctx context.Context) (t *twins, end func() error, err err
 }
 
 // awaitStore waits until a daemon decides by its store.
-func (l *Lab) awaitStore(ctx context.Context, r *Region) error {
+func (l *Cluster) awaitStore(ctx context.Context, r *Region) error {
 	err := until(ctx, readyWithin, r.Name+" deciding by its store", func() error {
 		modes, err := l.look(ctx, r, 0)
 		if err == nil && modes.degraded > 0 {
@@ -60,14 +60,14 @@ func (l *Lab) awaitStore(ctx context.Context, r *Region) error {
 
 // load asks all regions and both daemons of this one for a time.
 func (t *twins) load(ctx context.Context, d time.Duration) *loading {
-	c := t.lab.load(d)
+	c := t.cluster.load(d)
 	c.Regions = append(c.Regions, t.second.Address)
 	return begin(ctx, c)
 }
 
 // storeLostForOneOfTwo: the daemon that has the session loses its way to the store. It admits
 // nothing without it, and the session goes to the other one.
-func storeLostForOneOfTwo(ctx context.Context, l *Lab, s Scale) (out []Result, err error) {
+func storeLostForOneOfTwo(ctx context.Context, l *Cluster, s Scale) (out []Result, err error) {
 	t, end, err := l.newTwins(ctx)
 	if end != nil {
 		defer func() { err = errors.Join(err, end()) }()
@@ -95,7 +95,7 @@ func storeLostForOneOfTwo(ctx context.Context, l *Lab, s Scale) (out []Result, e
 // storeAndCoordinatorsApart: the first daemon hears the coordinators and loses its way to the
 // store; the second has the store and hears no coordinator. It takes the floor back some time
 // after the first could last say in the store that it is heard, when the leader has reserved it.
-func storeAndCoordinatorsApart(ctx context.Context, l *Lab, s Scale) (out []Result, err error) {
+func storeAndCoordinatorsApart(ctx context.Context, l *Cluster, s Scale) (out []Result, err error) {
 	t, end, err := l.newTwins(ctx)
 	if end != nil {
 		defer func() { err = errors.Join(err, end()) }()

@@ -17,7 +17,7 @@ const sampleEvery = 100 * time.Millisecond
 
 // budgetsWatched: while a client moves from region to region and its budget after
 // it, all coordinators show the same shares and no sample adds up to more than 1.
-func budgetsWatched(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func budgetsWatched(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	c := l.load(s.Watch)
 	c.Run = "watch" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	c.Pattern, c.Dwell, c.Rate = bench.Dwell, 2*time.Second, 500
@@ -33,7 +33,7 @@ func budgetsWatched(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 
 // watch samples the budgets of keys at all coordinators, and the regions' floors,
 // until done is closed.
-func (l *Lab) watch(ctx context.Context, done <-chan struct{}, keys ...map[string]string) *watched {
+func (l *Cluster) watch(ctx context.Context, done <-chan struct{}, keys ...map[string]string) *watched {
 	w := &watched{last: map[string]string{}}
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -68,7 +68,7 @@ func (w *watched) results(s Scale) []Result {
 }
 
 // sample asks all coordinators at once.
-func (w *watched) sample(ctx context.Context, l *Lab, key map[string]string) {
+func (w *watched) sample(ctx context.Context, l *Cluster, key map[string]string) {
 	answers := make([]*aliquotv1.Budget, len(l.Coordinators))
 	errs := make([]error, len(l.Coordinators))
 	var all sync.WaitGroup
@@ -107,7 +107,7 @@ func (w *watched) fail(err error) {
 
 // sampleFloors adds up what regions may enforce of any key that is not hot, from
 // what they have acknowledged.
-func (w *watched) sampleFloors(ctx context.Context, l *Lab) {
+func (w *watched) sampleFloors(ctx context.Context, l *Cluster) {
 	for _, c := range l.Coordinators {
 		regions, err := l.declared(ctx, c)
 		if err != nil {

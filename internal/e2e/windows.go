@@ -24,7 +24,7 @@ var counting = []string{"fixed", "counter", "log"}
 // windows: a client that turns to another region with every request, and asks for twice
 // what it may, never gets more in a window than a limit that counts allows, also while
 // the leader is killed.
-func windows(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func windows(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	run := fmt.Sprint("windows", time.Now().UnixNano())
 	got, errs := make([]passed, len(counting)), make([]error, len(counting))
 	deadline, stop := context.WithTimeout(ctx, s.Run+4*window)
@@ -68,7 +68,7 @@ const memorySkew = 5 * time.Millisecond
 
 // counted is when a store counted a request that was asked at a time and is answered
 // now. A Redis on this machine goes by the same clock.
-func (l *Lab) counted(asked time.Time) admitted {
+func (l *Cluster) counted(asked time.Time) admitted {
 	skew := int64(0)
 	if l.inMemory {
 		skew = memorySkew.Microseconds()
@@ -77,7 +77,7 @@ func (l *Lab) counted(asked time.Time) admitted {
 }
 
 // turnRound sends twice what the limit allows, each request to the next region.
-func (l *Lab) turnRound(ctx context.Context, plan, run string) (p passed, err error) {
+func (l *Cluster) turnRound(ctx context.Context, plan, run string) (p passed, err error) {
 	var regions []aliquotv1connect.LimiterServiceClient
 	for _, r := range l.Regions {
 		regions = append(regions, aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address)))

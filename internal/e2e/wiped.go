@@ -11,18 +11,18 @@ import (
 )
 
 // followerWiped: a coordinator that lost its disk is a voter again by itself.
-func followerWiped(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func followerWiped(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	return l.wiped(ctx, s, l.follower)
 }
 
 // leaderWiped: so is the leader.
-func leaderWiped(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func leaderWiped(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	return l.wiped(ctx, s, l.Leader)
 }
 
 // wiped kills a coordinator under load, removes its data, starts it again, and sees
 // that its vote counts.
-func (l *Lab) wiped(ctx context.Context, s Scale, pick func(context.Context) (*Coordinator, error)) ([]Result, error) {
+func (l *Cluster) wiped(ctx context.Context, s Scale, pick func(context.Context) (*Coordinator, error)) ([]Result, error) {
 	run := begin(ctx, l.load(s.Run))
 	pause(ctx, s.Run/4)
 	victim, err := pick(ctx)
@@ -59,7 +59,7 @@ func (l *Lab) wiped(ctx context.Context, s Scale, pick func(context.Context) (*C
 }
 
 // awaitLeader is what the leader says of the cluster, once there is one.
-func (l *Lab) awaitLeader(ctx context.Context) (status *aliquotv1.GetStatusResponse, err error) {
+func (l *Cluster) awaitLeader(ctx context.Context) (status *aliquotv1.GetStatusResponse, err error) {
 	err = until(ctx, readyWithin, "led", func() error {
 		leader, err := l.Leader(ctx)
 		if err == nil {
@@ -73,7 +73,7 @@ func (l *Lab) awaitLeader(ctx context.Context) (status *aliquotv1.GetStatusRespo
 // voter returns nil when the leader and the node itself list it as a voter, once,
 // and it has applied more than this index, which was applied when it died: before
 // that it may know of the voter that was lost, not of itself.
-func (l *Lab) voter(ctx context.Context, c *Coordinator, index uint64) error {
+func (l *Cluster) voter(ctx context.Context, c *Coordinator, index uint64) error {
 	leader, err := l.Leader(ctx)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (l *Lab) voter(ctx context.Context, c *Coordinator, index uint64) error {
 
 // voteCounts stops another coordinator: of three, the two that remain can commit
 // only together. It returns the time to the next commit.
-func (l *Lab) voteCounts(ctx context.Context, c *Coordinator) (time.Duration, error) {
+func (l *Cluster) voteCounts(ctx context.Context, c *Coordinator) (time.Duration, error) {
 	other := l.Coordinators[0]
 	if other == c {
 		other = l.Coordinators[1]

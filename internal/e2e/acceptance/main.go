@@ -28,9 +28,9 @@ func main() {
 }
 
 func run(ctx context.Context, bin, dir, only string, short bool) (ok bool, err error) {
-	lab, err := e2e.Start(ctx, bin, dir)
-	if lab != nil {
-		defer lab.Stop()
+	cluster, err := e2e.Start(ctx, bin, dir)
+	if cluster != nil {
+		defer cluster.Stop()
 	}
 	if err != nil {
 		return false, err
@@ -45,7 +45,7 @@ func run(ctx context.Context, bin, dir, only string, short bool) (ok bool, err e
 			continue
 		}
 		began := time.Now()
-		results, err := s.Run(ctx, lab, scale)
+		results, err := s.Run(ctx, cluster, scale)
 		fmt.Printf("\n%s (%v)\n", s.Name, time.Since(began).Round(time.Second))
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", s.Name, err)

@@ -41,13 +41,13 @@ func scaled(short, full int) int {
 // attacks are tried one after the other, and then those that take memory all at once.
 var attacks = []struct {
 	name string
-	run  func(l *lab, t *testing.T) (outcome string)
+	run  func(l *cluster, t *testing.T) (outcome string)
 }{
-	{"gzip bodies of 32 MiB to health and reflection", (*lab).smallServices},
-	{"gzip Hello and Report of 32 MiB of empty keys", (*lab).leaseBombs},
-	{"PlanRules of 4 MiB of signs", (*lab).planBombs},
-	{"Reserve and Explain of 4 MiB, 60 at once", (*lab).reserveBombs},
-	{"streams that nobody reads", (*lab).unread},
+	{"gzip bodies of 32 MiB to health and reflection", (*cluster).smallServices},
+	{"gzip Hello and Report of 32 MiB of empty keys", (*cluster).leaseBombs},
+	{"PlanRules of 4 MiB of signs", (*cluster).planBombs},
+	{"Reserve and Explain of 4 MiB, 60 at once", (*cluster).reserveBombs},
+	{"streams that nobody reads", (*cluster).unread},
 }
 
 // TestAttacks: under each attack, and under all at once, both daemons go on, keep their lease, serve a good
@@ -91,7 +91,7 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-func (l *lab) load(t *testing.T, c load.Config) *load.Report {
+func (l *cluster) load(t *testing.T, c load.Config) *load.Report {
 	t.Helper()
 	r, err := load.Run(t.Context(), c)
 	if err != nil {
@@ -100,8 +100,8 @@ func (l *lab) load(t *testing.T, c load.Config) *load.Report {
 	return r
 }
 
-// lab is one coordinator and one regional daemon with its Redis.
-type lab struct {
+// cluster is one coordinator and one regional daemon with its Redis.
+type cluster struct {
 	coordinator, regional     *exec.Cmd
 	coordinatorAt, at         string // their addresses
 	grpc, coordinatorOps, ops string
@@ -117,7 +117,7 @@ var programs = sync.OnceValues(func() (string, error) {
 
 const rules = "rules:\n  - {id: big, key: [api_key], params: {capacity: 1000000, refill_rate: 1000000}, local_cache: false}\n"
 
-func start(t *testing.T) *lab {
+func start(t *testing.T) *cluster {
 	t.Helper()
 	bin, err := programs()
 	if err != nil {
@@ -130,7 +130,7 @@ func start(t *testing.T) *lab {
 	}
 	at := ports(t, 8)
 	_, redis, _ := net.SplitHostPort(at[0])
-	l := &lab{coordinatorAt: at[1], coordinatorOps: at[4], at: at[5], grpc: at[6], ops: at[7]}
+	l := &cluster{coordinatorAt: at[1], coordinatorOps: at[4], at: at[5], grpc: at[6], ops: at[7]}
 	run(t, dir, "redis-server", "--port", redis, "--bind", "127.0.0.1", "--save", "", "--dir", dir)
 	l.coordinator = run(t, dir, filepath.Join(bin, "coordinator"), "--node-id", "c1", "--bootstrap-expect", "1", "--regions", "us", "--rules", file,
 		"--data-dir", filepath.Join(dir, "c1"), "--listen", at[1], "--raft-listen", at[2], "--gossip-listen", at[3], "--ops-listen", at[4])
@@ -178,7 +178,7 @@ func run(t *testing.T, dir, name string, args ...string) *exec.Cmd {
 }
 
 // until polls for a condition.
-func (l *lab) until(t *testing.T, what string, holds func() bool) {
+func (l *cluster) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	over := time.After(time.Minute)
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -193,7 +193,7 @@ func (l *lab) until(t *testing.T, what string, holds func() bool) {
 }
 
 // metric is the sum of a metric's series of the regional daemon; -1 if it does not answer.
-func (l *lab) metric(name string) (sum float64) {
+func (l *cluster) metric(name string) (sum float64) {
 	out, err := http.Get("http://" + l.ops + "/metrics")
 	if err != nil {
 		return -1
@@ -222,7 +222,7 @@ func resident(cmd *exec.Cmd) (bytes int64) {
 }
 
 // under runs an attack, watches the daemons meanwhile, and says what it was like.
-func (l *lab) under(t *testing.T, name string, attack func() string) {
+func (l *cluster) under(t *testing.T, name string, attack func() string) {
 	t.Helper()
 	idle := [2]int64{resident(l.coordinator), resident(l.regional)}
 	peak, sessions := idle, l.metric("aliquot_lease_remaining_seconds")
@@ -310,24 +310,24 @@ func packed(prefix, pattern string, total int) []byte {
 	return out.Bytes()
 }
 
-func (l *lab) smallServices(t *testing.T) string {
+func (l *cluster) smallServices(t *testing.T) string {
 	return post(t, l.at, "application/proto", "gzip", packed("", "\x00", 32<<20), scaled(8, 64),
 		"/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
 }
 
-func (l *lab) leaseBombs(t *testing.T) string {
+func (l *cluster) leaseBombs(t *testing.T) string {
 	hello := packed("\x0a\x02us\x20\x01", "\x32\x00", 32<<20)
 	plain := append([]byte("\x0a\x02us\x20\x01"), bytes.Repeat([]byte("\x32\x00"), 4<<20)...)
 	return post(t, l.coordinatorAt, "application/proto", "gzip", hello, scaled(6, 60), "/aliquot.v1.LeaseService/Hello", "/aliquot.v1.LeaseService/Report") +
 		post(t, l.coordinatorAt, "application/proto", "", plain, scaled(6, 30), "/aliquot.v1.LeaseService/Hello", "/aliquot.v1.LeaseService/Report")
 }
 
-func (l *lab) planBombs(t *testing.T) string {
+func (l *cluster) planBombs(t *testing.T) string {
 	body, _ := json.Marshal(map[string]string{"yaml": strings.Repeat("- ", 2<<20)})
 	return post(t, l.coordinatorAt, "application/json", "", body, scaled(6, 30), "/aliquot.v1.RuleService/PlanRules")
 }
 
-func (l *lab) reserveBombs(t *testing.T) string {
+func (l *cluster) reserveBombs(t *testing.T) string {
 	var body strings.Builder
 	body.WriteString(`{"attributes":{"a":"b"`)
 	for i := 0; body.Len() < 4<<20-64; i++ {
@@ -338,7 +338,7 @@ func (l *lab) reserveBombs(t *testing.T) string {
 }
 
 // unread opens calls whose answers have no room to be sent, on connections that answer nothing else.
-func (l *lab) unread(t *testing.T) string {
+func (l *cluster) unread(t *testing.T) string {
 	var head bytes.Buffer
 	e := hpack.NewEncoder(&head)
 	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "x"}, {":path", "/check?cost=2000000"}} {

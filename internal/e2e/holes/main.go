@@ -38,11 +38,11 @@ func seeAll(ctx context.Context, dir, only string) (ok bool, err error) {
 		}
 		var seen [2]float64
 		for i, open := range []bool{true, false} {
-			lab, err := os.MkdirTemp(dir, h.Name)
+			cluster, err := os.MkdirTemp(dir, h.Name)
 			if err != nil {
 				return false, err
 			}
-			if seen[i], err = h.Seen(ctx, bin, lab, open); err != nil {
+			if seen[i], err = h.Seen(ctx, bin, cluster, open); err != nil {
 				return false, fmt.Errorf("%s, open %t: %w", h.Name, open, err)
 			}
 		}

@@ -37,17 +37,17 @@ const (
 // TestALiveClusterIsSeen runs three regions under load, breaks them, and looks at
 // what a person would see: alerts that fire and resolve, then every panel.
 func TestALiveClusterIsSeen(t *testing.T) {
-	lab, err := e2e.Start(t.Context(), bin, t.TempDir())
-	if lab != nil {
-		t.Cleanup(lab.Stop)
+	cluster, err := e2e.Start(t.Context(), bin, t.TempDir())
+	if cluster != nil {
+		t.Cleanup(cluster.Stop)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := startPrometheus(t, targetsOf(lab))
-	applyRules(t, lab, p)
+	p := startPrometheus(t, targetsOf(cluster))
+	applyRules(t, cluster, p)
 	began := time.Now()
-	l := startLoad(t, lab)
+	l := startLoad(t, cluster)
 	until(t, alertWithin, "the limit is in use", func() error {
 		used, err := p.query(`max(aliquot_global_limit_utilisation_ratio{rule="strict"})`)
 		if err == nil && used[0].Value.value < .5 {
@@ -59,30 +59,30 @@ func TestALiveClusterIsSeen(t *testing.T) {
 
 	for _, fault := range []struct {
 		name string
-		run  func(*testing.T, *e2e.Lab, *prometheus)
+		run  func(*testing.T, *e2e.Cluster, *prometheus)
 	}{{"a Redis and a regional daemon fail", regionsFail}, {"two coordinators fail", coordinatorsFail}} {
-		if !t.Run(fault.name, func(t *testing.T) { fault.run(t, lab, p) }) {
+		if !t.Run(fault.name, func(t *testing.T) { fault.run(t, cluster, p) }) {
 			return // what follows needs all of it up again
 		}
 	}
-	t.Run("elastic", func(t *testing.T) { extraBurstIsSeen(t, lab, p) })
-	t.Run("metrics", func(t *testing.T) { metricsAreSound(t, lab) })
+	t.Run("elastic", func(t *testing.T) { extraBurstIsSeen(t, cluster, p) })
+	t.Run("metrics", func(t *testing.T) { metricsAreSound(t, cluster) })
 	t.Run("dashboard", func(t *testing.T) { panelsHaveData(t, p, began) })
 	t.Run("budgets add up", func(t *testing.T) { budgetsAddUp(t, p, began) })
 	t.Run("promise", func(t *testing.T) { promiseIsSeen(t, p, began) })
-	t.Run("a Redis that others write to", func(t *testing.T) { breachAlerts(t, lab, p) })
+	t.Run("a Redis that others write to", func(t *testing.T) { breachAlerts(t, cluster, p) })
 	if l.allowed.Load() < 100 || l.denied.Load() < 100 {
 		t.Errorf("%d checks allowed, %d denied: not the load that was meant", l.allowed.Load(), l.denied.Load())
 	}
 }
 
-// targetsOf maps the targets of deploy/prometheus/prometheus.yml to the lab.
-func targetsOf(lab *e2e.Lab) map[string]string {
+// targetsOf maps the targets of deploy/prometheus/prometheus.yml to the cluster.
+func targetsOf(cluster *e2e.Cluster) map[string]string {
 	out := map[string]string{}
-	for i, c := range lab.Coordinators {
+	for i, c := range cluster.Coordinators {
 		out[fmt.Sprintf("coordinator-%d:7403", i+1)] = c.Ops()
 	}
-	for _, r := range lab.Regions {
+	for _, r := range cluster.Regions {
 		out["regional-"+r.Name+":7503"] = r.Ops()
 	}
 	return out
@@ -120,8 +120,8 @@ func expected(firing string) bool {
 }
 
 // regionsFail: each fault fires its alert, of its region and of no other.
-func regionsFail(t *testing.T, lab *e2e.Lab, p *prometheus) {
-	europe, asia := lab.Redis[1], lab.Regions[2]
+func regionsFail(t *testing.T, cluster *e2e.Cluster, p *prometheus) {
+	europe, asia := cluster.Redis[1], cluster.Regions[2]
 	if err := errors.Join(europe.Pause(), asia.Kill9()); err != nil {
 		t.Fatal(err)
 	}
@@ -146,12 +146,12 @@ func regionsFail(t *testing.T, lab *e2e.Lab, p *prometheus) {
 	p.eventually(t, "the alerts resolve", nil, expected)
 }
 
-func coordinatorsFail(t *testing.T, lab *e2e.Lab, p *prometheus) {
+func coordinatorsFail(t *testing.T, cluster *e2e.Cluster, p *prometheus) {
 	var leader *e2e.Coordinator
-	until(t, alertWithin, "one leads", func() (err error) { leader, err = lab.Leader(t.Context()); return err })
-	other := lab.Coordinators[0]
+	until(t, alertWithin, "one leads", func() (err error) { leader, err = cluster.Leader(t.Context()); return err })
+	other := cluster.Coordinators[0]
 	if other == leader {
-		other = lab.Coordinators[1]
+		other = cluster.Coordinators[1]
 	}
 	if err := errors.Join(leader.Kill9(), other.Kill9()); err != nil {
 		t.Fatal(err)
@@ -173,9 +173,9 @@ var label = regexp.MustCompile(`([a-z]+)="([^"]*)"`)
 
 // metricsAreSound: every daemon's numbers are numbers, its labels come from the rules
 // and the regions, and what the dashboard and the alerts name exists.
-func metricsAreSound(t *testing.T, lab *e2e.Lab) {
+func metricsAreSound(t *testing.T, cluster *e2e.Cluster) {
 	var targets []string
-	for _, address := range targetsOf(lab) {
+	for _, address := range targetsOf(cluster) {
 		targets = append(targets, address)
 	}
 	exist := map[string]bool{}
@@ -299,11 +299,11 @@ func budgetsAddUp(t *testing.T, p *prometheus, since time.Time) {
 
 // extraBurstIsSeen: what an elastic rule admits beyond its limit is observed. A key
 // that takes long to become hot has spent its burst by then, so it is tried again.
-func extraBurstIsSeen(t *testing.T, lab *e2e.Lab, p *prometheus) {
+func extraBurstIsSeen(t *testing.T, cluster *e2e.Cluster, p *prometheus) {
 	n := 0
 	until(t, alertWithin, "an extra burst is observed", func() error {
 		n++
-		burst(t.Context(), lab, fmt.Sprint("burst-", n))
+		burst(t.Context(), cluster, fmt.Sprint("burst-", n))
 		seen, err := p.query(`max(aliquot_excess_observed_tokens{rule="elastic"})`)
 		if err == nil && seen[0].Value.value < 1 {
 			err = fmt.Errorf("%v tokens", seen[0].Value.value)
@@ -344,8 +344,8 @@ func promiseIsSeen(t *testing.T, p *prometheus, since time.Time) {
 // breachAlerts fills the buckets of one region behind the daemons' backs, which breaks
 // the promise for real, and waits for somebody to be woken. The log has the evidence,
 // once a minute and rule at the most.
-func breachAlerts(t *testing.T, lab *e2e.Lab, p *prometheus) {
-	store := redis.NewClient(&redis.Options{Addr: lab.Regions[0].RedisAddress()})
+func breachAlerts(t *testing.T, cluster *e2e.Cluster, p *prometheus) {
+	store := redis.NewClient(&redis.Options{Addr: cluster.Regions[0].RedisAddress()})
 	defer store.Close()
 	until(t, alertWithin, "the breach alerts", func() error {
 		keys, err := store.Keys(t.Context(), "aq:{*}:*:b").Result()
@@ -365,7 +365,7 @@ func breachAlerts(t *testing.T, lab *e2e.Lab, p *prometheus) {
 		return err
 	})
 	lines := 0
-	for _, c := range lab.Coordinators {
+	for _, c := range cluster.Coordinators {
 		lines += strings.Count(c.Tail(), "the promise of a rule was broken")
 	}
 	if lines < 1 || lines > 2 {

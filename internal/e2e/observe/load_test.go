@@ -61,13 +61,13 @@ var clients = []client{
 // load asks until the test ends. allowed and denied count the answers.
 type load struct{ allowed, denied, failed atomic.Int64 }
 
-func startLoad(t *testing.T, lab *e2e.Lab) *load {
+func startLoad(t *testing.T, cluster *e2e.Cluster) *load {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var all sync.WaitGroup
 	l := &load{}
 	web := rpc.NewHTTPClient()
-	for i, region := range lab.Regions {
+	for i, region := range cluster.Regions {
 		asks := aliquotv1connect.NewLimiterServiceClient(web, rpc.BaseURL(region.Address))
 		for _, c := range clients {
 			if c.key != "calm" {
@@ -104,10 +104,10 @@ func (l *load) ask(ctx context.Context, asks aliquotv1connect.LimiterServiceClie
 // burst spends an elastic limit's burst in every region at once, with a key of its own,
 // slowly enough for the key to become hot meanwhile: what is spent of a cold key is not
 // reported.
-func burst(ctx context.Context, lab *e2e.Lab, key string) {
+func burst(ctx context.Context, cluster *e2e.Cluster, key string) {
 	const checks, pace = 60, 25 * time.Millisecond
 	var all sync.WaitGroup
-	for _, region := range lab.Regions {
+	for _, region := range cluster.Regions {
 		asks := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, rpc.BaseURL(region.Address))
 		all.Go(func() {
 			ctx, stop := context.WithTimeout(ctx, checks*pace)
@@ -119,9 +119,9 @@ func burst(ctx context.Context, lab *e2e.Lab, key string) {
 }
 
 // applyRules puts the rules above in force, in every region.
-func applyRules(t *testing.T, lab *e2e.Lab, p *prometheus) {
+func applyRules(t *testing.T, cluster *e2e.Cluster, p *prometheus) {
 	t.Helper()
-	rules := aliquotv1connect.NewRuleServiceClient(http.DefaultClient, rpc.BaseURL(lab.Coordinators[0].Address))
+	rules := aliquotv1connect.NewRuleServiceClient(http.DefaultClient, rpc.BaseURL(cluster.Coordinators[0].Address))
 	var applied *aliquotv1.ApplyRulesResponse
 	until(t, alertWithin, "the rules are applied", func() (err error) {
 		applied, err = rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: rulesYAML})
@@ -132,7 +132,7 @@ func applyRules(t *testing.T, lab *e2e.Lab, p *prometheus) {
 		if err != nil {
 			return err
 		}
-		if want := len(lab.Coordinators) + len(lab.Regions); len(seen) != want {
+		if want := len(cluster.Coordinators) + len(cluster.Regions); len(seen) != want {
 			return fmt.Errorf("%d of %d daemons are seen", len(seen), want)
 		}
 		for _, r := range seen {

@@ -78,7 +78,7 @@ func (m *measurement) run(ctx context.Context, bin, dir string, only []string) (
 	if path, err := exec.LookPath("taskset"); err == nil {
 		_ = exec.Command(path, "-a", "-p", "-c", strconv.Itoa(otherCore), strconv.Itoa(os.Getpid())).Run() // elsewhere: unpinned
 	}
-	l, err := startLab(ctx, bin, dir)
+	l, err := startCluster(ctx, bin, dir)
 	defer l.stop()
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (m *measurement) run(ctx context.Context, bin, dir string, only []string) (
 }
 
 // config is a closed loop that keeps the daemon busy, or an open one at a rate.
-func (m *measurement) config(l *lab, p load.Protocol, rate float64) load.Config {
+func (m *measurement) config(l *cluster, p load.Protocol, rate float64) load.Config {
 	c := load.DefaultConfig()
 	c.Protocol, c.Address, c.Connections, c.Workers, c.Keys = p, l.grpc, 8, 128, 10_000
 	c.Duration, c.Warmup, c.Rate = m.seconds, time.Second, rate
@@ -124,7 +124,7 @@ func (m *measurement) config(l *lab, p load.Protocol, rate float64) load.Config 
 	return c
 }
 
-func (m *measurement) measure(ctx context.Context, l *lab, p load.Protocol, times, capacity float64) (row, error) {
+func (m *measurement) measure(ctx context.Context, l *cluster, p load.Protocol, times, capacity float64) (row, error) {
 	r := row{Protocol: p, Times: times, Asked: times * capacity}
 	before := l.metrics()
 	watching, done := context.WithCancel(ctx)
@@ -158,7 +158,7 @@ func (m *measurement) measure(ctx context.Context, l *lab, p load.Protocol, time
 }
 
 // lowestLease is the least that was left of the lease until ctx ended.
-func (l *lab) lowestLease(ctx context.Context) float64 {
+func (l *cluster) lowestLease(ctx context.Context) float64 {
 	lowest := l.lease()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
@@ -175,7 +175,7 @@ func (l *lab) lowestLease(ctx context.Context) float64 {
 }
 
 // recovered is how long it takes after a load until the store decides ten checks in a row, each within 20 ms.
-func (l *lab) recovered(ctx context.Context) (time.Duration, error) {
+func (l *cluster) recovered(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	c := load.DefaultConfig()
 	c.Protocol, c.Address, c.Connections, c.Workers = load.GRPC, l.grpc, 1, 1

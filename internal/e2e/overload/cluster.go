@@ -27,17 +27,17 @@ rules:
 // readyWithin bounds the time to the first lease.
 const readyWithin = time.Minute
 
-// lab is a regional daemon on one core; its Redis and a coordinator are on the generator's.
-type lab struct {
+// cluster is a regional daemon on one core; its Redis and a coordinator are on the generator's.
+type cluster struct {
 	processes     []*exec.Cmd
 	logs          []string
 	at, grpc, ops string
 	regional      *exec.Cmd
 }
 
-// startLab starts the programs in bin with their state in dir. stop ends them, after an error too.
-func startLab(ctx context.Context, bin, dir string) (*lab, error) {
-	l := &lab{}
+// startCluster starts the programs in bin with their state in dir. stop ends them, after an error too.
+func startCluster(ctx context.Context, bin, dir string) (*cluster, error) {
+	l := &cluster{}
 	file := filepath.Join(dir, "rules.yaml")
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		return l, err
@@ -79,7 +79,7 @@ func startLab(ctx context.Context, bin, dir string) (*lab, error) {
 }
 
 // run starts a program on one core, where taskset is installed.
-func (l *lab) run(dir string, core int, name string, args ...string) (*exec.Cmd, error) {
+func (l *cluster) run(dir string, core int, name string, args ...string) (*exec.Cmd, error) {
 	command := append([]string{name}, args...)
 	if path, err := exec.LookPath("taskset"); err == nil {
 		command = append([]string{path, "-c", strconv.Itoa(core)}, command...)
@@ -99,7 +99,7 @@ func (l *lab) run(dir string, core int, name string, args ...string) (*exec.Cmd,
 	return cmd, nil
 }
 
-func (l *lab) stop() {
+func (l *cluster) stop() {
 	for _, p := range l.processes {
 		_ = p.Process.Kill()
 		_ = p.Wait()
@@ -107,7 +107,7 @@ func (l *lab) stop() {
 }
 
 // tails are the ends of the logs.
-func (l *lab) tails() string {
+func (l *cluster) tails() string {
 	var out strings.Builder
 	for _, name := range l.logs {
 		text, _ := os.ReadFile(name)
@@ -117,7 +117,7 @@ func (l *lab) tails() string {
 }
 
 // metrics are the daemon's, by their series; nil if it does not answer in time.
-func (l *lab) metrics() map[string]float64 {
+func (l *cluster) metrics() map[string]float64 {
 	client := http.Client{Timeout: 5 * time.Second}
 	in, err := client.Get("http://" + l.ops + "/metrics")
 	if err != nil {
@@ -138,7 +138,7 @@ func (l *lab) metrics() map[string]float64 {
 }
 
 // lease is what is left of the lease, in seconds; -1 if the daemon does not answer in time.
-func (l *lab) lease() float64 {
+func (l *cluster) lease() float64 {
 	if m := l.metrics(); m != nil {
 		return m[`aliquot_lease_remaining_seconds{region="us"}`]
 	}

@@ -29,13 +29,13 @@ const (
 	callWithin = 10 * time.Second
 )
 
-// regionNames are the lab's regions.
+// regionNames are the cluster's regions.
 var regionNames = []string{"us-east", "eu-west", "ap-south"}
 
 // checkedPath is the path that rulesYAML limits for proxies.
 const checkedPath = "/checked"
 
-// rulesYAML is what the lab starts with: one limit, strict and elastic, a small one for
+// rulesYAML is what the cluster starts with: one limit, strict and elastic, a small one for
 // keys of many clients at once, one that counts, in three ways, and one for proxies.
 const rulesYAML = `rules:
   - id: per-key
@@ -68,8 +68,8 @@ const rulesYAML = `rules:
     enforcement: strict
 `
 
-// Lab is three Redis servers, three coordinators and three regional daemons.
-type Lab struct {
+// Cluster is three Redis servers, three coordinators and three regional daemons.
+type Cluster struct {
 	Redis        []*Process
 	Coordinators []*Coordinator
 	Regions      []*Region
@@ -108,28 +108,28 @@ func Build(ctx context.Context, module, dir string) error {
 	return nil
 }
 
-// Start begins a lab with the programs in bin and its state in dir, on free ports,
+// Start begins a cluster with the programs in bin and its state in dir, on free ports,
 // and returns when every region holds a lease. Call Stop even after an error if
-// the Lab is not nil.
-func Start(ctx context.Context, bin, dir string) (*Lab, error) {
+// the Cluster is not nil.
+func Start(ctx context.Context, bin, dir string) (*Cluster, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, errors.New("redis-server is missing; `make test` installs it")
 	}
-	return start(ctx, newLab(bin, dir))
+	return start(ctx, newCluster(bin, dir))
 }
 
 // StartInMemory is Start without Redis: every daemon keeps its records itself.
-func StartInMemory(ctx context.Context, bin, dir string) (*Lab, error) {
-	l := newLab(bin, dir)
+func StartInMemory(ctx context.Context, bin, dir string) (*Cluster, error) {
+	l := newCluster(bin, dir)
 	l.inMemory = true
 	return start(ctx, l)
 }
 
-func newLab(bin, dir string) *Lab {
-	return &Lab{http: rpc.NewHTTPClient(), bin: bin, dir: dir, names: regionNames, rules: rulesYAML}
+func newCluster(bin, dir string) *Cluster {
+	return &Cluster{http: rpc.NewHTTPClient(), bin: bin, dir: dir, names: regionNames, rules: rulesYAML}
 }
 
-func start(ctx context.Context, l *Lab) (*Lab, error) {
+func start(ctx context.Context, l *Cluster) (*Cluster, error) {
 	ports, err := freePorts(3*4 + len(l.names)*5)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func start(ctx context.Context, l *Lab) (*Lab, error) {
 	return l, l.AwaitLeases(ctx)
 }
 
-func (l *Lab) processes() []*Process {
+func (l *Cluster) processes() []*Process {
 	out := append([]*Process{}, l.Redis...)
 	for _, c := range l.Coordinators {
 		out = append(out, c.Process)
@@ -160,14 +160,14 @@ func (l *Lab) processes() []*Process {
 }
 
 // Stop kills everything.
-func (l *Lab) Stop() {
+func (l *Cluster) Stop() {
 	for _, p := range l.processes() {
 		p.Kill9()
 	}
 }
 
 // RegionAddresses are where checks go.
-func (l *Lab) RegionAddresses() []string {
+func (l *Cluster) RegionAddresses() []string {
 	var out []string
 	for _, r := range l.Regions {
 		out = append(out, r.Address)
@@ -204,7 +204,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // AwaitLeases waits until every region says it holds a lease.
-func (l *Lab) AwaitLeases(ctx context.Context) error {
+func (l *Cluster) AwaitLeases(ctx context.Context) error {
 	for _, r := range l.Regions {
 		if err := l.awaitLease(ctx, r); err != nil {
 			return err
@@ -213,7 +213,7 @@ func (l *Lab) AwaitLeases(ctx context.Context) error {
 	return nil
 }
 
-func (l *Lab) awaitLease(ctx context.Context, r *Region) error {
+func (l *Cluster) awaitLease(ctx context.Context, r *Region) error {
 	err := until(ctx, readyWithin, r.Name+" leased", func() error {
 		left, err := l.Lease(ctx, r)
 		if err == nil && left <= 0 {
@@ -227,9 +227,9 @@ func (l *Lab) awaitLease(ctx context.Context, r *Region) error {
 	return nil
 }
 
-// awaitRules waits until a region decides by the lab's rules, with or without a
+// awaitRules waits until a region decides by the cluster's rules, with or without a
 // lease.
-func (l *Lab) awaitRules(ctx context.Context, r *Region) error {
+func (l *Cluster) awaitRules(ctx context.Context, r *Region) error {
 	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
 	request := &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": "big", "api_key": "await-rules"}}
 	err := until(ctx, readyWithin, r.Name+" deciding", func() error {
@@ -247,7 +247,7 @@ func (l *Lab) awaitRules(ctx context.Context, r *Region) error {
 	return nil
 }
 
-func (l *Lab) withLogs(err error) error {
+func (l *Cluster) withLogs(err error) error {
 	var b strings.Builder
 	for _, p := range l.processes() {
 		fmt.Fprintf(&b, "--- %s (running: %v)\n%s", p.Name, p.Running(), p.Tail())

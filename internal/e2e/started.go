@@ -26,7 +26,7 @@ const (
 // regionsBeforeCoordinators: every regional daemon starts without a state file, and is asked over
 // Check and over GET /check from its first moment on, while no coordinator runs and while all come
 // up. Nothing passes before the rules are known, and nobody gains by the moment in which they come.
-func regionsBeforeCoordinators(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func regionsBeforeCoordinators(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	if err := l.forgetEverything(); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func regionsBeforeCoordinators(ctx context.Context, l *Lab, s Scale) ([]Result, 
 }
 
 // forgetEverything kills every daemon and removes what regions know; coordinators keep their state.
-func (l *Lab) forgetEverything() error {
+func (l *Cluster) forgetEverything() error {
 	err := l.killCoordinators()
 	for _, r := range l.Regions {
 		gone := os.Remove(r.flag("--state-file"))
@@ -95,7 +95,7 @@ type proxied struct {
 func (p *proxied) at() time.Duration { return time.Since(p.began) }
 
 // beginProxied asks for a time, as the client of an API key.
-func (l *Lab) beginProxied(ctx context.Context, d time.Duration, apiKey string) *proxied {
+func (l *Cluster) beginProxied(ctx context.Context, d time.Duration, apiKey string) *proxied {
 	p := &proxied{began: time.Now(), done: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	var workers sync.WaitGroup
@@ -124,7 +124,7 @@ func (p *proxied) ask(ctx context.Context, client *http.Client, address, apiKey 
 		}
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/check", nil)
 		if err != nil {
-			panic(err) // an address of the lab
+			panic(err) // an address of the cluster
 		}
 		request.Header.Set("X-API-Key", apiKey)
 		request.Header.Set("X-Original-URI", checkedPath)

@@ -13,12 +13,12 @@ import (
 const agreement = .02
 
 // agrees: the same workload, on these processes and in the simulator, admits the same.
-func agrees(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
+func agrees(ctx context.Context, l *Cluster, _ Scale) ([]Result, error) {
 	rotation, step, flood := compare.Agreed()
 	var out []Result
 	for _, one := range []struct {
 		load compare.Workload
-		run  func(context.Context, *Lab, compare.Workload) ([]seen, error)
+		run  func(context.Context, *Cluster, compare.Workload) ([]seen, error)
 	}{{rotation, agreedRotation}, {step, agreedStep}, {flood, agreedFlood}} {
 		simulated, err := compare.Run(compare.KindOf("strict"), one.load, 1)
 		if err != nil {
@@ -55,7 +55,7 @@ func (s seen) against(load compare.Workload, o compare.Outcome) Result {
 }
 
 // loadOf is a source as a configuration of a real load.
-func (l *Lab) loadOf(w compare.Workload, s compare.Source) bench.Config {
+func (l *Cluster) loadOf(w compare.Workload, s compare.Source) bench.Config {
 	c := l.load(w.Length)
 	c.Limit = bench.Limit{Capacity: float64(w.Keys[s.Key].Capacity), Refill: float64(w.Keys[s.Key].Rate)}
 	c.Rate = s.Rate
@@ -66,7 +66,7 @@ func (l *Lab) loadOf(w compare.Workload, s compare.Source) bench.Config {
 	return c
 }
 
-func agreedRotation(ctx context.Context, l *Lab, w compare.Workload) ([]seen, error) {
+func agreedRotation(ctx context.Context, l *Cluster, w compare.Workload) ([]seen, error) {
 	r, err := bench.Rotate(ctx, l.loadOf(w, w.Sources[0]))
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func agreedRotation(ctx context.Context, l *Lab, w compare.Workload) ([]seen, er
 	return []seen{{"admitted / (C + rt)", r.Gain, func(_ compare.Workload, o compare.Outcome) float64 { return o.Gain }}}, nil
 }
 
-func agreedStep(ctx context.Context, l *Lab, w compare.Workload) ([]seen, error) {
+func agreedStep(ctx context.Context, l *Cluster, w compare.Workload) ([]seen, error) {
 	from, to := w.Sources[0], w.Sources[1]
 	c := bench.StepConfig{Config: l.loadOf(w, from), Before: w.Step, After: w.Length - w.Step}
 	c.Regions = []string{c.Regions[from.Region], c.Regions[to.Region]}
@@ -92,7 +92,7 @@ func agreedStep(ctx context.Context, l *Lab, w compare.Workload) ([]seen, error)
 	}, nil
 }
 
-func agreedFlood(ctx context.Context, l *Lab, w compare.Workload) ([]seen, error) {
+func agreedFlood(ctx context.Context, l *Cluster, w compare.Workload) ([]seen, error) {
 	flood, other := w.Sources[0], w.Sources[1]
 	c := bench.FloodConfig{
 		Config: l.loadOf(w, other), FloodRate: flood.Rate, FloodBatch: l.loadOf(w, flood).Batch, Quiet: flood.From,

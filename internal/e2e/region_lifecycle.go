@@ -15,10 +15,10 @@ import (
 // newRegion is the name of the region that comes and goes.
 const newRegion = "sa-east"
 
-// regionComesAndGoes: a region is added while two clients are busy in the others,
+// regionLifecycle: a region is added while two clients are busy in the others,
 // takes part, and is drained again; what all regions may enforce never adds up to
 // more than the limit, and no client gets more than its own.
-func regionComesAndGoes(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func regionLifecycle(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	name := "region" + fmt.Sprint(time.Now().UnixNano())
 	keys := []map[string]string{
 		{"api_key": "bench-" + name + "-dwelling-0"}, {"api_key": "bench-" + name + "-rotating-0"}, {"api_key": name + "-cold"},
@@ -26,7 +26,7 @@ func regionComesAndGoes(ctx context.Context, l *Lab, s Scale) ([]Result, error) 
 	over := make(chan struct{})
 	watching := make(chan *watched)
 	go func() { watching <- l.watch(ctx, over, keys...) }()
-	story := &comeAndGo{lab: l, scale: s, name: name, keys: keys}
+	story := &lifecycle{cluster: l, scale: s, name: name, keys: keys}
 	results, err := story.tell(ctx)
 	close(over)
 	w := <-watching
@@ -36,32 +36,32 @@ func regionComesAndGoes(ctx context.Context, l *Lab, s Scale) ([]Result, error) 
 	return append(results, w.results(s)...), nil
 }
 
-// comeAndGo is that story under way.
-type comeAndGo struct {
-	lab   *Lab
-	scale Scale
-	name  string
-	keys  []map[string]string // both clients', and one that is not used
+// lifecycle is that story under way.
+type lifecycle struct {
+	cluster *Cluster
+	scale   Scale
+	name    string
+	keys    []map[string]string // both clients', and one that is not used
 	// dwelling moves on every two seconds, so that shares move, and rotating takes
 	// all it can get: what each saw, run after run.
 	dwelling, rotating []*bench.Report
 }
 
-// dwell and rotate are the two clients in the lab's present regions.
-func (c *comeAndGo) dwell(d time.Duration) bench.Config {
-	config := c.lab.load(d)
+// dwell and rotate are the two clients in the cluster's present regions.
+func (c *lifecycle) dwell(d time.Duration) bench.Config {
+	config := c.cluster.load(d)
 	config.Run, config.Pattern, config.Dwell, config.Rate = c.name+"-dwelling", bench.Dwell, 2*time.Second, 500
 	return config
 }
 
-func (c *comeAndGo) rotate(d time.Duration) bench.Config {
-	config := c.lab.load(d)
+func (c *lifecycle) rotate(d time.Duration) bench.Config {
+	config := c.cluster.load(d)
 	config.Run = c.name + "-rotating"
 	return config
 }
 
 // during lets the clients be busy for as long as f takes.
-func (c *comeAndGo) during(ctx context.Context, f func() error) error {
+func (c *lifecycle) during(ctx context.Context, f func() error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	const longest = 10 * time.Minute
@@ -74,8 +74,8 @@ func (c *comeAndGo) during(ctx context.Context, f func() error) error {
 	return errors.Join(err, failed, failedToo)
 }
 
-func (c *comeAndGo) tell(ctx context.Context) ([]Result, error) {
-	l, s := c.lab, c.scale
+func (c *lifecycle) tell(ctx context.Context) ([]Result, error) {
+	l, s := c.cluster, c.scale
 	var added *Region
 	var joined, drained time.Duration
 	var only *bench.Report
@@ -123,20 +123,20 @@ func (c *comeAndGo) tell(ctx context.Context) ([]Result, error) {
 
 // add declares the region and starts its daemon, and returns when it has its whole
 // floor.
-func (c *comeAndGo) add(ctx context.Context) (*Region, time.Duration, error) {
-	at, err := c.lab.follower(ctx)
+func (c *lifecycle) add(ctx context.Context) (*Region, time.Duration, error) {
+	at, err := c.cluster.follower(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	began := time.Now()
 	err = led(ctx, func() error {
-		_, err := c.lab.regions(at).AddRegion(ctx, &aliquotv1.AddRegionRequest{Name: newRegion})
+		_, err := c.cluster.regions(at).AddRegion(ctx, &aliquotv1.AddRegionRequest{Name: newRegion})
 		return err
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	r, err := c.lab.startRegion(newRegion)
+	r, err := c.cluster.startRegion(newRegion)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -147,26 +147,26 @@ func (c *comeAndGo) add(ctx context.Context) (*Region, time.Duration, error) {
 		return nil
 	})
 	took := time.Since(began)
-	return r, took, errors.Join(err, c.lab.awaitLease(ctx, r))
+	return r, took, errors.Join(err, c.cluster.awaitLease(ctx, r))
 }
 
 // only is a client of its own that is nowhere but in the new region.
-func (c *comeAndGo) only(ctx context.Context, r *Region) (*bench.Report, error) {
-	config := c.lab.load(c.scale.Run)
+func (c *lifecycle) only(ctx context.Context, r *Region) (*bench.Report, error) {
+	config := c.cluster.load(c.scale.Run)
 	config.Regions, config.Pattern, config.Rate = []string{r.Address}, bench.Stay, 500
 	return bench.Rotate(ctx, config)
 }
 
 // drain takes the region out and returns when nothing is left of it: of any key, as
 // every coordinator shows it.
-func (c *comeAndGo) drain(ctx context.Context) (time.Duration, error) {
-	at, err := c.lab.follower(ctx)
+func (c *lifecycle) drain(ctx context.Context) (time.Duration, error) {
+	at, err := c.cluster.follower(ctx)
 	if err != nil {
 		return 0, err
 	}
 	began := time.Now()
 	err = led(ctx, func() error {
-		_, err := c.lab.regions(at).DrainRegion(ctx, &aliquotv1.DrainRegionRequest{Name: newRegion})
+		_, err := c.cluster.regions(at).DrainRegion(ctx, &aliquotv1.DrainRegionRequest{Name: newRegion})
 		return err
 	})
 	if err != nil {
@@ -184,8 +184,8 @@ func (c *comeAndGo) drain(ctx context.Context) (time.Duration, error) {
 
 // await waits until something holds of the region, and of the budgets of the keys,
 // at every coordinator.
-func (c *comeAndGo) await(ctx context.Context, what string, holds func(*aliquotv1.Region, *aliquotv1.Budget) error) error {
-	l := c.lab
+func (c *lifecycle) await(ctx context.Context, what string, holds func(*aliquotv1.Region, *aliquotv1.Budget) error) error {
+	l := c.cluster
 	for _, at := range l.Coordinators {
 		err := until(ctx, readyWithin, newRegion+" "+what+" at "+at.Name, func() error {
 			regions, err := l.declared(ctx, at)
@@ -215,13 +215,13 @@ func (c *comeAndGo) await(ctx context.Context, what string, holds func(*aliquotv
 }
 
 // floors adds up what the regions other than the new one have of any key.
-func (c *comeAndGo) floors(ctx context.Context) (sum float64, err error) {
+func (c *lifecycle) floors(ctx context.Context) (sum float64, err error) {
 	err = until(ctx, readyWithin, "divided among those that remain", func() error {
-		leader, err := c.lab.Leader(ctx)
+		leader, err := c.cluster.Leader(ctx)
 		if err != nil {
 			return err
 		}
-		regions, err := c.lab.declared(ctx, leader)
+		regions, err := c.cluster.declared(ctx, leader)
 		if err != nil {
 			return err
 		}

@@ -11,10 +11,10 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// wanderers are clients of the small limit who ask in the lab's first two regions by turns,
+// roaming are clients of the small limit who ask in the cluster's first two regions by turns,
 // half of them here while the others are there.
-type wanderers struct {
-	lab     *Lab
+type roaming struct {
+	cluster *Cluster
 	clients []string
 	cost    int64 // of each check
 	began   time.Time
@@ -31,18 +31,18 @@ type sighting struct {
 	allowed  bool
 }
 
-func newWanderers(l *Lab, n int) *wanderers {
-	w := &wanderers{lab: l, began: time.Now(), cost: 1, failure: ""}
+func newRoaming(l *Cluster, n int) *roaming {
+	w := &roaming{cluster: l, began: time.Now(), cost: 1, failure: ""}
 	run := strconv.FormatInt(w.began.UnixNano(), 36)
 	for i := range n {
-		w.clients = append(w.clients, fmt.Sprintf("wanders-%s-%d", run, i))
+		w.clients = append(w.clients, fmt.Sprintf("roams-%s-%d", run, i))
 	}
 	return w
 }
 
 // ask lets them ask for a while, and returns how much of its lease the first region had left
 // at the least.
-func (w *wanderers) ask(ctx context.Context, d time.Duration) (shortest time.Duration) {
+func (w *roaming) ask(ctx context.Context, d time.Duration) (shortest time.Duration) {
 	shortest = lease
 	tick := time.NewTicker(time.Second / smallDemand)
 	defer tick.Stop()
@@ -56,7 +56,7 @@ func (w *wanderers) ask(ctx context.Context, d time.Duration) (shortest time.Dur
 		for region := range 2 {
 			w.askIn(ctx, region, turn)
 		}
-		left, err := w.lab.Lease(ctx, w.lab.Regions[0])
+		left, err := w.cluster.Lease(ctx, w.cluster.Regions[0])
 		if err != nil {
 			w.fail(err)
 			continue
@@ -67,10 +67,10 @@ func (w *wanderers) ask(ctx context.Context, d time.Duration) (shortest time.Dur
 }
 
 // askIn asks once for each client whose turn it is in a region.
-func (w *wanderers) askIn(ctx context.Context, region, turn int) {
+func (w *roaming) askIn(ctx context.Context, region, turn int) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	client := aliquotv1connect.NewLimiterServiceClient(w.lab.http, rpc.BaseURL(w.lab.Regions[region].Address))
+	client := aliquotv1connect.NewLimiterServiceClient(w.cluster.http, rpc.BaseURL(w.cluster.Regions[region].Address))
 	batch := &aliquotv1.CheckBatchRequest{}
 	var of []int
 	for i, name := range w.clients {
@@ -97,14 +97,14 @@ func (w *wanderers) askIn(ctx context.Context, region, turn int) {
 	}
 }
 
-func (w *wanderers) fail(err error) {
+func (w *roaming) fail(err error) {
 	w.failed++
 	w.failure = err
 }
 
 // degraded tells the clients whom the first region decided without its store as a rule, and
 // how many checks of others it decided so.
-func (w *wanderers) degraded(seen []sighting) (as map[int]bool, others int64) {
+func (w *roaming) degraded(seen []sighting) (as map[int]bool, others int64) {
 	with, without := map[int]int64{}, map[int]int64{}
 	for _, s := range seen {
 		switch {

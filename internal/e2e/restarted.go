@@ -14,7 +14,7 @@ import (
 // share and floor until every lease that covers what it lent is over, then its
 // floor. One client rotates; the other was in the first region only, so that the
 // restarted one had lent its part, and turns to that too.
-func restartedAlone(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+func restartedAlone(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	const settle = 4 * time.Second
 	victim, total := l.Regions[1], settle+s.Outage+s.Run
 	name := fmt.Sprint(time.Now().UnixNano())

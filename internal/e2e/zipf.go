@@ -17,34 +17,34 @@ import (
 )
 
 const (
-	// crowdRate is the crowd in which nobody asks for more than the limit, larger one of
+	// zipfRate is the crowd in which nobody asks for more than the limit, larger one of
 	// which a few do.
-	crowdRate, largerCrowdRate = 500, 1000
+	zipfRate, largerZipfRate = 500, 1000
 	// falseRejections is what is promised of the smaller one, as a part of all requests, and
 	// by how much the larger one may differ from the simulator.
 	falseRejections = .001
-	// crowdConnections is how many calls a region may have under way without a new one.
-	crowdConnections = 64
+	// zipfConnections is how many calls a region may have under way without a new one.
+	zipfConnections = 64
 )
 
-// crowd: of many clients, whose sizes follow Zipf and who ask in several regions, hardly any
+// zipf: of many clients, whose sizes follow Zipf and who ask in several regions, hardly any
 // request is denied that one exact bucket for the whole world admits.
-func crowd(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
+func zipf(ctx context.Context, l *Cluster, _ Scale) ([]Result, error) {
 	var out []Result
-	for _, rate := range []float64{crowdRate, largerCrowdRate} {
+	for _, rate := range []float64{zipfRate, largerZipfRate} {
 		w := compare.AgreedCrowd(rate)
 		simulated, err := compare.Run(compare.KindOf("strict"), w, 1)
 		if err != nil {
 			return nil, err
 		}
-		got, err := l.crowd(ctx, w)
+		got, err := l.zipf(ctx, w)
 		if err != nil {
 			return nil, err
 		}
 		admitted := seen{"admitted / by one exact bucket", float64(got.admitted) / float64(got.ideally),
 			func(_ compare.Workload, o compare.Outcome) float64 { return o.Utilisation }}
 		most := falseRejections
-		if rate > crowdRate {
+		if rate > zipfRate {
 			most += simulated.FalseRejections
 		}
 		out = append(out, admitted.against(w, simulated), atMost(
@@ -54,26 +54,26 @@ func crowd(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
 	return out, nil
 }
 
-// crowdCount is what a crowd got.
-type crowdCount struct{ asked, admitted, ideally, falsely int }
+// zipfCount is what a crowd got.
+type zipfCount struct{ asked, admitted, ideally, falsely int }
 
-// crowding is a crowd under way.
-type crowding struct {
+// zipfRun is a crowd under way.
+type zipfRun struct {
 	regions []aliquotv1connect.LimiterServiceClient
 	name    string
 	began   time.Time
 
 	mu     sync.Mutex
 	ideal  []*compare.Yardstick
-	count  crowdCount
+	count  zipfCount
 	failed error
 }
 
-// crowd sends a workload's requests when they are due, whatever becomes of those before.
-func (l *Lab) crowd(ctx context.Context, w compare.Workload) (crowdCount, error) {
-	transport := &http.Transport{MaxIdleConnsPerHost: crowdConnections}
+// zipf sends a workload's requests when they are due, whatever becomes of those before.
+func (l *Cluster) zipf(ctx context.Context, w compare.Workload) (zipfCount, error) {
+	transport := &http.Transport{MaxIdleConnsPerHost: zipfConnections}
 	defer transport.CloseIdleConnections()
-	c := &crowding{name: fmt.Sprintf("crowd-%d", time.Now().UnixNano()), began: time.Now()}
+	c := &zipfRun{name: fmt.Sprintf("crowd-%d", time.Now().UnixNano()), began: time.Now()}
 	for _, address := range l.RegionAddresses() {
 		c.regions = append(c.regions, aliquotv1connect.NewLimiterServiceClient(&http.Client{Transport: transport, Timeout: callWithin}, rpc.BaseURL(address)))
 	}
@@ -112,7 +112,7 @@ func picker(sources []compare.Source) (pick func(*rand.Rand) compare.Source, rat
 }
 
 // ask makes a request, here and of the exact bucket.
-func (c *crowding) ask(ctx context.Context, s compare.Source) {
+func (c *zipfRun) ask(ctx context.Context, s compare.Source) {
 	c.mu.Lock()
 	ideally := c.ideal[s.Key].Ask(time.Since(c.began))
 	c.mu.Unlock()
