@@ -206,3 +206,26 @@ func TestEmergencyLimitOfAFloorThatComesBack(t *testing.T) {
 		})
 	}
 }
+
+// What a daemon earned without its store is its own, unless another daemon was known meanwhile: that one
+// may have spent it. Only the end of such a time counts.
+func TestNothingEarnedBesideAnotherDaemonIsKept(t *testing.T) {
+	now := budget.Instant(10 * time.Second)
+	e := newEmergency(func() budget.Instant { return now }, storeclock.New())
+	since := func(another bool) budget.Instant {
+		now += budget.Instant(time.Second)
+		e.beside(another)
+		return e.back
+	}
+	if got := since(false); got != 0 {
+		t.Errorf("it was always alone, and keeps only what it earned since %v", got)
+	}
+	since(true)
+	ended := since(false)
+	if ended != now {
+		t.Errorf("it keeps what it earned since %v, and is alone since %v", ended, now)
+	}
+	if got := since(false); got != ended {
+		t.Errorf("told again that it is alone, it keeps only what it earned since %v", got)
+	}
+}
