@@ -158,7 +158,7 @@ func (n *Node) promote(ctx context.Context, joiner raft.Server) error {
 
 func checkJoin(nodeID, instanceID, raftAddress string) error {
 	if !gossip.ValidNodeID(nodeID) || !gossip.ValidInstanceID(instanceID) {
-		return fmt.Errorf("%w: node id %q, instance id %q", state.ErrInvalidArgument, nodeID, instanceID)
+		return fmt.Errorf("%w: a join names its node's id and instance id, and has %.64q and %.64q", state.ErrInvalidArgument, nodeID, instanceID)
 	}
 	host, port, err := net.SplitHostPort(raftAddress)
 	if err != nil || host == "" || unspecified(host) || !validPort(port, 1) || len(raftAddress) > state.MaxAddressBytes {

@@ -84,12 +84,41 @@ type countedJSON struct {
 }
 
 func (c countedJSON) Unmarshal(data []byte, message any) error {
-	// Each message and each value of a list has one of these characters, or shares it with one
-	// other.
-	if n := bytes.Count(data, []byte("{")) + bytes.Count(data, []byte(",")); n > 2*c.most {
+	if countSigns(data) > 2*c.most {
 		return fmt.Errorf("%w: more than %d", errTooManyParts, c.most)
 	}
 	return c.jsonCodec.Unmarshal(data, message)
+}
+
+// countSigns returns how many braces and commas JSON has outside of its texts. Each message and
+// each value of a list has one of these, or shares it with one other.
+func countSigns(data []byte) (n int) {
+	for len(data) > 0 {
+		i := bytes.IndexByte(data, '"')
+		if i < 0 {
+			i = len(data)
+		}
+		n += bytes.Count(data[:i], []byte("{")) + bytes.Count(data[:i], []byte(","))
+		data = data[i:]
+		if len(data) == 0 {
+			break
+		}
+		data = afterText(data)
+	}
+	return n
+}
+
+// afterText returns what follows the text that data begins with; nothing if the text has no end.
+func afterText(data []byte) []byte {
+	for i := 1; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++
+		case '"':
+			return data[i+1:]
+		}
+	}
+	return nil
 }
 
 // Uncompressed refuses compressed requests, with an RPC error. Uncompressed data can be a thousand

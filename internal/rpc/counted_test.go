@@ -34,6 +34,10 @@ func TestPartsAreCountedBeforeTheyAreRead(t *testing.T) {
 	if err := (countedJSON{most: 9}).Unmarshal([]byte(`{"held":[{},{}]}`), &out); err != nil || len(out.GetHeld()) != 2 {
 		t.Errorf("%v, %v", err, &out)
 	}
+	text := `{"region":"` + strings.Repeat(`{\\,\",`, 20) + `","held":[{}]}`
+	if err := (countedJSON{most: 9}).Unmarshal([]byte(text), &out); err != nil || len(out.GetHeld()) != 1 {
+		t.Errorf("signs in a text are counted as parts: %v", err)
+	}
 	many := `{"held":[` + strings.Repeat("{},", 20) + `{}]}`
 	if err := (countedJSON{most: 9}).Unmarshal([]byte(many), &out); !errors.Is(err, errTooManyParts) {
 		t.Errorf("%v", err)

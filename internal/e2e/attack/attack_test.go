@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,7 +46,7 @@ var attacks = []struct {
 }{
 	{"gzip bodies of 32 MiB to health and reflection", (*cluster).smallServices},
 	{"gzip Hello and Report of 32 MiB of empty keys", (*cluster).leaseBombs},
-	{"PlanRules of 4 MiB of signs", (*cluster).planBombs},
+	{"PlanRules of 4 MiB of signs, and of 30,000 rules", (*cluster).planBombs},
 	{"Reserve and Explain of 4 MiB, 60 at once", (*cluster).reserveBombs},
 	{"streams that nobody reads", (*cluster).unread},
 }
@@ -91,6 +92,63 @@ func TestOverload(t *testing.T) {
 	}
 }
 
+// TestMemoryUnreadAndOverloadAtOnce: under the attacks on memory, with responses that nobody reads, and asked twice what
+// it can answer, a daemon keeps its lease and its memory, and answers a good client on a connection of its own as it
+// should. How long that took is logged.
+func TestMemoryUnreadAndOverloadAtOnce(t *testing.T) {
+	l := start(t)
+	c := load.DefaultConfig()
+	c.Protocol, c.Address, c.Connections, c.Workers = load.GRPC, l.grpc, 16, 128
+	c.Duration, c.Warmup = time.Duration(scaled(2, 10))*time.Second, time.Second
+	c.Server.PID = l.regional.Process.Pid
+	whole := l.load(t, c)
+	c.Workers, c.Rate, c.Duration = 1024, max(1000, 2*whole.ChecksPerSecond), time.Duration(scaled(5, 30))*time.Second
+	l.under(t, "memory, unread and overload at once", func() string {
+		ctx, stop := context.WithCancel(t.Context())
+		var all, good sync.WaitGroup
+		for _, a := range attacks {
+			all.Go(func() { a.run(l, t) })
+		}
+		var waits []time.Duration
+		answers, goroutines := map[int]int{}, 0.
+		good.Go(func() {
+			tick := time.NewTicker(20 * time.Millisecond)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				<-tick.C
+				began := time.Now()
+				answers[l.good(t)]++
+				waits = append(waits, time.Since(began))
+				goroutines = max(goroutines, l.metric("go_goroutines"))
+			}
+		})
+		r := l.load(t, c)
+		all.Wait()
+		stop()
+		good.Wait()
+		for status := range answers {
+			if status != http.StatusOK && status != http.StatusServiceUnavailable {
+				t.Errorf("a good client is answered %d", status)
+			}
+		}
+		slices.Sort(waits)
+		return fmt.Sprintf("%.0f/s answered of %.0f/s (alone %.0f/s); a good client: %v, p50 %v, p99 %v; at most %.0f goroutines",
+			r.ChecksPerSecond, c.Rate, whole.ChecksPerSecond, answers, waits[len(waits)/2], waits[len(waits)*99/100], goroutines)
+	})
+}
+
+// good is the status with which a good client's check is answered; 0 without an answer.
+func (l *cluster) good(t *testing.T) int {
+	out, err := http.Post("http://"+l.at+"/aliquot.v1.LimiterService/Check", "application/json", strings.NewReader(`{"attributes":{"api_key":"good"}}`))
+	if err != nil {
+		t.Logf("a good client is not answered: %v", err)
+		return 0
+	}
+	defer out.Body.Close()
+	_, _ = io.Copy(io.Discard, out.Body)
+	return out.StatusCode
+}
+
 func (l *cluster) load(t *testing.T, c load.Config) *load.Report {
 	t.Helper()
 	r, err := load.Run(t.Context(), c)
@@ -105,6 +163,8 @@ type cluster struct {
 	coordinator, regional     *exec.Cmd
 	coordinatorAt, at         string // their addresses
 	grpc, coordinatorOps, ops string
+	raft, dir                 string
+	nonce                     int // of the latest Hello
 }
 
 var programs = sync.OnceValues(func() (string, error) {
@@ -130,9 +190,9 @@ func start(t *testing.T) *cluster {
 	}
 	at := ports(t, 8)
 	_, redis, _ := net.SplitHostPort(at[0])
-	l := &cluster{coordinatorAt: at[1], coordinatorOps: at[4], at: at[5], grpc: at[6], ops: at[7]}
+	l := &cluster{coordinatorAt: at[1], coordinatorOps: at[4], at: at[5], grpc: at[6], ops: at[7], raft: at[2], dir: dir}
 	run(t, dir, "redis-server", "--port", redis, "--bind", "127.0.0.1", "--save", "", "--dir", dir)
-	l.coordinator = run(t, dir, filepath.Join(bin, "coordinator"), "--node-id", "c1", "--bootstrap-expect", "1", "--regions", "us", "--rules", file,
+	l.coordinator = run(t, dir, filepath.Join(bin, "coordinator"), "--node-id", "c1", "--bootstrap-expect", "1", "--regions", "us,eu", "--rules", file,
 		"--data-dir", filepath.Join(dir, "c1"), "--listen", at[1], "--raft-listen", at[2], "--gossip-listen", at[3], "--ops-listen", at[4])
 	l.regional = run(t, dir, filepath.Join(bin, "regional"), "--region", "us", "--coordinators", at[1], "--redis", "redis://"+at[0],
 		"--state-file", "none", "--listen", at[5], "--grpc-listen", at[6], "--ops-listen", at[7])
@@ -323,8 +383,10 @@ func (l *cluster) leaseBombs(t *testing.T) string {
 }
 
 func (l *cluster) planBombs(t *testing.T) string {
-	body, _ := json.Marshal(map[string]string{"yaml": strings.Repeat("- ", 2<<20)})
-	return post(t, l.coordinatorAt, "application/json", "", body, scaled(6, 30), "/aliquot.v1.RuleService/PlanRules")
+	signs, _ := json.Marshal(map[string]string{"yaml": strings.Repeat("- ", 2<<20)})
+	many, _ := json.Marshal(map[string]string{"yaml": "rules:\n" + strings.Repeat("- {id: a}\n", 30_000)})
+	return post(t, l.coordinatorAt, "application/json", "", signs, scaled(6, 30), "/aliquot.v1.RuleService/PlanRules") +
+		post(t, l.coordinatorAt, "application/json", "", many, scaled(3, 15), "/aliquot.v1.RuleService/PlanRules")
 }
 
 func (l *cluster) reserveBombs(t *testing.T) string {
