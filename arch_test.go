@@ -110,6 +110,8 @@ var houses = map[string]row{
 	"regional/internal/policy": {aliquot: []string{"internal/abuse", "internal/rights", "internal/storeclock", "budget", "limit", "rules", "regional/internal/telemetry"}},
 	// What a request is charged, and what a daemon holds of it in memory.
 	"regional/internal/charge": {aliquot: []string{"internal/abuse", "internal/chunk", "internal/recall", "internal/rights", "budget", "limit", "lua", "rules", "regional/internal/modes", "regional/internal/policy"}},
+	// What stands before the store: deadlines, the breaker, shared calls, retries.
+	"regional/internal/storeguard": {aliquot: []string{"internal/storeclock", "budget", "limit", "lua", "regional/internal/background", "regional/internal/charge", "regional/internal/telemetry", "regional/store"}, outside: []string{"github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"}},
 
 	"regional/store": {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	"regional":       {aliquot: []string{"regional/...", "internal/storeclock", "internal/ratelog", "internal/recall", "internal/abuse", "internal/chunk", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/rights", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/answer", "internal/wire", "internal/rls", "proto/aliquot/..."}, outside: anyModule},

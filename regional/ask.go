@@ -7,19 +7,20 @@ import (
 
 	"aliquot/lua"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/storeguard"
 )
 
 // asker sends groups to the store, in one call. Safe for concurrent use.
 type asker struct {
 	auth      *authority
-	guard     *guard
+	guard     *storeguard.Guard
 	emergency *emergency
 	slots     *charge.SlotNames
 	wordings  sync.Pool // of *wording
 }
 
 // mostWorded is the maximum number of limits of a call whose buffers are kept for another call.
-const mostWorded = 4 * groupsPerCall
+const mostWorded = 4 * storeguard.GroupsPerCall
 
 // keep takes back buffers that are no longer in use. Those of a failed call are dropped instead.
 func (a *asker) keep(w *charge.CallBuffer) {
@@ -31,7 +32,7 @@ func (a *asker) keep(w *charge.CallBuffer) {
 // errNoEpoch: the store has not answered since the start.
 var errNoEpoch = errors.New("regional: the store's contents are not known yet")
 
-// ask decides groups, at most groupsPerCall, in order. After an error nothing was admitted. A group
+// ask decides groups, at most storeguard.GroupsPerCall, in order. After an error nothing was admitted. A group
 // that a store of several servers could decide only in part is left undecided.
 func (a *asker) ask(ctx context.Context, groups []*charge.Transaction) error {
 	return a.again(ctx, func() error { return a.try(ctx, groups) })
@@ -40,9 +41,9 @@ func (a *asker) ask(ctx context.Context, groups []*charge.Transaction) error {
 // again makes a call. If the store has other contents than expected, it learns them and makes the
 // call once more, unless too many calls are repeated already.
 func (a *asker) again(ctx context.Context, try func() error) error {
-	a.guard.retries.called()
+	a.guard.Retries.Called()
 	err := try()
-	if _, late := errors.AsType[*lua.LateError](err); late && a.guard.retries.retry() {
+	if _, late := errors.AsType[*lua.LateError](err); late && a.guard.Retries.Retry() {
 		// By this daemon's clock the call was not late, or it would have given up. So the store's
 		// clock was set, and has been learnt again meanwhile.
 		err = try()
@@ -50,10 +51,10 @@ func (a *asker) again(ctx context.Context, try func() error) error {
 	if _, other := errors.AsType[*lua.EpochError](err); !other {
 		return err
 	}
-	if learnt := a.guard.learn(ctx); learnt != nil {
+	if learnt := a.guard.Learn(ctx); learnt != nil {
 		return learnt
 	}
-	if !a.guard.retries.retry() {
+	if !a.guard.Retries.Retry() {
 		return err
 	}
 	return try()
@@ -74,7 +75,7 @@ func (a *asker) try(ctx context.Context, groups []*charge.Transaction) error {
 	if w == nil {
 		w = &charge.CallBuffer{}
 	}
-	results, storeNow, err := a.guard.take(ctx, head.Epoch, func() []lua.Group {
+	results, storeNow, err := a.guard.Take(ctx, head.Epoch, func() []lua.Group {
 		a.emergency.sent(groups, &head)
 		return w.CallOf(&head, groups, a.slots, local, head.At)
 	})
@@ -95,7 +96,7 @@ func (a *asker) try(ctx context.Context, groups []*charge.Transaction) error {
 	for i, g := range groups {
 		if results[i].Err != nil {
 			g.Undecided, g.Answer = results[i].Undecided, results[i]
-			a.guard.turnedAway(results[i].Err)
+			a.guard.TurnedAway(results[i].Err)
 			charge.Lost(groups[i : i+1])
 			continue
 		}
@@ -112,7 +113,7 @@ func (a *asker) try(ctx context.Context, groups []*charge.Transaction) error {
 func (a *asker) grant(ctx context.Context, groups []*charge.Transaction) (charge.Header, error) {
 	head := a.auth.grant(groups)
 	if head.Epoch != "" && head.Deadline == 0 {
-		if err := a.guard.readClock(ctx, head.Epoch); err != nil {
+		if err := a.guard.ReadClock(ctx, head.Epoch); err != nil {
 			return head, err
 		}
 		head = a.auth.grant(groups)

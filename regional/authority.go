@@ -148,8 +148,8 @@ func (a *authority) nudge() {
 	}
 }
 
-// storeEpoch records which contents the store has, and reports whether they have changed.
-func (a *authority) storeEpoch(epoch string) (changed bool) {
+// StoreEpoch records which contents the store has, and reports whether they have changed.
+func (a *authority) StoreEpoch(epoch string) (changed bool) {
 	a.mu.Lock()
 	changed = a.epoch != epoch
 	if changed {
@@ -172,9 +172,9 @@ func (a *authority) storeEpoch(epoch string) (changed bool) {
 	return changed
 }
 
-// sample takes a reading of the clock of the store that had the given contents. A reading with
+// Sample takes a reading of the clock of the store that had the given contents. A reading with
 // other contents than the present ones belongs to another clock and is ignored.
-func (a *authority) sample(epoch string, s storeclock.Sample) {
+func (a *authority) Sample(epoch string, s storeclock.Sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if epoch == a.epoch && s.Store > 0 && a.clock.Add(s) {
@@ -182,8 +182,8 @@ func (a *authority) sample(epoch string, s storeclock.Sample) {
 	}
 }
 
-// clockWasSet drops the readings of the store's clock and starts again from one sample.
-func (a *authority) clockWasSet(epoch string, s storeclock.Sample) {
+// ClockWasSet drops the readings of the store's clock and starts again from one sample.
+func (a *authority) ClockWasSet(epoch string, s storeclock.Sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if epoch == a.epoch && a.clock.Restart(s) {

@@ -39,10 +39,10 @@ func TestALeaseEndsWithAClockThatStoodStill(t *testing.T) {
 func TestAStepOfTheStoresClockIsDistrusted(t *testing.T) {
 	now := 100 * second
 	a := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now), storeclock.New(), func() budget.Instant { return now })
-	a.storeEpoch("e1")
+	a.StoreEpoch("e1")
 	<-a.wake
 	at := func(store int64) (woken bool) {
-		a.sample("e1", storeclock.Sample{Store: store, Sent: now, Received: now})
+		a.Sample("e1", storeclock.Sample{Store: store, Sent: now, Received: now})
 		select {
 		case <-a.wake:
 			return true

@@ -20,6 +20,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -101,7 +102,7 @@ func TestAHelloIsWordedWhenItLeaves(t *testing.T) {
 		auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), func() budget.Instant { return second })
 		r := &reporter{
 			region: "us", policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
-			auth: auth, guard: newGuard(nil, auth, m, func(bool, error) {}, func() {}),
+			auth: auth, guard: storeguard.New(nil, auth, auth.now, m, func(bool, error) {}, func() {}),
 		}
 		done := make(chan struct{})
 		go func() {

@@ -14,6 +14,7 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/storeguard"
 )
 
 // askFor sends one check and returns the whole answer.
@@ -162,7 +163,7 @@ rules:
 `).address()))
 	unknown := planOf(d, "unknown").Groups
 	d.limiter.fallBack(unknown)
-	if g := unknown[0]; g.Allowed || g.Out[1].Mode != modes.Emergency || g.Out[1].Decision.RetryAfter != storeDeadline || !g.Out[1].Unknown {
+	if g := unknown[0]; g.Allowed || g.Out[1].Mode != modes.Emergency || g.Out[1].Decision.RetryAfter != storeguard.Deadline || !g.Out[1].Unknown {
 		t.Errorf("a key of which nothing is known, a moment after the start: %+v", g.Out)
 	}
 	if n := d.limiter.emergency.table.Owing(); n != 0 {

@@ -28,6 +28,7 @@ import (
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/regional/store"
 )
@@ -42,10 +43,10 @@ type Daemon struct {
 	registry *prometheus.Registry
 	metrics  *telemetry.Metrics
 	sockets  sockets
-	store    Store
+	store    storeguard.Store
 	policies *policy.Policies
 	auth     *authority
-	guard    *guard
+	guard    *storeguard.Guard
 	limiter  *limiter
 	conduct  *conduct
 	throttle *throttle
@@ -143,12 +144,12 @@ func (d *Daemon) build(kept *state) error {
 	if d.store, err = d.openStore(); err != nil {
 		return err
 	}
-	d.guard = newGuard(d.store, d.auth, d.metrics, d.storeTripped, d.lookAtStore)
+	d.guard = storeguard.New(d.store, d.auth, c.Now, d.metrics, d.storeTripped, d.lookAtStore)
 	emergency := newEmergency(c.Now, clock)
 	d.others = d.newOthers(kept, emergency)
-	d.guard.others, d.keeper.others = d.others, d.others
+	d.guard.Spends, d.keeper.others = d.others.spends, d.others
 	bugs := &background.Panics{Count: d.metrics.Panics, Log: d.log}
-	d.guard.bugs = bugs
+	d.guard.Bugs = bugs
 	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: charge.NewSlotNames(self)}
 	intake := newIntake()
 	d.limiter = &limiter{
@@ -156,8 +157,8 @@ func (d *Daemon) build(kept *state) error {
 		ask: direct.ask, direct: direct, alone: atOnce, intake: intake, door: newDoor(intake, runtime.GOMAXPROCS(0)),
 	}
 	if c.Redis != MemoryStore {
-		b := &batcher{ask: direct.ask, refused: d.guard.turnedAway, caught: func(cause any) { _ = bugs.Caught("a call of the store", cause) }}
-		d.limiter.ask, d.limiter.alone = d.guard.whileClosed(b.decide), b.alone
+		b := &storeguard.Batcher{Ask: direct.ask, Refused: d.guard.TurnedAway, Caught: func(cause any) { _ = bugs.Caught("a call of the store", cause) }}
+		d.limiter.ask, d.limiter.alone = d.guard.WhileClosed(b.Decide), b.Alone
 	}
 	d.conduct = newConduct(c.Now, d.metrics, d.log)
 	d.conduct.values = newKeyValues(c.RememberKeys)
@@ -237,7 +238,7 @@ func incarnation() uint64 {
 	return binary.BigEndian.Uint64(b[:]) | 1
 }
 
-func (d *Daemon) openStore() (Store, error) {
+func (d *Daemon) openStore() (storeguard.Store, error) {
 	c := &d.cfg
 	if c.Redis == MemoryStore {
 		return store.NewMemory(store.MemoryConfig{Clock: windowClock(c.Now, time.Now())})
@@ -245,7 +246,7 @@ func (d *Daemon) openStore() (Store, error) {
 	store.LogLibrary(c.Logger)
 	redis := store.DefaultRedisConfig(c.Redis)
 	redis.Logger = d.log
-	redis.OnEpoch = func(epoch string) { d.auth.storeEpoch(epoch) }
+	redis.OnEpoch = func(epoch string) { d.auth.StoreEpoch(epoch) }
 	redis.OnPrimary = d.newPrimary
 	redis.OnCircuit = d.shardTripped
 	if store.IsCluster(c.Redis) {
@@ -256,7 +257,7 @@ func (d *Daemon) openStore() (Store, error) {
 
 // newPrimary is called when the store is now another server. That server is tried at once.
 func (d *Daemon) newPrimary() {
-	d.guard.breaker.tryNow()
+	d.guard.Breaker.TryNow()
 	d.lookAtStore()
 }
 
@@ -285,7 +286,7 @@ func (d *Daemon) storeTripped(open bool, cause error) {
 	}
 	if open {
 		d.log.Error("the regional store does not answer: each rule's on_redis_failure decides until it does",
-			"reason", reason(cause), "what_to_do", remedy(reason(cause)), "error", cause)
+			"reason", storeguard.Reason(cause), "what_to_do", remedy(storeguard.Reason(cause)), "error", cause)
 	} else {
 		d.log.Info("the regional store answers again")
 	}
@@ -296,7 +297,7 @@ func (d *Daemon) shardTripped(node string, open bool, cause error) {
 	d.metrics.ShardIs(node, open)
 	if open {
 		d.log.Error("a node of the Redis Cluster does not answer: each rule's on_redis_failure decides for its keys until it does",
-			"node", node, "reason", reason(cause), "what_to_do", remedy(reason(cause)), "error", cause)
+			"node", node, "reason", storeguard.Reason(cause), "what_to_do", remedy(storeguard.Reason(cause)), "error", cause)
 	} else {
 		d.log.Info("a node of the Redis Cluster answers again, or has no slots any more", "node", node)
 	}

@@ -13,6 +13,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/storeguard"
 	"aliquot/rules"
 )
 
@@ -180,7 +181,7 @@ func (e *emergency) failed(groups []*charge.Transaction, err error, latest budge
 func decidedNothing(err error) bool {
 	_, otherContents := errors.AsType[*lua.EpochError](err)
 	_, late := errors.AsType[*lua.LateError](err)
-	return otherContents || late || errors.Is(err, lua.ErrInvalid) || errors.Is(err, lua.ErrNoRoom) || isOpen(err) || errors.Is(err, errBusy)
+	return otherContents || late || errors.Is(err, lua.ErrInvalid) || errors.Is(err, lua.ErrNoRoom) || storeguard.IsOpen(err) || errors.Is(err, storeguard.ErrBusy)
 }
 
 // settling reports whether a call is under way that carries the debt of one of the group's keys.

@@ -187,7 +187,7 @@ func enforced(t *testing.T, d *Daemon, apiKey string) (bucket limit.Bucket) {
 	eventually(t, "the store decides", func() bool {
 		groups := planOf(d, apiKey).Groups
 		head := d.auth.grant(groups)
-		results, _, err := d.guard.take(t.Context(), head.Epoch, func() []lua.Group {
+		results, _, err := d.guard.Take(t.Context(), head.Epoch, func() []lua.Group {
 			return new(charge.CallBuffer).CallOf(&head, groups, nil, d.auth.local, d.auth.now())
 		})
 		if err == nil {

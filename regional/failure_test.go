@@ -132,13 +132,13 @@ func TestStoppedStoreIsNoticedWithoutTraffic(t *testing.T) {
 	c.Redis = redis.url()
 	d, _ := startLive(t, c)
 	redis.signal(syscall.SIGSTOP)
-	eventually(t, "the breaker is open", d.guard.breaker.open.Load)
+	eventually(t, "the breaker is open", d.guard.Breaker.Open.Load)
 	eventually(t, "a check is admitted by the emergency limit", func() bool {
 		a := on(t, d, "local")
 		return a.Allowed && a.Mode == modes.Emergency
 	})
 	redis.signal(syscall.SIGCONT)
-	eventually(t, "the breaker is closed", func() bool { return !d.guard.breaker.open.Load() })
+	eventually(t, "the breaker is closed", func() bool { return !d.guard.Breaker.Open.Load() })
 	if a := on(t, d, "local"); a.Mode != modes.Store {
 		t.Errorf("after the store is back a check is decided by %s", a.Mode)
 	}

@@ -7,6 +7,7 @@ import (
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/storeguard"
 	"aliquot/rules"
 )
 
@@ -68,9 +69,9 @@ func (l *limiter) fallBackGroup(g *charge.Transaction, contents string, seen []c
 // well.
 func (l *limiter) probeIn() time.Duration {
 	if l.direct == nil {
-		return storeDeadline
+		return storeguard.Deadline
 	}
-	return l.direct.guard.breaker.trialIn() + storeDeadline
+	return l.direct.guard.Breaker.TrialIn() + storeguard.Deadline
 }
 
 // untilProbe returns a denial made without the store, with a wait that ends no later than the next

@@ -17,6 +17,7 @@ import (
 	"aliquot/internal/boottime"
 	"aliquot/internal/storeclock"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
@@ -210,7 +211,7 @@ func TestTheEndOfAnOverrideReplacesTheRules(t *testing.T) {
 		auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), func() budget.Instant { return second })
 		r := &reporter{
 			region: "us", policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
-			auth: auth, guard: newGuard(nil, auth, m, func(bool, error) {}, func() {}),
+			auth: auth, guard: storeguard.New(nil, auth, auth.now, m, func(bool, error) {}, func() {}),
 		}
 		text := fmt.Sprintf("rules:\n  - id: r\n    algorithm: token_bucket\n"+
 			"    params: {capacity: 60, refill_rate: 7}\n    override: {k: {capacity: 540, refill_rate: 67, until: %q}}\n",

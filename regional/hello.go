@@ -56,7 +56,7 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 }
 
 // noStore reports whether the store does not answer this daemon.
-func (r *reporter) noStore() bool { return r.storeless.Load() || r.guard.breaker.open.Load() }
+func (r *reporter) noStore() bool { return r.storeless.Load() || r.guard.Breaker.Open.Load() }
 
 // say sends a Hello to a coordinator and takes its answer. out is nil if none answered, and ev is
 // nil if the answer is useless. The caller holds saying.

@@ -65,7 +65,7 @@ func TestNobodyIsIntroducedWhoseStoreIsKnown(t *testing.T) {
 	now := func() budget.Instant { return second }
 	r := &reporter{auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now)}
 	r.storeless.Store(true)
-	r.auth.storeEpoch("e1")
+	r.auth.StoreEpoch("e1")
 	r.introduceIfDue(t.Context())
 	if !r.introduced.IsZero() {
 		t.Error("a Hello without a store, of a daemon that knows its store")

@@ -25,7 +25,7 @@ func TestStoreClockSetForward(t *testing.T) {
 		auth := d.limiter.auth
 		now := auth.now()
 		hourAgo := time.Now().Add(-time.Hour).UnixMicro() // what the store's clock showed before it was set
-		auth.clockWasSet(auth.currentEpoch(), storeclock.Sample{Store: hourAgo, Sent: now, Received: now})
+		auth.ClockWasSet(auth.currentEpoch(), storeclock.Sample{Store: hourAgo, Sent: now, Received: now})
 		// The daemon may look at the store's clock at any time, and a busy store miss a deadline.
 		past := auth.clock.Until(now.Add(storeclock.MaxFlight)) <= time.Now().UnixMicro()
 		a := check(t, d, fmt.Sprint("k", tries))

@@ -15,6 +15,7 @@ import (
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -28,7 +29,7 @@ type limiter struct {
 	emergency *emergency
 	metrics   *telemetry.Metrics
 	log       *slog.Logger
-	// ask sends at most groupsPerCall groups to the store. It is asker.ask, or batcher.decide where
+	// ask sends at most storeguard.GroupsPerCall groups to the store. It is asker.ask, or batcher.decide where
 	// it is worth it that requests share calls.
 	ask func(ctx context.Context, groups []*charge.Transaction) error
 	// direct makes calls to the store that are not shared. alone runs such a call with the same
@@ -69,7 +70,7 @@ func (l *limiter) decideIn(ctx context.Context, requests []charge.Request, s *ch
 		patient := !s.Crowded && (round == 0 || round < charge.ParkRounds && time.Now().Before(s.Until))
 		groups := l.near(requests, s, now, wall.UnixMilli(), patient)
 		if round == 0 && len(groups)+len(s.Todo) > 0 {
-			s.Until = time.Now().Add(callerPatience)
+			s.Until = time.Now().Add(storeguard.CallerPatience)
 		}
 		for _, g := range groups {
 			g.Until = s.Until
@@ -147,12 +148,12 @@ func (l *limiter) later(than budget.Instant) budget.Instant {
 	return max(now, than)
 }
 
-// spendAll decides groups, groupsPerCall in one call and a few calls at once. Its error is charge.ErrGone.
+// spendAll decides groups, storeguard.GroupsPerCall in one call and a few calls at once. Its error is charge.ErrGone.
 func (l *limiter) spendAll(ctx context.Context, groups []*charge.Transaction) error {
-	if len(groups) <= groupsPerCall {
+	if len(groups) <= storeguard.GroupsPerCall {
 		return l.spend(ctx, groups)
 	}
-	chunks := slices.Collect(slices.Chunk(groups, groupsPerCall))
+	chunks := slices.Collect(slices.Chunk(groups, storeguard.GroupsPerCall))
 	gone := make([]error, len(chunks))
 	slots := make(chan struct{}, chunksAtOnce)
 	var calls sync.WaitGroup
@@ -233,7 +234,7 @@ func (l *limiter) put(ctx context.Context, groups []*charge.Transaction) error {
 	if errors.Is(err, lua.ErrInvalid) {
 		l.log.Error("the store was asked for something it cannot count with; this is a bug", "error", err)
 	}
-	if unsettled(err) {
+	if storeguard.Unsettled(err) {
 		for i := range groups {
 			groups[i] = groups[i].FreshCopy()
 		}
@@ -307,3 +308,20 @@ func localWayOf(d *charge.Decision, l *limiter, p *policy.Policy, r *charge.Requ
 	d.Word(&plan, s, allowed, now)
 	return wayDecided
 }
+
+// answerAlone makes a call that is not shared through a limiter, and returns its result. The result
+// of a call that was given up is dropped.
+func answerAlone[T any](ctx context.Context, l *limiter, call func(context.Context) (T, error)) (T, error) {
+	var out, none T
+	err := l.alone(ctx, func(ctx context.Context) (err error) {
+		out, err = call(ctx)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return out, nil
+}
+
+// atOnce makes a call that is not shared, of a store that always answers.
+func atOnce(ctx context.Context, call func(context.Context) error) error { return call(ctx) }

@@ -12,6 +12,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/storeguard"
 )
 
 // Reserve is Take, and tells the test what a call brought along of each key.
@@ -51,9 +52,9 @@ func TestReservationsWaitForASilentStoreAsChecksDo(t *testing.T) {
 			}
 		}
 		for i, ask := range []func(){reserve, settle, reserve} {
-			want := callerPatience
+			want := storeguard.CallerPatience
 			if i > 0 {
-				want = silentPatience
+				want = storeguard.SilentPatience
 			}
 			came := time.Now()
 			if ask(); time.Since(came) != want {
@@ -61,7 +62,7 @@ func TestReservationsWaitForASilentStoreAsChecksDo(t *testing.T) {
 			}
 		}
 		s.silent.Store(false)
-		<-time.After(storeDeadline) // of the bubble's clock: the calls that were given up are over
+		<-time.After(storeguard.Deadline) // of the bubble's clock: the calls that were given up are over
 		if _, err := l.settle(t.Context(), "", "call-1", usage{}); !errors.Is(err, errNoReservation) {
 			t.Errorf("of a store that answers again: %v", err)
 		}

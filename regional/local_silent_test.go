@@ -21,13 +21,14 @@ import (
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 )
 
 // moodyStore has a thousand tokens of each key, lends none, and is silent or refuses at
 // the test's word.
 type moodyStore struct {
-	Store
+	storeguard.Store
 	silent atomic.Bool
 	panics atomic.Bool
 	denies bool
@@ -81,22 +82,22 @@ func inBubble(t *testing.T, test func(t *testing.T, l *limiter, s *moodyStore)) 
 
 // limiterBefore is the limiter of a region with half of a rule r0, before a store with the
 // given contents.
-func limiterBefore(t *testing.T, s Store, epoch string, now func() budget.Instant, yaml string) *limiter {
+func limiterBefore(t *testing.T, s storeguard.Store, epoch string, now func() budget.Instant, yaml string) *limiter {
 	log, m := slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry())
 	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now()), storeclock.New(), now)
 	// Cut off from the others, so that keys may be lent by its store.
 	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
 	auth.configure(0, budget.Config{Regions: []budget.RegionConfig{{Floor: half, Told: half, Low: half}}}, epoch)
-	auth.storeEpoch(epoch)
+	auth.StoreEpoch(epoch)
 	p := policy.New("us", false, boottime.Now, log, m)
 	p.SetCluster(policy.Cluster{Secret: []byte(secret)})
 	if err := p.SetRules(policy.RuleText{Version: 1, YAML: yaml, Numbers: map[string]uint32{"r0": 1}}); err != nil {
 		t.Fatal(err)
 	}
 	e := newEmergency(now, storeclock.New())
-	direct := &asker{auth: auth, guard: newGuard(s, auth, m, func(bool, error) {}, func() {}), emergency: e, slots: charge.NewSlotNames(1)}
-	b := &batcher{ask: direct.ask, refused: func(error) {}, caught: func(cause any) { t.Error(cause) }}
-	return &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.decide, direct: direct, alone: b.alone}
+	direct := &asker{auth: auth, guard: storeguard.New(s, auth, auth.now, m, func(bool, error) {}, func() {}), emergency: e, slots: charge.NewSlotNames(1)}
+	b := &storeguard.Batcher{Ask: direct.ask, Refused: func(error) {}, Caught: func(cause any) { t.Error(cause) }}
+	return &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.Decide, direct: direct, alone: b.Alone}
 }
 
 // busyKey asks for a key until it is one of which checks wait for one another.
@@ -118,18 +119,18 @@ func busyKey(t *testing.T, l *limiter) *charge.Entry {
 }
 
 // TestChecksOfABusyKeyWaitForASilentStoreOnce: of a store that falls silent a check hears
-// within callerPatience, and hardly any more, also if it has waited for another check's
+// within storeguard.CallerPatience, and hardly any more, also if it has waited for another check's
 // call before its own, and until the breaker opens.
 func TestChecksOfABusyKeyWaitForASilentStoreOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
 		busyKey(t, l)
 		s.silent.Store(true)
 		var all sync.WaitGroup
-		for n := 0; l.direct.guard.breaker.calls.State() == gobreaker.StateClosed; n++ {
+		for n := 0; l.direct.guard.Breaker.Calls.State() == gobreaker.StateClosed; n++ {
 			came := time.Now()
 			all.Go(func() {
 				out, err := l.decide(t.Context(), asked("k"))
-				if took := time.Since(came); err != nil || took > callerPatience+silentPatience {
+				if took := time.Since(came); err != nil || took > storeguard.CallerPatience+storeguard.SilentPatience {
 					t.Errorf("check %d had its answer after %v, %v", n, took, err)
 				} else if _, v := out[0].Verdicts(); v.Mode != modes.Emergency {
 					t.Errorf("check %d was decided by %s", n, v.Mode)
@@ -150,7 +151,7 @@ func TestChecksWaitForOneAnotherAgain(t *testing.T) {
 			t.Fatalf("%v, stalled is %t after a check that was given up", err, unanswered(e))
 		}
 		s.silent.Store(false)
-		<-time.After(storeDeadline) // of the bubble's clock
+		<-time.After(storeguard.Deadline) // of the bubble's clock
 		if _, err := l.decide(t.Context(), asked("k")); err != nil || unanswered(e) {
 			t.Errorf("%v, stalled is %t after an answer", err, unanswered(e))
 		}
@@ -159,7 +160,7 @@ func TestChecksWaitForOneAnotherAgain(t *testing.T) {
 
 // TestAllWaitingOfARequestIsBounded: a check that has waited for another's call before its
 // own does not wait for what it was denied for want of, as one that came straight to the
-// store does; neither waits longer than callerPatience.
+// store does; neither waits longer than storeguard.CallerPatience.
 func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 	for _, claimed := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
@@ -171,7 +172,7 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 			s.denies = true
 			came := time.Now()
 			out, err := l.decide(t.Context(), asked("k"))
-			want := callerPatience + time.Millisecond // it denies in one
+			want := storeguard.CallerPatience + time.Millisecond // it denies in one
 			if took := time.Since(came); err != nil || out[0].Groups[0].Allowed || took != want {
 				t.Errorf("claimed %t: %v, %v, want %v", claimed, err, took, want)
 			}
@@ -204,8 +205,8 @@ func TestPanicLeavesNoClaim(t *testing.T) {
 func TestAPanicLeavesNothingUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
 		told := 0
-		b := &batcher{ask: l.direct.ask, refused: func(error) {}, caught: func(any) { told++ }}
-		l.ask = b.decide
+		b := &storeguard.Batcher{Ask: l.direct.ask, Refused: func(error) {}, Caught: func(any) { told++ }}
+		l.ask = b.Decide
 		e := busyKey(t, l)
 		s.panics.Store(true)
 		out, err := l.decide(t.Context(), asked("k"))

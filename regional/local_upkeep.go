@@ -11,6 +11,7 @@ import (
 	"aliquot/internal/chunk"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/storeguard"
 )
 
 const (
@@ -68,11 +69,11 @@ func (u *upkeep) look(ctx context.Context, now budget.Instant) {
 		clear(due)
 		u.dues, u.seen = due[:0], seen[:0]
 	}()
-	for call := range slices.Chunk(u.word(due, now), groupsPerCall) {
+	for call := range slices.Chunk(u.word(due, now), storeguard.GroupsPerCall) {
 		u.calls.Go(func() {
-			err := errBroken
+			err := storeguard.ErrBroken
 			u.bugs.Guard("upkeep", func() { err = u.ask(ctx, call) })
-			if err != nil && !errors.Is(err, errGivenUp) && !errors.Is(err, charge.ErrGone) {
+			if err != nil && !errors.Is(err, storeguard.ErrGivenUp) && !errors.Is(err, charge.ErrGone) {
 				charge.Lost(call) // those whose call never left
 			}
 			if err != nil {

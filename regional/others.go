@@ -17,6 +17,7 @@ import (
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -30,7 +31,7 @@ type rosterStore interface {
 // this process alone. Safe for concurrent use.
 type others struct {
 	store     rosterStore
-	guard     *guard
+	guard     *storeguard.Guard
 	auth      *authority
 	emergency *emergency
 	policies  *policy.Policies
@@ -46,9 +47,6 @@ type others struct {
 	began    budget.Instant
 	kept     []budget.DaemonID
 }
-
-// errWaits: this daemon may not spend from the store yet.
-var errWaits = errors.New("regional: another daemon of this region may be admitting without the store")
 
 // daemonID returns the id that a daemon keeps over its restarts. It depends on an id in the state
 // file and on the address, so that another daemon with a copy of the file has another id.
@@ -191,7 +189,7 @@ func (o *others) run(ctx context.Context) {
 			break
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeguard.Deadline)
 	defer cancel()
 	o.mu.Lock()
 	call, epoch := o.roster.Call(), o.contents
@@ -201,9 +199,6 @@ func (o *others) run(ctx context.Context) {
 		_, _ = o.store.Roster(ctx, epoch, call) // otherwise the other daemons forget it in an hour
 	}
 }
-
-// opRoster names the call to the store that reads the list of daemons.
-const opRoster = "roster"
 
 // notYet is the wait for a store that has not answered yet.
 const notYet = 20 * time.Millisecond
@@ -222,12 +217,12 @@ func (o *others) read(ctx context.Context) (wait time.Duration) {
 	call := o.roster.Call()
 	o.mu.Unlock()
 	var reply roster.Reply
-	err := o.guard.call(ctx, opRoster, epoch, func(ctx context.Context) (now int64, err error) {
+	err := o.guard.Call(ctx, storeguard.OpRoster, epoch, func(ctx context.Context) (now int64, err error) {
 		reply, err = o.store.Roster(ctx, epoch, call)
 		return reply.Now, err
 	})
 	if _, other := errors.AsType[*lua.EpochError](err); other {
-		_ = o.guard.learn(ctx) // the next read asks for it again
+		_ = o.guard.Learn(ctx) // the next read asks for it again
 	}
 	o.change(func(r *roster.Roster, now budget.Instant) {
 		if err == nil {

@@ -16,6 +16,7 @@ import (
 	"aliquot/internal/rls"
 	"aliquot/internal/rpc"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/storeguard"
 )
 
 // Bounds on the work that is under way at once. Reports, /readyz, metrics, and health over gRPC are
@@ -24,7 +25,7 @@ const (
 	// maxDeciding caps the requests that are being decided, to as many as the store's calls have
 	// room for. A request that waits longer at the store loses its patience and is decided without
 	// it.
-	maxDeciding = batchCalls * groupsPerCall
+	maxDeciding = storeguard.BatchCalls * storeguard.GroupsPerCall
 	// maxWaiting caps the calls that wait for their turn. Each waits for at most decideWait.
 	maxWaiting = 4096
 	decideWait = 50 * time.Millisecond
@@ -56,7 +57,7 @@ func overloaded() *connect.Error {
 func newIntake() *rpc.Gate { return rpc.NewGate(maxDeciding, maxWaiting, decideWait) }
 
 // turns returns how much of the gate a call of n requests takes.
-func turns(n int) int64 { return int64(min(max(n, 1), groupsPerCall)) }
+func turns(n int) int64 { return int64(min(max(n, 1), storeguard.GroupsPerCall)) }
 
 // enter takes a turn to decide n requests, or returns errOverload. After success the caller must
 // call leave.

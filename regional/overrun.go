@@ -106,9 +106,9 @@ func (a *asker) overrun(ctx context.Context, parts *charge.Transaction, used []l
 	if head.Epoch == "" {
 		return nil, errNoEpoch
 	}
-	err = a.guard.call(ctx, "overrun", head.Epoch, func(ctx context.Context) (now int64, err error) {
+	err = a.guard.Call(ctx, "overrun", head.Epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.overran(parts, used, head.Epoch)
-		out, err = a.guard.store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Asks, used, make([]chargedAt, len(used))))
+		out, err = a.guard.Store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Asks, used, make([]chargedAt, len(used))))
 		return 0, err
 	})
 	a.emergency.adjusted(parts, err == nil)

@@ -25,6 +25,7 @@ import (
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -45,7 +46,7 @@ func TestACallThatPanicsIsToldOf(t *testing.T) {
 		"gRPC":    func() error { _, err := overGRPC.Check(t.Context(), request); return err },
 		"a batch": func() error { _, err := overGRPC.CheckBatch(t.Context(), batch); return err },
 		"a large batch": func() error {
-			large := &aliquotv1.CheckBatchRequest{Requests: slices.Repeat(batch.GetRequests(), 2*groupsPerCall)}
+			large := &aliquotv1.CheckBatchRequest{Requests: slices.Repeat(batch.GetRequests(), 2*storeguard.GroupsPerCall)}
 			_, err := overGRPC.CheckBatch(t.Context(), large)
 			return err
 		},
@@ -100,11 +101,11 @@ func TestACallThatPanicsIsToldOf(t *testing.T) {
 // hears what its rule says of a store that does not answer.
 func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, failRules).address()))
-	b := &batcher{
-		ask: func(context.Context, []*charge.Transaction) error { panic("a bug") }, refused: d.guard.turnedAway,
-		caught: func(cause any) { _ = d.service.panics.Caught("a call of the store", cause) },
+	b := &storeguard.Batcher{
+		Ask: func(context.Context, []*charge.Transaction) error { panic("a bug") }, Refused: d.guard.TurnedAway,
+		Caught: func(cause any) { _ = d.service.panics.Caught("a call of the store", cause) },
 	}
-	d.limiter.ask = b.decide
+	d.limiter.ask = b.Decide
 	for which, mode := range map[string]string{"local": modes.Emergency, "open": modes.FailOpen, "closed": modes.FailClosed} {
 		if a := on(t, d, which); a.Mode != mode {
 			t.Errorf("%s: %+v", which, a)
@@ -116,7 +117,7 @@ func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
 }
 
 // panickyStore panics where no client waits.
-type panickyStore struct{ Store }
+type panickyStore struct{ storeguard.Store }
 
 func (panickyStore) Epoch(context.Context) (string, error) { panic("a bug") }
 func (panickyStore) ApplyLease(context.Context, string, []lua.Change) ([]limit.Applied, int64, error) {
@@ -128,11 +129,11 @@ func TestAPanicOfTheDaemonsOwnCallsIsAFailure(t *testing.T) {
 	m := telemetry.New("us", "test", prometheus.NewRegistry())
 	now := func() budget.Instant { return second }
 	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now)
-	g := newGuard(panickyStore{}, auth, m, func(bool, error) {}, func() {})
-	if err := g.learn(t.Context()); !errors.Is(err, errBroken) {
+	g := storeguard.New(panickyStore{}, auth, auth.now, m, func(bool, error) {}, func() {})
+	if err := g.Learn(t.Context()); !errors.Is(err, storeguard.ErrBroken) {
 		t.Errorf("learn: %v", err)
 	}
-	if _, _, err := g.apply(t.Context(), time.Second, "e", nil); !errors.Is(err, errBroken) {
+	if _, _, err := g.Apply(t.Context(), time.Second, "e", nil); !errors.Is(err, storeguard.ErrBroken) {
 		t.Errorf("apply: %v", err)
 	}
 }

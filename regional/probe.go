@@ -10,6 +10,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -36,7 +37,7 @@ func (d *Daemon) keepStore(ctx context.Context) {
 		wait := probeEvery
 		switch {
 		case d.auth.currentEpoch() == "":
-			err := d.guard.learn(ctx)
+			err := d.guard.Learn(ctx)
 			d.metrics.SetDegraded(telemetry.DegradedStore, err != nil)
 			d.reporter.storeless.Store(err != nil)
 			if err == nil {
@@ -44,18 +45,18 @@ func (d *Daemon) keepStore(ctx context.Context) {
 				if silence.Reset() {
 					d.log.Info("the regional store answers")
 				}
-			} else if why := reason(err); silence.Allow(why, time.Now()) {
+			} else if why := storeguard.Reason(err); silence.Allow(why, time.Now()) {
 				d.log.Error("the regional store has not answered since the start; asking again each second, and each rule's on_redis_failure decides until it does",
 					"reason", why, "what_to_do", remedy(why), "error", err)
 			}
-		case d.guard.breaker.open.Load():
-			if d.guard.breaker.trialIn() == 0 {
+		case d.guard.Breaker.Open.Load():
+			if d.guard.Breaker.TrialIn() == 0 {
 				d.try(ctx)
 			}
-			wait = max(probeSoon, d.guard.breaker.trialIn())
-		case d.guard.breaker.suspects(), d.auth.clock.Age(d.cfg.Now()) >= probeEvery:
+			wait = max(probeSoon, d.guard.Breaker.TrialIn())
+		case d.guard.Breaker.Suspects(), d.auth.clock.Age(d.cfg.Now()) >= probeEvery:
 			d.probe(ctx)
-			if d.guard.breaker.suspects() {
+			if d.guard.Breaker.Suspects() {
 				wait = suspectEvery
 			}
 		}
@@ -92,10 +93,10 @@ func (d *Daemon) probe(ctx context.Context) {
 	one := limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}}
 	g := &charge.Transaction{Cost: 1, Asks: []charge.Charge{{Limit: one, Key: budget.KeyID{Rule: probeRule}}}}
 	head := d.auth.grant([]*charge.Transaction{g})
-	_, _, err := d.guard.takeAs(ctx, opProbe, head.Epoch, func() []lua.Group {
+	_, _, err := d.guard.TakeAs(ctx, storeguard.OpProbe, head.Epoch, func() []lua.Group {
 		return new(charge.CallBuffer).CallOf(&head, []*charge.Transaction{g}, nil, d.auth.local, d.auth.now())
 	})
 	if _, other := errors.AsType[*lua.EpochError](err); other {
-		_ = d.guard.learn(ctx) // the next probe asks again in a second
+		_ = d.guard.Learn(ctx) // the next probe asks again in a second
 	}
 }

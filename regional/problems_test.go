@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"aliquot/internal/answer"
+	"aliquot/regional/internal/storeguard"
 )
 
 const problemRules = `
@@ -73,7 +74,7 @@ func TestProblemsOfDenials(t *testing.T) {
 	ask("/window", "unknown", 503, answer.ReducedCapacity, "cannot tell now what is left of the limit r1")
 	for _, path := range []string{"/bucket", "/window"} {
 		out := ask(path, "known", 429, answer.QuotaExceeded, "admits less than usual for now, and not this request; retry after ")
-		if wait := out.number(t, "Retry-After"); wait > int64((openMost+storeDeadline).Seconds())+1 || !out.problem(t).Degraded || out.Header.Get("X-RateLimit-Policy") != "degraded" {
+		if wait := out.number(t, "Retry-After"); wait > int64((storeguard.OpenMost+storeguard.Deadline).Seconds())+1 || !out.problem(t).Degraded || out.Header.Get("X-RateLimit-Policy") != "degraded" {
 			t.Errorf("a wait of %d s: %v %s", wait, out.Header, out.body)
 		}
 	}

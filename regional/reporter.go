@@ -19,6 +19,7 @@ import (
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
@@ -35,7 +36,7 @@ type reporter struct {
 	// incarnation is that of the state machine.
 	incarnation uint64
 	auth        *authority
-	guard       *guard
+	guard       *storeguard.Guard
 	policies    *policy.Policies
 	// changedAt is the latest change of limits that run has handled.
 	changedAt budget.Instant
@@ -289,7 +290,7 @@ func unknownLimit(c budget.ShareChange) budget.ShareResult {
 
 func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange, carried *charge.Transaction) []budget.ShareResult {
 	r.learnClock(ctx)
-	end := r.auth.now().Add(applyDeadline)
+	end := r.auth.now().Add(storeguard.ApplyDeadline)
 	head := r.auth.headerFor(carried.Asks)
 	r.emergency.applying(carried, head.Epoch)
 	shares := make([]limit.Bucket, len(changes))
@@ -349,8 +350,8 @@ func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch st
 	for i := range call {
 		call[i].Deadline = deadline
 	}
-	applied, storeNow, err := r.guard.apply(ctx, applyDeadline, epoch, call)
-	if err != nil && reason(err) != "epoch" {
+	applied, storeNow, err := r.guard.Apply(ctx, storeguard.ApplyDeadline, epoch, call)
+	if err != nil && storeguard.Reason(err) != "epoch" {
 		background.Pause(ctx, end.Sub(r.auth.now())+time.Millisecond)
 	}
 	return applied, storeNow, err
@@ -363,17 +364,17 @@ var errNoStoreClock = errors.New("the store's clock is not known yet")
 // off then does not take the floor back, which may be lent. Reports mention a store that does not
 // take this mark. The leader then counts the region as silent if another daemon of it is known.
 func (r *reporter) tellHeard(ctx context.Context) {
-	_, _, err := r.guard.apply(ctx, heardDeadline, r.auth.currentEpoch(), nil)
+	_, _, err := r.guard.Apply(ctx, storeguard.HeardDeadline, r.auth.currentEpoch(), nil)
 	r.others.marked(err == nil)
-	if err != nil && reason(err) == "epoch" {
-		_ = r.guard.learn(ctx) // the next check and the probe ask again
+	if err != nil && storeguard.Reason(err) == "epoch" {
+		_ = r.guard.Learn(ctx) // the next check and the probe ask again
 	}
 }
 
 // applyFailed logs the error, and learns the store's contents if they are others now.
 func (r *reporter) applyFailed(ctx context.Context, err error) {
 	r.log.Warn("a directive could not be applied in the store; the session ends", "error", err)
-	if reason(err) == "epoch" {
-		_ = r.guard.learn(ctx) // the next check and the probe ask again
+	if storeguard.Reason(err) == "epoch" {
+		_ = r.guard.Learn(ctx) // the next check and the probe ask again
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/storeguard"
 )
 
 // keepReservation is how long the store remembers a reservation after its end. A late Settle then
@@ -73,7 +74,7 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 // store decides with all tokens. Borrowed tokens that another call is still bringing are waited for
 // once.
 func (l *limiter) recall(groups []*charge.Transaction) {
-	until := time.Now().Add(callerPatience)
+	until := time.Now().Add(storeguard.CallerPatience)
 	for _, g := range groups {
 		g.Reserves, g.Until = true, until
 		for i := range g.Asks {
@@ -110,7 +111,7 @@ func (l *limiter) remember(ctx context.Context, p *policy.Policy, r *reserving, 
 		if errors.Is(err, lua.ErrInvalid) {
 			l.log.Error("the store was asked to keep something it cannot; this is a bug", "error", err)
 		}
-		if errors.Is(err, errGivenUp) {
+		if errors.Is(err, storeguard.ErrGivenUp) {
 			for i := range groups {
 				groups[i] = groups[i].FreshCopy()
 			}
@@ -151,7 +152,7 @@ type remembered struct {
 	again   bool
 }
 
-// askToRemember sends groups to the store, and waits as long as a check would. After errGivenUp the
+// askToRemember sends groups to the store, and waits as long as a check would. After storeguard.ErrGivenUp the
 // groups may still be in use. The store may have decided and remembered them; the client finds out
 // by repeating the request with its id.
 func (l *limiter) askToRemember(
@@ -197,13 +198,13 @@ func (a *asker) tryReserve(
 	}
 	var out lua.Reserved
 	var storeNow int64
-	err = a.guard.call(ctx, "reserve", head.Epoch, func(ctx context.Context) (now int64, err error) {
+	err = a.guard.Call(ctx, "reserve", head.Epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.sent(groups, &head)
 		call := new(charge.CallBuffer).CallOf(&head, groups, a.slots, a.auth.local, a.auth.now())
 		if r.Text, err = text(groups); err != nil {
 			return 0, err
 		}
-		out, storeNow, err = a.guard.store.Reserve(ctx, head.Epoch, call, r)
+		out, storeNow, err = a.guard.Store.Reserve(ctx, head.Epoch, call, r)
 		return storeNow, err
 	})
 	switch {

@@ -8,6 +8,7 @@ import (
 	"aliquot/lua"
 	"aliquot/lua/redistest"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/storeguard"
 )
 
 const reshardRules = `
@@ -56,7 +57,7 @@ func TestReshard(t *testing.T) {
 	// to be made, which neither server does while the slot is on its way the first time.
 	for _, way := range [][2]int{{0, 1}, {1, 2}, {2, 0}} {
 		servers.Move(t, slot, way[0], way[1], func() {
-			for range 2 * tripAfter {
+			for range 2 * storeguard.TripAfter {
 				a := post(t, d, fmt.Sprintf(`{"attributes":{"api_key":%q,"more":"yes"}}`, moves))
 				switch {
 				case a.Status == 200 && a.Mode == modes.FailClosed && !a.Allowed:

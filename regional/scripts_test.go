@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/store"
 )
 
@@ -17,14 +18,14 @@ func TestAStoreThatCannotRunTheScripts(t *testing.T) {
 	}
 	defer s.Close()
 	_, err = s.Epoch(t.Context())
-	if got := reason(err); got != "scripts" || !strings.Contains(remedy(got), "Redis 6.2 or later") {
+	if got := storeguard.Reason(err); got != "scripts" || !strings.Contains(remedy(got), "Redis 6.2 or later") {
 		t.Errorf("%v: reason %q, remedy %q", err, got, remedy(got))
 	}
 	for _, text := range []string{
 		"ERR Error running script (call to f_1): @user_script:12: ERR syntax error",
 		"ERR user_script:3: Script attempted to access nonexistent global variable 'struct' script: f_1, on @user_script:3.",
 	} {
-		if got := reason(errors.New(text)); got != "scripts" {
+		if got := storeguard.Reason(errors.New(text)); got != "scripts" {
 			t.Errorf("%q: reason %q", text, got)
 		}
 	}
@@ -32,7 +33,7 @@ func TestAStoreThatCannotRunTheScripts(t *testing.T) {
 		"OOM command not allowed when used memory > 'maxmemory'. script: f_1, on @user_script:37.": "oom",
 		"BUSY Redis is busy running a script.":                                                     "busy",
 	} {
-		if got := reason(errors.New(text)); got != want {
+		if got := storeguard.Reason(errors.New(text)); got != want {
 			t.Errorf("%q: reason %q, want %q", text, got, want)
 		}
 	}

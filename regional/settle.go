@@ -11,6 +11,7 @@ import (
 	"aliquot/lua"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/storeguard"
 )
 
 // The reasons why a reservation could not be settled.
@@ -73,7 +74,7 @@ func (l *limiter) settle(ctx context.Context, namespace, id string, said usage) 
 
 // notSettled returns errNotSettled for a failure of the store. The client sees the kind of the
 // failure, but not the store's text, which may contain addresses and keys.
-func notSettled(err error) error { return fmt.Errorf("%w (%s)", errNotSettled, reason(err)) }
+func notSettled(err error) error { return fmt.Errorf("%w (%s)", errNotSettled, storeguard.Reason(err)) }
 
 // settleKept settles the reservation that was read. changed: it has changed in the store since
 // then.
@@ -188,8 +189,8 @@ func (l *limiter) settleParts(ctx context.Context, parts *charge.Transaction, us
 // to contents that the store no longer has.
 func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error) {
 	read := func() error {
-		return a.guard.call(ctx, "reservation", a.auth.currentEpoch(), func(ctx context.Context) (now int64, err error) {
-			kept, err = a.guard.store.Reservation(ctx, key)
+		return a.guard.Call(ctx, "reservation", a.auth.currentEpoch(), func(ctx context.Context) (now int64, err error) {
+			kept, err = a.guard.Store.Reservation(ctx, key)
 			return 0, err
 		})
 	}
@@ -197,7 +198,7 @@ func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error
 		return nil, err
 	}
 	if kept.Stamp != limit.Stamp(a.auth.currentEpoch()) {
-		if err := a.guard.learn(ctx); err != nil {
+		if err := a.guard.Learn(ctx); err != nil {
 			return nil, err
 		}
 		if kept.Stamp != limit.Stamp(a.auth.currentEpoch()) {
@@ -221,11 +222,11 @@ func (a *asker) settle(ctx context.Context, parts *charge.Transaction, used []li
 			out = lua.Settled{Changed: true} // the next read shows
 			return nil
 		}
-		err := a.guard.call(ctx, "settle", head.Epoch, func(ctx context.Context) (now int64, err error) {
+		err := a.guard.Call(ctx, "settle", head.Epoch, func(ctx context.Context) (now int64, err error) {
 			a.emergency.overran(parts, used, head.Epoch)
 			end.Parts = partsOf(&head, parts.Asks, used, charges)
 			a.auth.refund(parts.Asks, used)
-			out, now, err = a.guard.store.Settle(ctx, head.Epoch, end)
+			out, now, err = a.guard.Store.Settle(ctx, head.Epoch, end)
 			return now, err
 		})
 		a.emergency.adjusted(parts, err == nil && len(out.Adjusted) > 0)

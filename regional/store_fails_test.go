@@ -12,6 +12,7 @@ import (
 
 	"aliquot/internal/answer"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/storeguard"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -106,7 +107,7 @@ func (f *storeFault) isFelt(t *testing.T, d *Daemon) {
 	if a := on(t, d, "open"); !a.Allowed || a.Mode != modes.FailOpen || !strings.Contains(a.Reason, "degraded") {
 		t.Errorf("open: %+v", a)
 	}
-	if a := on(t, d, "closed"); a.Allowed || a.Mode != modes.FailClosed || a.Problem != answer.ReducedCapacity || a.wait(t) <= 0 || a.wait(t) > openMost+storeDeadline {
+	if a := on(t, d, "closed"); a.Allowed || a.Mode != modes.FailClosed || a.Problem != answer.ReducedCapacity || a.wait(t) <= 0 || a.wait(t) > storeguard.OpenMost+storeguard.Deadline {
 		t.Errorf("closed: %+v", a)
 	}
 	eventually(t, "the emergency limit admits something", func() bool {

@@ -8,6 +8,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/storeguard"
 )
 
 const (
@@ -15,7 +16,7 @@ const (
 	maxUnreported = 1000
 	// decidedWithin bounds how long after a decision the state machine observes it: a call to the store,
 	// and what upkeep takes to tell the use that memory decided.
-	decidedWithin = 2*storeDeadline + tellEvery + upkeepEvery
+	decidedWithin = 2*storeguard.Deadline + tellEvery + upkeepEvery
 )
 
 // unreported counts what a daemon admits that the counters of no session contain: of keys that are

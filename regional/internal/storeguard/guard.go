@@ -1,4 +1,6 @@
-package regional
+// Package storeguard stands before the store: deadlines, the breaker, calls that checks share, and
+// retries. All bounds and timeouts of a call to the store are constants of this package.
+package storeguard
 
 import (
 	"context"
@@ -49,19 +51,19 @@ type Store interface {
 }
 
 const (
-	// storeDeadline bounds one store call from its sending. A stalled store must not cost more than
+	// Deadline bounds one store call from its sending. A stalled store must not cost more than
 	// a check is worth waiting for.
-	storeDeadline = storeclock.MaxFlight / 5
+	Deadline = storeclock.MaxFlight / 5
 	// learnDeadline bounds learning the store's contents, which takes three round trips.
-	learnDeadline = 2 * storeDeadline
-	// heardDeadline bounds telling the store that the region is heard. With a Redis Cluster the
+	learnDeadline = 2 * Deadline
+	// HeardDeadline bounds telling the store that the region is heard. With a Redis Cluster the
 	// first time takes a quarter of a second.
-	heardDeadline = 5 * storeDeadline
-	// applyDeadline bounds the application of one part of a directive, some hundred changes.
-	applyDeadline = time.Second
+	HeardDeadline = 5 * Deadline
+	// ApplyDeadline bounds the application of one part of a directive, some hundred changes.
+	ApplyDeadline = time.Second
 	// starvedAfter is how long after its deadline a call must end to count as ended late. This
 	// process then had no CPU to end it sooner, nor to read a reply.
-	starvedAfter = storeDeadline / 5
+	starvedAfter = Deadline / 5
 	// starvedFor bounds that excuse. A store that has answered nothing for so long is unwell, even
 	// if this process lacks CPU.
 	starvedFor = time.Second
@@ -73,12 +75,22 @@ const (
 // errStarved is wrapped by timeouts that this process may have caused.
 var errStarved = errors.New("regional: this process had no CPU to serve a store call in time")
 
-// guard makes all calls of the store. It sets their deadlines, has the breaker, takes readings of
+// Observer learns what calls show of the store.
+type Observer interface {
+	// StoreEpoch records which contents the store has, and reports whether they have changed.
+	StoreEpoch(epoch string) (changed bool)
+	// Sample takes a reading of the clock of the store that had the given contents.
+	Sample(epoch string, s storeclock.Sample)
+	// ClockWasSet drops the readings of the store's clock and starts again from one sample.
+	ClockWasSet(epoch string, s storeclock.Sample)
+}
+
+// Guard makes all calls of the store. It sets their deadlines, has the breaker, takes readings of
 // the store's clock and counts metrics. Safe for concurrent use.
-type guard struct {
-	store   Store
-	auth    *authority
-	breaker *breaker
+type Guard struct {
+	Store   Store
+	seen    Observer
+	Breaker *Breaker
 	metrics *telemetry.Metrics
 	now     func() budget.Instant
 	// heard is when the store last answered a take; 0: never.
@@ -89,18 +101,18 @@ type guard struct {
 	failed func()
 	// underWay counts the calls that callers wait for.
 	underWay atomic.Int64
-	retries  retryBudget
-	// others says whether this daemon may spend by the store at all.
-	others *others
-	// bugs records panics of calls for which no caller waits.
-	bugs *background.Panics
+	Retries  retryBudget
+	// Spends reports whether this daemon may spend by the store at all; nil: it may.
+	Spends func() bool
+	// Bugs records panics of calls for which no caller waits.
+	Bugs *background.Panics
 }
 
-// newGuard returns a guard. onChange is called whenever the breaker changes between closed and not
+// New returns a guard. onChange is called whenever the breaker changes between closed and not
 // closed, with the store's last error. onFailure is called after each failed call.
-func newGuard(s Store, auth *authority, m *telemetry.Metrics, onChange func(open bool, cause error), onFailure func()) *guard {
-	g := &guard{store: s, auth: auth, metrics: m, now: auth.now, failed: onFailure}
-	g.breaker = newBreaker(auth.now, func(state gobreaker.State) {
+func New(s Store, seen Observer, now func() budget.Instant, m *telemetry.Metrics, onChange func(open bool, cause error), onFailure func()) *Guard {
+	g := &Guard{Store: s, seen: seen, metrics: m, now: now, failed: onFailure}
+	g.Breaker = newBreaker(now, func(state gobreaker.State) {
 		m.BreakerIs(state)
 		var cause error
 		if last := g.failure.Load(); last != nil {
@@ -126,20 +138,21 @@ func inPart(err error) bool {
 	return node
 }
 
-// take decides groups under the contents named by epoch. word builds them once the breaker has let
+// Take decides groups under the contents named by epoch. word builds them once the breaker has let
 // the call pass. storeNow is the store's clock at the decision.
-func (g *guard) take(ctx context.Context, epoch string, word func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
-	return g.takeAs(ctx, "take", epoch, word)
+func (g *Guard) Take(ctx context.Context, epoch string, word func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
+	return g.TakeAs(ctx, "take", epoch, word)
 }
 
-// opProbe is a take that tries a store that did not answer. No client waits for it.
-const opProbe = "probe"
+// OpProbe is a take that tries a store that did not answer. No client waits for it.
+const OpProbe = "probe"
 
-func (g *guard) takeAs(ctx context.Context, op, epoch string, word func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
-	err = g.call(ctx, op, epoch, func(ctx context.Context) (now int64, err error) {
+// TakeAs is Take under another name of the operation, for the metrics.
+func (g *Guard) TakeAs(ctx context.Context, op, epoch string, word func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
+	err = g.Call(ctx, op, epoch, func(ctx context.Context) (now int64, err error) {
 		groups := word()
 		g.metrics.CallGroups.Observe(float64(len(groups)))
-		results, storeNow, err = g.store.Take(ctx, epoch, groups)
+		results, storeNow, err = g.Store.Take(ctx, epoch, groups)
 		return storeNow, err
 	})
 	if err != nil {
@@ -148,40 +161,40 @@ func (g *guard) takeAs(ctx context.Context, op, epoch string, word func() []lua.
 	return results, storeNow, nil
 }
 
-// call makes a store call for a waiting caller, if the breaker lets it pass. do returns the store's
+// Call makes a store call for a waiting caller, if the breaker lets it pass. do returns the store's
 // clock, or 0 if the answer lacks it. A caller that goes away does not end the call, because a
 // connection would be lost for nothing.
-func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Context) (now int64, err error)) error {
+func (g *Guard) Call(ctx context.Context, op, epoch string, do func(context.Context) (now int64, err error)) error {
 	defer g.underWay.Add(-1)
-	if op != opProbe && op != opRoster && !g.others.spends() {
+	if op != OpProbe && op != OpRoster && g.Spends != nil && !g.Spends() {
 		return errWaits
 	}
 	if g.underWay.Add(1) > maxCalls {
-		g.metrics.StoreErrors.WithLabelValues(op, reason(errBusy)).Inc()
-		return errBusy
+		g.metrics.StoreErrors.WithLabelValues(op, Reason(ErrBusy)).Inc()
+		return ErrBusy
 	}
-	err := g.breaker.do(op == opProbe, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
+	err := g.Breaker.do(op == OpProbe, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Deadline)
 		defer cancel()
 		sent := g.now()
 		now, err := do(ctx)
 		return g.judge(sent, g.done(op, epoch, sent, now, err), err)
 	})
 	if err != nil {
-		g.metrics.StoreErrors.WithLabelValues(op, reason(err)).Inc()
-		if op != opProbe && g.breaker.suspects() {
+		g.metrics.StoreErrors.WithLabelValues(op, Reason(err)).Inc()
+		if op != OpProbe && g.Breaker.Suspects() {
 			g.failed()
 		}
 	}
 	return err
 }
 
-// whileClosed returns ask, with errOpen as the result while the breaker is open. A store that only
+// WhileClosed returns ask, with errOpen as the result while the breaker is open. A store that only
 // the daemon's own probe calls needs no queue, and a decision without it needs no other goroutine.
-func (g *guard) whileClosed(ask func(context.Context, []*charge.Transaction) error) func(context.Context, []*charge.Transaction) error {
+func (g *Guard) WhileClosed(ask func(context.Context, []*charge.Transaction) error) func(context.Context, []*charge.Transaction) error {
 	return func(ctx context.Context, groups []*charge.Transaction) error {
-		if g.breaker.open.Load() {
-			g.turnedAway(errOpen)
+		if g.Breaker.Open.Load() {
+			g.TurnedAway(errOpen)
 			return errOpen
 		}
 		return ask(ctx, groups)
@@ -191,34 +204,34 @@ func (g *guard) whileClosed(ask func(context.Context, []*charge.Transaction) err
 // judge returns the error of a call that was sent at sent and ended at now. It wraps a timeout that
 // this process has caused with errStarved, because such a timeout says nothing about the store and
 // must not open the breaker.
-func (g *guard) judge(sent, now budget.Instant, err error) error {
+func (g *Guard) judge(sent, now budget.Instant, err error) error {
 	if answered(err) {
 		g.heard.Store(int64(now))
 		return err
 	}
-	late := now.Sub(sent) - storeDeadline
-	if reason(err) == "timeout" && late > starvedAfter && now.Sub(budget.Instant(g.heard.Load())) < starvedFor {
+	late := now.Sub(sent) - Deadline
+	if Reason(err) == "timeout" && late > starvedAfter && now.Sub(budget.Instant(g.heard.Load())) < starvedFor {
 		return fmt.Errorf("%w, by %v: %w", errStarved, late, err)
 	}
 	g.failure.Store(&err)
 	return err
 }
 
-// apply makes share changes, and tells the store that the region is heard. It does not pass the
+// Apply makes share changes, and tells the store that the region is heard. It does not pass the
 // breaker, because directives are rare and a failed one costs the session.
-func (g *guard) apply(ctx context.Context, within time.Duration, epoch string, changes []lua.Change) ([]limit.Applied, int64, error) {
+func (g *Guard) Apply(ctx context.Context, within time.Duration, epoch string, changes []lua.Change) ([]limit.Applied, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	sent := g.now()
 	var applied []limit.Applied
 	var now int64
 	err := g.safely("apply", func() (err error) {
-		applied, now, err = g.store.ApplyLease(ctx, epoch, changes)
+		applied, now, err = g.Store.ApplyLease(ctx, epoch, changes)
 		return err
 	})
 	g.done("apply", epoch, sent, now, err)
 	if err != nil {
-		g.metrics.StoreErrors.WithLabelValues("apply", reason(err)).Inc()
+		g.metrics.StoreErrors.WithLabelValues("apply", Reason(err)).Inc()
 	}
 	return applied, now, err
 }
@@ -226,51 +239,51 @@ func (g *guard) apply(ctx context.Context, within time.Duration, epoch string, c
 // opClock is a call that only asks the store for its clock.
 const opClock = "clock"
 
-// readClock asks the store for its clock.
-func (g *guard) readClock(ctx context.Context, epoch string) error {
-	return g.call(ctx, opClock, epoch, func(ctx context.Context) (int64, error) {
-		_, now, err := g.store.Apply(ctx, epoch, nil)
+// ReadClock asks the store for its clock.
+func (g *Guard) ReadClock(ctx context.Context, epoch string) error {
+	return g.Call(ctx, opClock, epoch, func(ctx context.Context) (int64, error) {
+		_, now, err := g.Store.Apply(ctx, epoch, nil)
 		return now, err
 	})
 }
 
-// learn asks which contents the store has, and tells the state machine.
-func (g *guard) learn(ctx context.Context) error {
+// Learn asks which contents the store has, and tells the state machine.
+func (g *Guard) Learn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnDeadline)
 	defer cancel()
 	sent := g.now()
 	var epoch string
 	err := g.safely("epoch", func() (err error) {
-		epoch, err = g.store.Epoch(ctx)
+		epoch, err = g.Store.Epoch(ctx)
 		return err
 	})
 	g.metrics.StoreSeconds.WithLabelValues("epoch").Observe(g.now().Sub(sent).Seconds())
 	if err != nil {
-		g.metrics.StoreErrors.WithLabelValues("epoch", reason(err)).Inc()
+		g.metrics.StoreErrors.WithLabelValues("epoch", Reason(err)).Inc()
 		return err
 	}
-	g.auth.storeEpoch(epoch)
+	g.seen.StoreEpoch(epoch)
 	return nil
 }
 
-// safely makes a call that no client waits for. A panic is reported, and becomes errBroken.
-func (g *guard) safely(op string, do func() error) (err error) {
-	if g.bugs.Guard("the store's "+op, func() { err = do() }) {
-		return errBroken
+// safely makes a call that no client waits for. A panic is reported, and becomes ErrBroken.
+func (g *Guard) safely(op string, do func() error) (err error) {
+	if g.Bugs.Guard("the store's "+op, func() { err = do() }) {
+		return ErrBroken
 	}
 	return err
 }
 
 // done records the end of a call in the metrics and takes the reading of the store's clock. It
 // returns the instant of the end.
-func (g *guard) done(op, epoch string, sent budget.Instant, now int64, err error) (received budget.Instant) {
+func (g *Guard) done(op, epoch string, sent budget.Instant, now int64, err error) (received budget.Instant) {
 	received = g.now()
 	g.metrics.StoreSeconds.WithLabelValues(op).Observe(received.Sub(sent).Seconds())
 	if late, ok := errors.AsType[*lua.LateError](err); ok {
-		g.auth.clockWasSet(epoch, storeclock.Sample{Store: late.Now, Sent: sent, Received: received})
+		g.seen.ClockWasSet(epoch, storeclock.Sample{Store: late.Now, Sent: sent, Received: received})
 	}
 	if err == nil {
-		g.auth.sample(epoch, storeclock.Sample{Store: now, Sent: sent, Received: received})
+		g.seen.Sample(epoch, storeclock.Sample{Store: now, Sent: sent, Received: received})
 	}
 	return received
 }
@@ -281,8 +294,8 @@ var redisReasons = [...]string{
 	"TRYAGAIN", "NOAUTH", "WRONGPASS", "NOPERM",
 }
 
-// reason returns the label of a store error, from a fixed set.
-func reason(err error) string {
+// Reason returns the label of a store error, from a fixed set.
+func Reason(err error) string {
 	_, otherContents := errors.AsType[*lua.EpochError](err)
 	_, late := errors.AsType[*lua.LateError](err)
 	netErr, isNet := errors.AsType[net.Error](err)
@@ -295,17 +308,17 @@ func reason(err error) string {
 		return "invalid"
 	case errors.Is(err, lua.ErrNoRoom):
 		return "full"
-	case isOpen(err):
+	case IsOpen(err):
 		return "breaker"
 	case errors.Is(err, errStarved):
 		return "starved"
 	case errors.Is(err, errWaits):
 		return "waits"
-	case errors.Is(err, errBusy):
+	case errors.Is(err, ErrBusy):
 		return "overload"
 	case errors.Is(err, errQueued):
 		return "queue"
-	case errors.Is(err, errStalled), errors.Is(err, errGivenUp):
+	case errors.Is(err, errStalled), errors.Is(err, ErrGivenUp):
 		return "stall"
 	case errors.Is(err, store.ErrReply):
 		return "reply"
@@ -327,7 +340,13 @@ func reason(err error) string {
 	return "other"
 }
 
-// turnedAway counts checks that the store did not decide although no call to it failed as a whole.
-func (g *guard) turnedAway(err error) {
-	g.metrics.StoreErrors.WithLabelValues("take", reason(err)).Inc()
+// TurnedAway counts checks that the store did not decide although no call to it failed as a whole.
+func (g *Guard) TurnedAway(err error) {
+	g.metrics.StoreErrors.WithLabelValues("take", Reason(err)).Inc()
 }
+
+// errWaits: this daemon may not spend from the store yet.
+var errWaits = errors.New("regional: another daemon of this region may be admitting without the store")
+
+// OpRoster names the call to the store that reads the list of daemons.
+const OpRoster = "roster"

@@ -1,4 +1,4 @@
-package regional
+package storeguard
 
 import (
 	"cmp"
@@ -49,21 +49,21 @@ func (s *slowStore) sort() {
 }
 
 // bubble is a test in virtual time with a batcher before a slow store.
-func bubble(t *testing.T, test func(t *testing.T, s *slowStore, b *batcher, refused *[]error)) {
+func bubble(t *testing.T, test func(t *testing.T, s *slowStore, b *Batcher, refused *[]error)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowStore{takes: time.Millisecond}
 		var mu sync.Mutex
 		refused := &[]error{}
-		test(t, s, &batcher{ask: s.ask, refused: func(err error) {
+		test(t, s, &Batcher{Ask: s.ask, Refused: func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			*refused = append(*refused, err)
-		}, caught: func(any) { s.panics.Add(1) }}, refused)
+		}, Caught: func(any) { s.panics.Add(1) }}, refused)
 	})
 }
 
 // idle waits until the batcher has nothing to do, and sees that nothing is left.
-func idle(t *testing.T, b *batcher) {
+func idle(t *testing.T, b *Batcher) {
 	t.Helper()
 	<-time.After(time.Minute) // of the bubble's clock
 	synctest.Wait()
@@ -76,7 +76,7 @@ func idle(t *testing.T, b *batcher) {
 
 // callers are checks under way, each of a goroutine of its own.
 type callers struct {
-	b    *batcher
+	b    *Batcher
 	errs []chan error
 }
 
@@ -88,7 +88,7 @@ func (c *callers) arrive(ctx context.Context, cost limit.Tokens, n int) {
 	}
 	done := make(chan error, 1)
 	c.errs = append(c.errs, done)
-	go func() { done <- c.b.decide(ctx, groups) }()
+	go func() { done <- c.b.Decide(ctx, groups) }()
 	synctest.Wait()
 }
 
@@ -100,10 +100,10 @@ func (c *callers) want(t *testing.T, who int, want error) {
 }
 
 func TestBatcherSendsAtOnceWhenIdle(t *testing.T) {
-	bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
+	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, _ *[]error) {
 		began := time.Now()
 		for range 3 {
-			if err := b.decide(t.Context(), []*charge.Transaction{{Cost: 1}}); err != nil {
+			if err := b.Decide(t.Context(), []*charge.Transaction{{Cost: 1}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -118,9 +118,9 @@ func TestBatcherSendsAtOnceWhenIdle(t *testing.T) {
 // TestBatcherCollects: while calls are under way checks wait, and the next call takes
 // all it holds, in the order of their arrival.
 func TestBatcherCollects(t *testing.T) {
-	bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
+	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, _ *[]error) {
 		c := callers{b: b}
-		for i := range batchCalls + 100 {
+		for i := range BatchCalls + 100 {
 			c.arrive(t.Context(), limit.Tokens(i), 1)
 		}
 		for who := range c.errs {
@@ -128,7 +128,7 @@ func TestBatcherCollects(t *testing.T) {
 		}
 		idle(t, b)
 		s.sort()
-		if len(s.calls) != batchCalls+2 || len(s.calls[batchCalls]) != groupsPerCall || len(s.calls[batchCalls+1]) != 100-groupsPerCall {
+		if len(s.calls) != BatchCalls+2 || len(s.calls[BatchCalls]) != GroupsPerCall || len(s.calls[BatchCalls+1]) != 100-GroupsPerCall {
 			t.Fatalf("calls of %v", s.calls)
 		}
 		if all := slices.Concat(s.calls...); !slices.IsSorted(all) {
@@ -140,12 +140,12 @@ func TestBatcherCollects(t *testing.T) {
 // TestBatcherKeepsGroupsTogether: a caller's groups are never split over calls, and a
 // large one is not overtaken.
 func TestBatcherKeepsGroupsTogether(t *testing.T) {
-	bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
+	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, _ *[]error) {
 		c := callers{b: b}
-		for range batchCalls {
+		for range BatchCalls {
 			c.arrive(t.Context(), 1, 1)
 		}
-		for i, n := range []int{1, groupsPerCall, 1} {
+		for i, n := range []int{1, GroupsPerCall, 1} {
 			c.arrive(t.Context(), limit.Tokens(10+i), n)
 		}
 		for who := range c.errs {
@@ -154,10 +154,10 @@ func TestBatcherKeepsGroupsTogether(t *testing.T) {
 		idle(t, b)
 		s.sort()
 		var got []int
-		for _, call := range s.calls[batchCalls:] {
+		for _, call := range s.calls[BatchCalls:] {
 			got = append(got, len(call))
 		}
-		if !slices.Equal(got, []int{1, groupsPerCall, 1}) {
+		if !slices.Equal(got, []int{1, GroupsPerCall, 1}) {
 			t.Errorf("calls of %v groups", got)
 		}
 	})
@@ -166,19 +166,19 @@ func TestBatcherKeepsGroupsTogether(t *testing.T) {
 // TestBatcherCallerLeaves: a caller that goes away while it waits is not charged, and
 // one whose call is under way does not take the others with it.
 func TestBatcherCallerLeaves(t *testing.T) {
-	bubble(t, func(t *testing.T, s *slowStore, b *batcher, refused *[]error) {
+	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, refused *[]error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c := callers{b: b}
 		c.arrive(ctx, 1, 1) // under way
-		for range batchCalls - 1 {
+		for range BatchCalls - 1 {
 			c.arrive(t.Context(), 1, 1)
 		}
 		c.arrive(ctx, 66, 1) // waits
 		c.arrive(t.Context(), 2, 1)
 		cancel()
 		c.want(t, 0, charge.ErrGone)
-		c.want(t, batchCalls, charge.ErrGone)
-		c.want(t, batchCalls+1, nil)
+		c.want(t, BatchCalls, charge.ErrGone)
+		c.want(t, BatchCalls+1, nil)
 		idle(t, b)
 		if all := slices.Concat(s.calls...); slices.Contains(all, 66) {
 			t.Errorf("a caller that left was charged: %v", all)
@@ -190,13 +190,13 @@ func TestBatcherCallerLeaves(t *testing.T) {
 }
 
 // TestBatcherDeadlines: a caller's own deadline is kept to the microsecond, and nobody
-// waits for a silent store longer than callerPatience: those that come then hardly at all.
+// waits for a silent store longer than CallerPatience: those that come then hardly at all.
 func TestBatcherDeadlines(t *testing.T) {
-	bubble(t, func(t *testing.T, s *slowStore, b *batcher, refused *[]error) {
+	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, refused *[]error) {
 		s.takes = time.Second
 		began := time.Now()
 		c := callers{b: b}
-		for range batchCalls {
+		for range BatchCalls {
 			c.arrive(t.Context(), 1, 1)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -210,18 +210,18 @@ func TestBatcherDeadlines(t *testing.T) {
 				t.Errorf("caller %d waited until %v, want %v", who, took, most)
 			}
 		}
-		waited(batchCalls, context.DeadlineExceeded, 30*time.Millisecond)
-		waited(batchCalls+1, errStalled, callerPatience)
-		for who := range batchCalls {
-			waited(who, errGivenUp, callerPatience)
+		waited(BatchCalls, context.DeadlineExceeded, 30*time.Millisecond)
+		waited(BatchCalls+1, errStalled, CallerPatience)
+		for who := range BatchCalls {
+			waited(who, ErrGivenUp, CallerPatience)
 		}
 		c.arrive(t.Context(), 68, 1)
-		waited(batchCalls+2, errStalled, callerPatience+silentPatience)
+		waited(BatchCalls+2, errStalled, CallerPatience+SilentPatience)
 		idle(t, b)
 		if all := slices.Concat(s.calls...); slices.Max(all) > 1 {
 			t.Errorf("checks that were given up reached the store: %v", all)
 		}
-		if len(*refused) != batchCalls+2 || reason((*refused)[0]) != "stall" {
+		if len(*refused) != BatchCalls+2 || Reason((*refused)[0]) != "stall" {
 			t.Errorf("refused %v", *refused)
 		}
 	})
@@ -230,16 +230,16 @@ func TestBatcherDeadlines(t *testing.T) {
 // TestBatcherWaitsForASlowStore: a store that answers others is worth waiting for, but
 // nobody waits longer than queueFor for a turn.
 func TestBatcherWaitsForASlowStore(t *testing.T) {
-	bubble(t, func(t *testing.T, s *slowStore, b *batcher, refused *[]error) {
-		s.takes = callerPatience / 2
+	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, refused *[]error) {
+		s.takes = CallerPatience / 2
 		c := callers{b: b}
 		turns := int(queueFor / s.takes)
-		for range (turns + 4) * batchCalls {
-			c.arrive(t.Context(), 1, groupsPerCall)
-			<-time.After(s.takes / batchCalls / 8) // their answers do not come all at once
+		for range (turns + 4) * BatchCalls {
+			c.arrive(t.Context(), 1, GroupsPerCall)
+			<-time.After(s.takes / BatchCalls / 8) // their answers do not come all at once
 		}
 		last := len(c.errs) - 1
-		for who := range turns * batchCalls {
+		for who := range turns * BatchCalls {
 			c.want(t, who, nil)
 		}
 		c.want(t, last, errQueued)
@@ -254,10 +254,10 @@ func TestBatcherWaitsForASlowStore(t *testing.T) {
 
 // TestBatcherFastFailures: a store that refuses at once is not silent.
 func TestBatcherFastFailures(t *testing.T) {
-	bubble(t, func(t *testing.T, s *slowStore, b *batcher, refused *[]error) {
+	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, refused *[]error) {
 		s.fail = func([]*charge.Transaction) error { return errSick }
 		for range 100 {
-			if err := b.decide(t.Context(), []*charge.Transaction{{Cost: 1}}); !errors.Is(err, errSick) {
+			if err := b.Decide(t.Context(), []*charge.Transaction{{Cost: 1}}); !errors.Is(err, errSick) {
 				t.Fatal(err)
 			}
 		}
@@ -269,17 +269,17 @@ func TestBatcherFastFailures(t *testing.T) {
 }
 
 func TestBatcherIsBounded(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *slowStore, b *batcher, refused *[]error) {
+	bubble(t, func(t *testing.T, _ *slowStore, b *Batcher, refused *[]error) {
 		c := callers{b: b}
-		for range batchCalls {
+		for range BatchCalls {
 			c.arrive(t.Context(), 1, 1)
 		}
-		for range maxQueued / groupsPerCall {
-			c.arrive(t.Context(), 1, groupsPerCall)
+		for range maxQueued / GroupsPerCall {
+			c.arrive(t.Context(), 1, GroupsPerCall)
 		}
 		c.arrive(t.Context(), 2, 1)
-		c.want(t, len(c.errs)-1, errBusy)
-		if len(*refused) != 1 || reason((*refused)[0]) != "overload" {
+		c.want(t, len(c.errs)-1, ErrBusy)
+		if len(*refused) != 1 || Reason((*refused)[0]) != "overload" {
 			t.Errorf("refused %v", *refused)
 		}
 		for _, err := range c.errs[:len(c.errs)-1] {
@@ -302,7 +302,7 @@ func TestBatcherSharesErrors(t *testing.T) {
 		{"bug", fmt.Errorf("%w: cost", lua.ErrInvalid), nil},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
+			bubble(t, func(t *testing.T, s *slowStore, b *Batcher, _ *[]error) {
 				s.fail = func(groups []*charge.Transaction) error {
 					if slices.ContainsFunc(groups, func(g *charge.Transaction) bool { return g.Cost == 66 }) {
 						return fault.err
@@ -310,15 +310,15 @@ func TestBatcherSharesErrors(t *testing.T) {
 					return nil
 				}
 				c := callers{b: b}
-				for range batchCalls {
+				for range BatchCalls {
 					c.arrive(t.Context(), 1, 1)
 				}
 				for _, cost := range []limit.Tokens{1, 66, 2} {
 					c.arrive(t.Context(), cost, 1)
 				}
-				c.want(t, batchCalls, fault.others)
-				c.want(t, batchCalls+1, fault.err)
-				c.want(t, batchCalls+2, fault.others)
+				c.want(t, BatchCalls, fault.others)
+				c.want(t, BatchCalls+1, fault.err)
+				c.want(t, BatchCalls+2, fault.others)
 			})
 		})
 	}
@@ -327,7 +327,7 @@ func TestBatcherSharesErrors(t *testing.T) {
 // TestBatcherOutlivesAPanic: whoever shares the call is answered, once, and the calls after
 // it are made as if nothing had been.
 func TestBatcherOutlivesAPanic(t *testing.T) {
-	bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
+	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, _ *[]error) {
 		s.fail = func(groups []*charge.Transaction) error {
 			if groups[0].Cost == 1 {
 				panic("a bug")
@@ -335,18 +335,18 @@ func TestBatcherOutlivesAPanic(t *testing.T) {
 			return nil
 		}
 		c := callers{b: b}
-		for range batchCalls {
+		for range BatchCalls {
 			c.arrive(t.Context(), 1, 1)
 		}
 		c.arrive(t.Context(), 1, 1)
 		c.arrive(t.Context(), 2, 1)
 		for who := range c.errs {
-			c.want(t, who, errBroken)
+			c.want(t, who, ErrBroken)
 		}
 		c.arrive(t.Context(), 3, 1)
 		c.want(t, len(c.errs)-1, nil)
-		if idle(t, b); s.panics.Load() != batchCalls+1 {
-			t.Errorf("%d panics are told of, %d calls had one", s.panics.Load(), batchCalls+1)
+		if idle(t, b); s.panics.Load() != BatchCalls+1 {
+			t.Errorf("%d panics are told of, %d calls had one", s.panics.Load(), BatchCalls+1)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package regional
+package storeguard
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/telemetry"
 )
+
+const second = budget.Instant(time.Second)
 
 // handClock is a clock that stands still unless told.
 type handClock struct{ at budget.Instant }
@@ -35,7 +37,7 @@ func TestBreakerWaitsLonger(t *testing.T) {
 	well := func() error { return nil }
 	trip := func() {
 		t.Helper()
-		for range tripAfter {
+		for range TripAfter {
 			if err := b.do(false, sick); !errors.Is(err, errSick) {
 				t.Fatalf("not asked: %v", err)
 			}
@@ -48,10 +50,10 @@ func TestBreakerWaitsLonger(t *testing.T) {
 		}
 		began := clock.at
 		for {
-			if err := b.do(false, well); !isOpen(err) {
+			if err := b.do(false, well); !IsOpen(err) {
 				t.Fatalf("a call that is no trial passed: %v", err)
 			}
-			if err := b.do(true, sick); !isOpen(err) {
+			if err := b.do(true, sick); !IsOpen(err) {
 				break
 			}
 			clock.pass(time.Millisecond)
@@ -64,7 +66,7 @@ func TestBreakerWaitsLonger(t *testing.T) {
 	for _, want := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second} {
 		waits(want)
 	}
-	clock.pass(openMost)
+	clock.pass(OpenMost)
 	if err := b.do(true, well); err != nil || state != gobreaker.StateClosed {
 		t.Fatalf("after a good call: %v, %v", err, state)
 	}
@@ -72,10 +74,10 @@ func TestBreakerWaitsLonger(t *testing.T) {
 		t.Fatalf("a call after it: %v", err)
 	}
 	trip() // at once: not well yet
-	waits(openMost)
-	clock.pass(openMost)
+	waits(OpenMost)
+	clock.pass(OpenMost)
 	b.do(true, well)
-	clock.pass(openMost)
+	clock.pass(OpenMost)
 	trip()
 	waits(openLeast)
 }
@@ -91,21 +93,21 @@ func TestBreakerCountsSeldomFailures(t *testing.T) {
 			clock.pass(10 * tripWindow)
 		}
 	}
-	failing(tripAfter - 1)
-	if b.open.Load() || !b.suspects() {
-		t.Fatalf("after %d failures: open %v, suspects %v", tripAfter-1, b.open.Load(), b.suspects())
+	failing(TripAfter - 1)
+	if b.Open.Load() || !b.Suspects() {
+		t.Fatalf("after %d failures: open %v, suspects %v", TripAfter-1, b.Open.Load(), b.Suspects())
 	}
 	b.do(false, func() error { return nil })
-	if b.suspects() {
+	if b.Suspects() {
 		t.Fatal("a call that succeeded leaves a suspicion")
 	}
-	failing(tripAfter - 1)
-	if b.open.Load() {
+	failing(TripAfter - 1)
+	if b.Open.Load() {
 		t.Fatal("failures from before a success count")
 	}
 	failing(1)
-	if !b.open.Load() {
-		t.Fatalf("%d failures in a row, one every %v, leave the breaker closed", tripAfter, 10*tripWindow)
+	if !b.Open.Load() {
+		t.Fatalf("%d failures in a row, one every %v, leave the breaker closed", TripAfter, 10*tripWindow)
 	}
 }
 
@@ -139,6 +141,13 @@ func (s *lateStore) Take(context.Context, string, []lua.Group) ([]lua.Result, in
 	return nil, 1, s.err
 }
 
+// unseen learns nothing of the store.
+type unseen struct{}
+
+func (unseen) StoreEpoch(string) bool                { return false }
+func (unseen) Sample(string, storeclock.Sample)      {}
+func (unseen) ClockWasSet(string, storeclock.Sample) {}
+
 // TestStarvedCallsDoNotTrip: a timeout that this process noticed long after the
 // deadline says nothing of the store, while it answered lately.
 func TestStarvedCallsDoNotTrip(t *testing.T) {
@@ -149,33 +158,32 @@ func TestStarvedCallsDoNotTrip(t *testing.T) {
 		err   error
 		open  bool
 	}{
-		{"timeouts noticed in time", true, storeDeadline + time.Millisecond, context.DeadlineExceeded, true},
-		{"timeouts noticed late", true, storeDeadline + starvedAfter + time.Millisecond, context.DeadlineExceeded, false},
-		{"late, of a store that never answered", false, storeDeadline + starvedAfter + time.Millisecond, context.DeadlineExceeded, true},
-		{"other failures noticed late", true, storeDeadline + starvedAfter + time.Millisecond, errSick, true},
+		{"timeouts noticed in time", true, Deadline + time.Millisecond, context.DeadlineExceeded, true},
+		{"timeouts noticed late", true, Deadline + starvedAfter + time.Millisecond, context.DeadlineExceeded, false},
+		{"late, of a store that never answered", false, Deadline + starvedAfter + time.Millisecond, context.DeadlineExceeded, true},
+		{"other failures noticed late", true, Deadline + starvedAfter + time.Millisecond, errSick, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := &handClock{at: 100 * second}
 			late := &lateStore{clock: clock}
-			auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), storeclock.New(), clock.now)
 			open := false
-			g := newGuard(late, auth, telemetry.New("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
-			for range tripAfter {
+			g := New(late, unseen{}, clock.now, telemetry.New("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
+			for range TripAfter {
 				if c.heard {
 					late.takes, late.err = 0, nil
-					g.take(t.Context(), "", noGroups)
+					g.Take(t.Context(), "", noGroups)
 				}
 				late.takes, late.err = c.takes, c.err
-				if _, _, err := g.take(t.Context(), "", noGroups); err == nil {
+				if _, _, err := g.Take(t.Context(), "", noGroups); err == nil {
 					t.Fatal("no error")
-				} else if excused := reason(err) == "starved"; excused == c.open {
-					t.Errorf("counted as %s: %v", reason(err), err)
+				} else if excused := Reason(err) == "starved"; excused == c.open {
+					t.Errorf("counted as %s: %v", Reason(err), err)
 				}
 			}
 			if c.heard {
 				// In a row, from here on, for less than starvedFor.
-				for range tripAfter {
-					g.take(t.Context(), "", noGroups)
+				for range TripAfter {
+					g.Take(t.Context(), "", noGroups)
 				}
 			}
 			if open != c.open {
@@ -190,15 +198,14 @@ func TestStarvedCallsDoNotTrip(t *testing.T) {
 func TestStarvationIsNoExcuseForLong(t *testing.T) {
 	clock := &handClock{at: 100 * second}
 	late := &lateStore{clock: clock}
-	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), storeclock.New(), clock.now)
 	open := false
-	g := newGuard(late, auth, telemetry.New("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
-	g.take(t.Context(), "", noGroups)
+	g := New(late, unseen{}, clock.now, telemetry.New("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
+	g.Take(t.Context(), "", noGroups)
 	began := clock.at
-	late.takes, late.err = 2*storeDeadline, context.DeadlineExceeded
+	late.takes, late.err = 2*Deadline, context.DeadlineExceeded
 	for !open {
-		g.take(t.Context(), "", noGroups)
-		if clock.at.Sub(began) > starvedFor+(tripAfter+1)*late.takes {
+		g.Take(t.Context(), "", noGroups)
+		if clock.at.Sub(began) > starvedFor+(TripAfter+1)*late.takes {
 			t.Fatal("still closed")
 		}
 	}

@@ -1,4 +1,4 @@
-package regional
+package storeguard
 
 import (
 	"errors"
@@ -6,42 +6,42 @@ import (
 )
 
 const (
-	// callerPatience is how long a caller waits while the store shows no sign of life. Then its
+	// CallerPatience is how long a caller waits while the store shows no sign of life. Then its
 	// rule's fallback decides, because a later answer is worth little to the caller. The call
-	// itself may go on until storeDeadline.
-	callerPatience = 40 * time.Millisecond
+	// itself may go on until Deadline.
+	CallerPatience = 40 * time.Millisecond
 	// aliveFor: a store that answered a call within this time is slow, not silent.
-	aliveFor = callerPatience * 3 / 4
+	aliveFor = CallerPatience * 3 / 4
 	// lookAgain is the interval at which a waiting caller looks whether the store has become
 	// silent.
-	lookAgain = callerPatience / 4
-	// silentPatience is how long a caller waits that comes while the store is silent. It is short,
+	lookAgain = CallerPatience / 4
+	// SilentPatience is how long a caller waits that comes while the store is silent. It is short,
 	// but not 0: this process may have had no CPU until now to read the answers.
-	silentPatience = callerPatience / 10
+	SilentPatience = CallerPatience / 10
 )
 
 var (
 	// errStalled: the store is silent, and this caller's groups were not sent to it.
 	errStalled = errors.New("regional: the store has not answered for a while")
-	// errGivenUp: the store is silent. It may have the caller's groups and may still decide them.
-	errGivenUp = errors.New("regional: the store did not answer in time")
+	// ErrGivenUp: the store is silent. It may have the caller's groups and may still decide them.
+	ErrGivenUp = errors.New("regional: the store did not answer in time")
 )
 
 // patience returns how long a caller that comes now waits at first. The time is short if calls are
-// under way and the store has answered none of them for callerPatience: then the next call is not
+// under way and the store has answered none of them for CallerPatience: then the next call is not
 // worth waiting for. The caller holds mu.
-func (b *batcher) patience(now time.Time) time.Duration {
-	if b.running > 0 && now.Sub(b.heard) >= callerPatience {
-		return silentPatience
+func (b *Batcher) patience(now time.Time) time.Duration {
+	if b.running > 0 && now.Sub(b.heard) >= CallerPatience {
+		return SilentPatience
 	}
-	return callerPatience
+	return CallerPatience
 }
 
 // sign records the end of a call as a sign of life of the store, if it is one. A timeout is none.
 // An error that came at once is one, provided that the store was asked at all.
-func (b *batcher) sign(began time.Time, err error) {
+func (b *Batcher) sign(began time.Time, err error) {
 	now := time.Now()
-	if isOpen(err) || errors.Is(err, errBusy) || !answered(err) && now.Sub(began) >= callerPatience {
+	if IsOpen(err) || errors.Is(err, ErrBusy) || !answered(err) && now.Sub(began) >= CallerPatience {
 		return
 	}
 	b.mu.Lock()
@@ -52,7 +52,7 @@ func (b *batcher) sign(began time.Time, err error) {
 // longer returns how much longer a caller waits that should have looked at due; 0 means that it
 // gives up. A caller that looks late does not give up: this process had no CPU to wake it, and so
 // perhaps none to read an answer.
-func (b *batcher) longer(w *waiter, due time.Time) time.Duration {
+func (b *Batcher) longer(w *waiter, due time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -66,18 +66,18 @@ func (b *batcher) longer(w *waiter, due time.Time) time.Duration {
 }
 
 // giveUp ends a caller's wait, and returns the answer if it has arrived by now.
-func (b *batcher) giveUp(w *waiter) error {
+func (b *Batcher) giveUp(w *waiter) error {
 	select {
 	case err := <-w.done:
 		return err
 	default:
 	}
-	err := errGivenUp
+	err := ErrGivenUp
 	if b.leave(w) {
 		if err = errStalled; time.Since(w.came) >= queueFor {
 			err = errQueued
 		}
 	}
-	b.refused(err)
+	b.Refused(err)
 	return err
 }

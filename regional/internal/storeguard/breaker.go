@@ -1,4 +1,4 @@
-package regional
+package storeguard
 
 import (
 	"errors"
@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// The breaker opens after tripAfter failures in a row, however rare calls are, or when half of
+	// The breaker opens after TripAfter failures in a row, however rare calls are, or when half of
 	// at least tripSample calls of tripWindow failed.
-	tripAfter  = 5
+	TripAfter  = 5
 	tripSample = 20
 	tripWindow = time.Second
 	// The breaker is open for openLeast, and then one trial call is made. The wait doubles, up to
-	// openMost, if the trial fails, and also if the store fails again within openMost of the
+	// OpenMost, if the trial fails, and also if the store fails again within OpenMost of the
 	// breaker's closing.
 	openLeast = 500 * time.Millisecond
-	openMost  = 5 * time.Second
+	OpenMost  = 5 * time.Second
 	// openJitter is the random part of a wait, in percent, so that the daemons of a region do not
 	// all try a recovering store at once.
 	openJitter = 20
@@ -32,16 +32,16 @@ const (
 // errOpen: the store did not answer recently, and gets no calls for now.
 var errOpen = errors.New("regional: the breaker before the store is open")
 
-// breaker keeps calls away from a store that does not answer. gobreaker counts failures and decides
+// Breaker keeps calls away from a store that does not answer. gobreaker counts failures and decides
 // when to open. The time for which it stays open is decided here, because gobreaker's is always the
 // same. While the breaker is not closed it lets only trials pass, for which no client waits. Safe
 // for concurrent use.
-type breaker struct {
-	calls    *gobreaker.CircuitBreaker[struct{}]
+type Breaker struct {
+	Calls    *gobreaker.CircuitBreaker[struct{}]
 	now      func() budget.Instant
 	onChange func(gobreaker.State)
-	// open is true unless the breaker is closed.
-	open atomic.Bool
+	// Open is true unless the breaker is closed.
+	Open atomic.Bool
 	// shut is the instant until which the open breaker lets nothing pass.
 	shut atomic.Int64
 	// failures counts the calls that failed since the last success. gobreaker's own count forgets
@@ -55,15 +55,15 @@ type breaker struct {
 
 // newBreaker returns a closed breaker. onChange is called with each new state. It must be quick and
 // not call the breaker.
-func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *breaker {
-	b := &breaker{now: now, onChange: onChange}
-	b.calls = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *Breaker {
+	b := &Breaker{now: now, onChange: onChange}
+	b.Calls = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:         "store",
 		Interval:     tripWindow,
 		BucketPeriod: tripWindow / 10,
 		Timeout:      time.Nanosecond, // always over before shut is
 		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return b.failures.Load() >= tripAfter ||
+			return b.failures.Load() >= TripAfter ||
 				c.Requests >= tripSample && 2*c.TotalFailures >= c.Requests
 		},
 		OnStateChange: b.changed,
@@ -73,21 +73,21 @@ func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *brea
 	return b
 }
 
-// do makes a call, or refuses it with an error for which isOpen is true. If the call panics, do
+// do makes a call, or refuses it with an error for which IsOpen is true. If the call panics, do
 // panics with a *background.PanicError and counts neither success nor failure: a bug that one key's requests
 // trigger says nothing about the store, and must not cut off all others from it.
-func (b *breaker) do(trial bool, call func() error) error {
-	if b.open.Load() && (!trial || b.trialIn() > 0) {
+func (b *Breaker) do(trial bool, call func() error) error {
+	if b.Open.Load() && (!trial || b.TrialIn() > 0) {
 		return errOpen
 	}
-	_, err := b.calls.Execute(func() (struct{}, error) { return struct{}{}, background.Catch(call) })
+	_, err := b.Calls.Execute(func() (struct{}, error) { return struct{}{}, background.Catch(call) })
 	background.Rethrow(err)
 	return err
 }
 
 // succeeded reports whether a call's error shows that the store is well, and counts the errors that
 // do not.
-func (b *breaker) succeeded(err error) bool {
+func (b *Breaker) succeeded(err error) bool {
 	if answered(err) || inPart(err) {
 		b.failures.Store(0)
 		return true
@@ -96,26 +96,26 @@ func (b *breaker) succeeded(err error) bool {
 	return false
 }
 
-// suspects reports whether the last call failed while the breaker is still closed.
-func (b *breaker) suspects() bool { return b.failures.Load() > 0 && !b.open.Load() }
+// Suspects reports whether the last call failed while the breaker is still closed.
+func (b *Breaker) Suspects() bool { return b.failures.Load() > 0 && !b.Open.Load() }
 
-// trialIn returns after what time the store is to be tried; 0: now, or the breaker is closed.
-func (b *breaker) trialIn() time.Duration {
-	if !b.open.Load() {
+// TrialIn returns after what time the store is to be tried; 0: now, or the breaker is closed.
+func (b *Breaker) TrialIn() time.Duration {
+	if !b.Open.Load() {
 		return 0
 	}
 	return max(0, budget.Instant(b.shut.Load()).Sub(b.now()))
 }
 
-// tryNow ends the wait, because there is a sign that the store is back.
-func (b *breaker) tryNow() { b.shut.Store(0) }
+// TryNow ends the wait, because there is a sign that the store is back.
+func (b *Breaker) TryNow() { b.shut.Store(0) }
 
-// isOpen reports whether an error is the breaker's own and not that of a call.
-func isOpen(err error) bool {
+// IsOpen reports whether an error is the breaker's own and not that of a call.
+func IsOpen(err error) bool {
 	return errors.Is(err, errOpen) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests)
 }
 
-func (b *breaker) changed(_ string, from, to gobreaker.State) {
+func (b *Breaker) changed(_ string, from, to gobreaker.State) {
 	now := b.now()
 	b.mu.Lock()
 	switch to {
@@ -126,16 +126,16 @@ func (b *breaker) changed(_ string, from, to gobreaker.State) {
 	case gobreaker.StateClosed:
 		b.closed = now
 	}
-	b.open.Store(to != gobreaker.StateClosed) // after shut, which says until when it is open
+	b.Open.Store(to != gobreaker.StateClosed) // after shut, which says until when it is open
 	b.mu.Unlock()
 	b.onChange(to)
 }
 
 // nextWait returns how long to stay open this time.
-func (b *breaker) nextWait(from gobreaker.State, now budget.Instant) time.Duration {
-	again := from == gobreaker.StateHalfOpen || now.Sub(b.closed) < openMost
+func (b *Breaker) nextWait(from gobreaker.State, now budget.Instant) time.Duration {
+	again := from == gobreaker.StateHalfOpen || now.Sub(b.closed) < OpenMost
 	if b.wait == 0 || !again {
 		return openLeast
 	}
-	return min(2*b.wait, openMost)
+	return min(2*b.wait, OpenMost)
 }

@@ -1,4 +1,4 @@
-package regional
+package storeguard
 
 import "sync/atomic"
 
@@ -15,8 +15,8 @@ const (
 // The zero value is full. Safe for concurrent use.
 type retryBudget struct{ spent atomic.Int64 }
 
-// called counts a call, which earns a part of a retry.
-func (b *retryBudget) called() {
+// Called counts a call, which earns a part of a retry.
+func (b *retryBudget) Called() {
 	for {
 		spent := b.spent.Load()
 		if spent == 0 || b.spent.CompareAndSwap(spent, spent-1) {
@@ -25,8 +25,8 @@ func (b *retryBudget) called() {
 	}
 }
 
-// retry takes one retry from the budget, and reports whether there was one.
-func (b *retryBudget) retry() bool {
+// Retry takes one retry from the budget, and reports whether there was one.
+func (b *retryBudget) Retry() bool {
 	for {
 		spent := b.spent.Load()
 		if spent+retryCost > retriesAtOnce*retryCost {

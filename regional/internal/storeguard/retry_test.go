@@ -1,4 +1,4 @@
-package regional
+package storeguard
 
 import "testing"
 
@@ -6,17 +6,17 @@ import "testing"
 func TestRetryBudget(t *testing.T) {
 	var b retryBudget
 	for n := range retriesAtOnce {
-		if !b.retry() {
+		if !b.Retry() {
 			t.Fatalf("the first %d are free, number %d was refused", retriesAtOnce, n+1)
 		}
 	}
-	if b.retry() {
+	if b.Retry() {
 		t.Error("more retries at once than were saved")
 	}
 	retried := 0
 	for range 1000 {
-		b.called()
-		if b.retry() {
+		b.Called()
+		if b.Retry() {
 			retried++
 		}
 	}
@@ -24,9 +24,9 @@ func TestRetryBudget(t *testing.T) {
 		t.Errorf("%d retries of 1000 calls", retried)
 	}
 	for range 10_000 {
-		b.called()
+		b.Called()
 	}
-	for retried = 0; b.retry(); retried++ {
+	for retried = 0; b.Retry(); retried++ {
 	}
 	if retried != retriesAtOnce {
 		t.Errorf("%d retries saved", retried)

@@ -1,4 +1,4 @@
-package regional
+package storeguard
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// groupsPerCall bounds the groups of one store call, so that a large call does not hold up the
+	// GroupsPerCall bounds the groups of one store call, so that a large call does not hold up the
 	// others in Redis. 64 groups take Redis about a quarter of a millisecond.
-	groupsPerCall = lua.TakeChunk
-	// batchCalls is how many of a batcher's calls are under way at once. Redis runs one at a time,
+	GroupsPerCall = lua.TakeChunk
+	// BatchCalls is how many of a batcher's calls are under way at once. Redis runs one at a time,
 	// while the others travel. More calls would only be smaller, and a call costs this process and
 	// Redis as much as many groups do. Measured with 128 callers, 2 to 4 do the same.
-	batchCalls = 4
+	BatchCalls = 4
 	// queueFor bounds the wait for a call, which itself is not included, while the store answers
 	// other calls. After that the rule's on_redis_failure decides. If the store is silent, no
-	// caller waits that long: see callerPatience.
+	// caller waits that long: see CallerPatience.
 	queueFor = 250 * time.Millisecond
 	// maxQueued bounds the waiting groups. It is what Redis decides in queueFor at the 64,000
 	// groups a second that it reaches with one group a call.
@@ -30,26 +30,26 @@ const (
 )
 
 var (
-	// errBusy: so many groups wait that this one would not be served in time.
-	errBusy = errors.New("regional: too many checks wait for the store")
+	// ErrBusy: so many groups wait that this one would not be served in time.
+	ErrBusy = errors.New("regional: too many checks wait for the store")
 	// errQueued: no call had room for the groups within queueFor.
 	errQueued = errors.New("regional: the check waited too long for its turn at the store")
-	// errBroken: a call failed by a bug. The store may still have decided the groups.
-	errBroken = errors.New("regional: a call of the store failed by a bug of the daemon")
+	// ErrBroken: a call failed by a bug. The store may still have decided the groups.
+	ErrBroken = errors.New("regional: a call of the store failed by a bug of the daemon")
 )
 
-// batcher lets concurrent checks share store calls. With one call for each check, Redis and this
-// process would spend their time on calls. While fewer than batchCalls are under way, a check is
+// Batcher lets concurrent checks share store calls. With one call for each check, Redis and this
+// process would spend their time on calls. While fewer than BatchCalls are under way, a check is
 // sent at once. Otherwise checks wait in the order of their arrival, and the next call takes as
 // many as it holds. So groups of one key reach the store in the order of their arrival. Only calls
 // under way at the same time may overtake each other, as their checks might have without a batcher.
 // Safe for concurrent use. It has no goroutine while it has nothing to do.
-type batcher struct {
-	ask func(ctx context.Context, groups []*charge.Transaction) error
-	// refused is called with the error of groups that were turned away or gave up waiting.
-	refused func(error)
-	// caught is called with the cause of each call that panicked; not nil.
-	caught func(cause any)
+type Batcher struct {
+	Ask func(ctx context.Context, groups []*charge.Transaction) error
+	// Refused is called with the error of groups that were turned away or gave up waiting.
+	Refused func(error)
+	// Caught is called with the cause of each call that panicked; not nil.
+	Caught func(cause any)
 
 	mu      sync.Mutex
 	queue   []*waiter
@@ -62,7 +62,7 @@ type batcher struct {
 	heard time.Time
 }
 
-// waiter is one caller's groups, at most groupsPerCall. The batcher's mu guards the fields that
+// waiter is one caller's groups, at most GroupsPerCall. The batcher's mu guards the fields that
 // change.
 type waiter struct {
 	groups []*charge.Transaction
@@ -75,7 +75,7 @@ type waiter struct {
 }
 
 // waiter returns a waiter for a caller that arrives now.
-func (b *batcher) waiter(groups []*charge.Transaction) *waiter {
+func (b *Batcher) waiter(groups []*charge.Transaction) *waiter {
 	w, _ := b.waiters.Get().(*waiter)
 	if w == nil {
 		w = &waiter{done: make(chan error, 1), patience: time.NewTimer(queueFor)}
@@ -85,27 +85,27 @@ func (b *batcher) waiter(groups []*charge.Transaction) *waiter {
 }
 
 // over takes back a waiter that has its answer. Nothing else refers to it after that.
-func (b *batcher) over(w *waiter) {
+func (b *Batcher) over(w *waiter) {
 	w.patience.Stop()
 	w.groups = nil
 	b.waiters.Put(w)
 }
 
-// decide has groups decided by a call shared with others. After charge.ErrGone, errGivenUp and errBroken
+// Decide has groups decided by a call shared with others. After charge.ErrGone, ErrGivenUp and ErrBroken
 // the groups may still be in use, or half decided. After any other error nothing was admitted, and
 // the groups belong to the caller again.
-func (b *batcher) decide(ctx context.Context, groups []*charge.Transaction) error {
+func (b *Batcher) Decide(ctx context.Context, groups []*charge.Transaction) error {
 	w := b.waiter(groups)
 	wait, ok := b.enqueue(w)
 	if !ok {
-		b.refused(errBusy)
-		return errBusy
+		b.Refused(ErrBusy)
+		return ErrBusy
 	}
 	return b.wait(ctx, w, wait)
 }
 
 // wait waits for a waiter's answer while its patience lasts. wait is the first period of it.
-func (b *batcher) wait(ctx context.Context, w *waiter, wait time.Duration) error {
+func (b *Batcher) wait(ctx context.Context, w *waiter, wait time.Duration) error {
 	due := w.came.Add(wait)
 	w.patience.Reset(wait)
 	for {
@@ -129,7 +129,7 @@ func (b *batcher) wait(ctx context.Context, w *waiter, wait time.Duration) error
 
 // enqueue adds w, and starts a call if one more may be under way. It returns how long to wait at
 // first, or false when the queue is full.
-func (b *batcher) enqueue(w *waiter) (wait time.Duration, ok bool) {
+func (b *Batcher) enqueue(w *waiter) (wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.queued+len(w.groups) > maxQueued {
@@ -138,7 +138,7 @@ func (b *batcher) enqueue(w *waiter) (wait time.Duration, ok bool) {
 	wait = b.first(w.came)
 	b.queue = append(b.queue, w)
 	b.queued += len(w.groups)
-	if b.workers < batchCalls {
+	if b.workers < BatchCalls {
 		b.workers++
 		b.running++
 		go b.work()
@@ -148,7 +148,7 @@ func (b *batcher) enqueue(w *waiter) (wait time.Duration, ok bool) {
 
 // first returns how long a caller that arrives now waits at first. The caller holds mu, and makes
 // sure that a call is under way.
-func (b *batcher) first(came time.Time) time.Duration {
+func (b *Batcher) first(came time.Time) time.Duration {
 	wait := b.patience(came)
 	if b.running == 0 {
 		b.heard = came
@@ -158,7 +158,7 @@ func (b *batcher) first(came time.Time) time.Duration {
 
 // leave records that w's caller no longer waits, and reports whether w was still in the queue. If
 // so, the store never gets its groups.
-func (b *batcher) leave(w *waiter) bool {
+func (b *Batcher) leave(w *waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w.left = true
@@ -166,7 +166,7 @@ func (b *batcher) leave(w *waiter) bool {
 }
 
 // work makes one call after the other until nothing waits.
-func (b *batcher) work() {
+func (b *Batcher) work() {
 	for {
 		waiters, groups := b.next()
 		if len(waiters) == 0 {
@@ -177,15 +177,15 @@ func (b *batcher) work() {
 }
 
 // next takes the waiters of the next call from the queue. If there are none, the worker ends.
-func (b *batcher) next() (waiters []*waiter, groups []*charge.Transaction) {
+func (b *Batcher) next() (waiters []*waiter, groups []*charge.Transaction) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if most := min(b.queued, groupsPerCall); most > 0 {
+	if most := min(b.queued, GroupsPerCall); most > 0 {
 		waiters, groups = make([]*waiter, 0, min(len(b.queue), most)), make([]*charge.Transaction, 0, most)
 	}
 	for len(b.queue) > 0 {
 		w := b.queue[0]
-		if !w.left && len(groups)+len(w.groups) > groupsPerCall {
+		if !w.left && len(groups)+len(w.groups) > GroupsPerCall {
 			break
 		}
 		b.queue[0] = nil
@@ -209,7 +209,7 @@ func (b *batcher) next() (waiters []*waiter, groups []*charge.Transaction) {
 // cannot count with, the call fails before anything is charged. Then each caller gets a call of its
 // own, so that the bug harms no other caller. After a panic it is unknown what was charged, so
 // nothing is sent again.
-func (b *batcher) serve(waiters []*waiter, groups []*charge.Transaction) {
+func (b *Batcher) serve(waiters []*waiter, groups []*charge.Transaction) {
 	began := time.Now()
 	err := b.call(groups)
 	b.sign(began, err)
@@ -222,18 +222,41 @@ func (b *batcher) serve(waiters []*waiter, groups []*charge.Transaction) {
 	}
 }
 
-// call sends groups to the store. A panic becomes errBroken for all callers that wait for the call,
+// call sends groups to the store. A panic becomes ErrBroken for all callers that wait for the call,
 // and their rules' on_redis_failure decides. The panic belongs to no single caller, so it must end
 // neither their calls nor the process.
-func (b *batcher) call(groups []*charge.Transaction) error {
-	err := background.Catch(func() error { return b.ask(context.Background(), groups) })
+func (b *Batcher) call(groups []*charge.Transaction) error {
+	err := background.Catch(func() error { return b.Ask(context.Background(), groups) })
 	if bug, ok := errors.AsType[*background.PanicError](err); ok {
-		b.caught(bug.Error())
-		return errBroken
+		b.Caught(bug.Error())
+		return ErrBroken
 	}
 	return err
 }
 
-// unsettled reports whether groups may be in use, or half decided, after an error of their call. A
+// Unsettled reports whether groups may be in use, or half decided, after an error of their call. A
 // caller that goes on must do so with other groups in their place.
-func unsettled(err error) bool { return errors.Is(err, errGivenUp) || errors.Is(err, errBroken) }
+func Unsettled(err error) bool { return errors.Is(err, ErrGivenUp) || errors.Is(err, ErrBroken) }
+
+// Alone makes a call that is not shared, and waits for it no longer than for a shared one. After
+// charge.ErrGone and ErrGivenUp the call goes on, so its arguments are still in use.
+func (b *Batcher) Alone(ctx context.Context, call func(context.Context) error) error {
+	w := b.waiter(nil)
+	w.sent = true
+	b.mu.Lock()
+	wait := b.first(w.came)
+	b.running++
+	b.mu.Unlock()
+	go func() {
+		began := time.Now()
+		err := background.Catch(func() error { return call(context.WithoutCancel(ctx)) })
+		b.sign(began, err)
+		b.mu.Lock()
+		b.running--
+		b.mu.Unlock()
+		w.done <- err
+	}()
+	err := b.wait(ctx, w, wait)
+	background.Rethrow(err)
+	return err
+}
