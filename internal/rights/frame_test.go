@@ -242,3 +242,17 @@ func TestBlindViews(t *testing.T) {
 		}
 	}
 }
+
+// After a change of floors a view has the least floor since: an older record earned by that.
+func TestViewAfterAChangeOfFloors(t *testing.T) {
+	least := budget.Share{Rate: budget.Unit / 6, Burst: budget.Unit / 2}
+	right := budget.Right{Floor: third, Low: least, FloorSince: 60e9, Phase: budget.Live, Until: 95e9}
+	v := viewed{right: right, limit: bucket}.view(daemon(true))
+	if want := rights.Bucket(bucket, least.Min(third)); v.FloorSince != 60e6 || v.Low != want {
+		t.Errorf("floors since %d, the least %+v, want %+v", v.FloorSince, v.Low, want)
+	}
+	right.FloorSince = 0
+	if v := (viewed{right: right, limit: bucket}).view(daemon(true)); v.FloorSince != 0 || v.Low != (limit.Bucket{}) {
+		t.Errorf("floors that never changed: %+v", v)
+	}
+}

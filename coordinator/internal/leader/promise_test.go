@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/limit"
 	"aliquot/rules"
 )
 
@@ -27,6 +28,15 @@ func TestATermThatWasNotMeasuredIsUnknown(t *testing.T) {
 		terms := PromiseTerms(&rules.Rule{}, budget.KeyLimit{}, nil, c.is)
 		if terms.RoundTrip != c.roundTrip || terms.Quorum != c.quorum {
 			t.Errorf("%s: a round trip of %v and a commit of %v, want %v and %v", c.what, terms.RoundTrip, terms.Quorum, c.roundTrip, c.quorum)
+		}
+	}
+}
+
+// The state machine divides a limit by its rule's placement.
+func TestKeyLimitHasThePlacement(t *testing.T) {
+	for of, want := range map[string]budget.Placement{rules.Split: budget.PlacementSplit, rules.Home: budget.PlacementHome, rules.Auto: 0} {
+		if got := KeyLimit(&rules.Rule{Placement: of}, limit.Limit{Capacity: limit.Token}).Placement; got != want {
+			t.Errorf("placement %v: %v, want %v", of, got, want)
 		}
 	}
 }
