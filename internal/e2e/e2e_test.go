@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"os"
+	"sync"
 	"testing"
 )
 
@@ -15,32 +16,46 @@ func TestMain(m *testing.M) { os.Exit(RunTests(m, "../..", &bin)) }
 const sideBySide = 2
 
 // TestPromises: each scenario keeps its promises. Those that take all the processor time there is run
-// alone, before the others.
+// alone. Then each cluster takes the next one, in their order: the last ones change its regions.
 func TestPromises(t *testing.T) {
-	clusters := make(chan *Cluster, sideBySide)
+	var clusters []*Cluster
 	for range sideBySide {
-		cluster, err := Start(t.Context(), bin, t.TempDir())
-		if cluster != nil {
-			t.Cleanup(func() { end(t, cluster) })
+		c, err := Start(t.Context(), bin, t.TempDir())
+		if c != nil {
+			t.Cleanup(func() { end(t, c) })
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		clusters <- cluster
+		clusters = append(clusters, c)
 	}
+	told := func(s Scenario, by *Cluster) {
+		t.Run(s.Name, func(t *testing.T) { kept(t, by, s.Run) })
+	}
+	var others []Scenario
 	for _, s := range Scenarios() {
-		if s.Long {
-			continue
+		switch {
+		case s.Long:
+		case s.Busy:
+			told(s, clusters[0])
+		default:
+			others = append(others, s)
 		}
-		t.Run(s.Name, func(t *testing.T) {
-			if !s.Busy {
-				t.Parallel()
+	}
+	next := make(chan Scenario, len(others))
+	for _, s := range others {
+		next <- s
+	}
+	close(next)
+	var working sync.WaitGroup
+	for _, c := range clusters {
+		working.Go(func() {
+			for s := range next {
+				told(s, c)
 			}
-			cluster := <-clusters
-			defer func() { clusters <- cluster }()
-			kept(t, cluster, s.Run)
 		})
 	}
+	working.Wait()
 }
 
 // end ends all processes of a cluster, which must end by themselves when they are told to.
