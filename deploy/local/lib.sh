@@ -40,6 +40,14 @@ start() {
 	echo $! >"$run/$name.pid"
 }
 
+# stop NAME...: SIGTERM, one after the other; returns when they have ended.
+stop() {
+	for name in "$@"; do
+		kill -TERM "$(cat "$run/$name.pid")"
+		while running "$name"; do sleep 0.1; done
+	done
+}
+
 stop_all() {
 	stopped=""
 	for name in $processes; do stopped="$name $stopped"; done
