@@ -1,0 +1,78 @@
+package regional
+
+import (
+	"syscall"
+	"testing"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// TestReservationsAcrossAFault: the store of a region stops while a call of 400 tokens and one slot is under way. After
+// that the call is settled once, and its slot is free once. What is reserved meanwhile is answered without an id, and
+// no slot is given out. The same requests make reservations after the fault, whether or not the store had still heard
+// them, and each of these is settled once.
+func TestReservationsAcrossAFault(t *testing.T) {
+	t.Parallel()
+	redis := startRedis(t)
+	c := testConfig(newLeader(t, `
+defaults: {enforcement: independent, key: [api_key], params: {refill_rate: 0.001}}
+rules:
+  - {id: r0, params: {capacity: 50}}
+  - {id: r1, unit: tokens_out, params: {capacity: 1000}}
+  - {id: r2, unit: calls, algorithm: concurrency, params: {limit: 3, window: 3600}}
+`).address())
+	c.Redis = redis.url()
+	d, _ := startLive(t, c)
+	of := func(id string, costs map[string]int64) *aliquotv1.ReserveRequest {
+		return &aliquotv1.ReserveRequest{Id: id, Attributes: client7, Costs: costs}
+	}
+	// settledOnce settles what a request has reserved, twice, and returns what came back of its last limit.
+	settledOnce := func(r *aliquotv1.ReserveResponse, costs map[string]int64) (refunded int64) {
+		t.Helper()
+		if r.GetId() == "" {
+			t.Fatalf("not reserved: %v", r)
+		}
+		end := &aliquotv1.SettleRequest{Id: r.GetId(), Costs: costs}
+		out := settleFirst(t, d, end)
+		if out.GetState() != stateSettled {
+			t.Errorf("settled after the fault: %v", out)
+		}
+		if twice, _ := settleOf(t, d, end); twice.GetState() != stateAlready {
+			t.Errorf("settled twice: %v", twice)
+		}
+		return out.GetLimits()[len(out.GetLimits())-1].GetRefunded()
+	}
+	before := reserveFor(t, d, of("before", map[string]int64{"tokens_out": 400, "calls": 1}))
+	redis.signal(syscall.SIGSTOP)
+	during, slot := of("during", map[string]int64{"tokens_out": 100}), of("slot", map[string]int64{"calls": 1})
+	if out := reserveFor(t, d, during); !out.GetDecision().GetAllowed() || out.GetId() != "" {
+		t.Errorf("tokens during the fault: %v", out)
+	}
+	if out := reserveFor(t, d, slot); out.GetDecision().GetAllowed() || out.GetId() != "" {
+		t.Errorf("a slot during the fault: %v", out)
+	}
+	redis.signal(syscall.SIGCONT)
+	if freed := settledOnce(before, map[string]int64{"tokens_out": 150}); freed != 1 {
+		t.Errorf("%d slots of the call before the fault are free, want 1", freed)
+	}
+	var again, third *aliquotv1.ReserveResponse
+	eventually(t, "the store remembers what is reserved", func() bool {
+		again, third = reserveFor(t, d, during), reserveFor(t, d, slot)
+		return again.GetId() != "" && third.GetId() != ""
+	})
+	if refunded := settledOnce(again, map[string]int64{"tokens_out": 0}); refunded != 100 {
+		t.Errorf("%d came back of 100 that were not used", refunded)
+	}
+	if freed := settledOnce(third, nil); freed != 1 {
+		t.Errorf("%d slots are free, want 1", freed)
+	}
+	for range 3 {
+		if out := reserveFor(t, d, of("", map[string]int64{"calls": 1})); !out.GetDecision().GetAllowed() {
+			t.Errorf("a slot is not free after the fault: %v", out)
+		}
+	}
+	// What was answered without an id stands at its estimate, unless the store had still heard it.
+	if got := left(t, d)["r1"]; got > 850 {
+		t.Errorf("%d left of 1000, 150 were used", got)
+	}
+}
