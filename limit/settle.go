@@ -83,7 +83,7 @@ func settle(r Record, v *View, now int64) (Record, Bucket, bool) {
 		enforced = under(phase, v.Share, v.Floor)
 		r = Record{Hot: true, Gen: v.Gen, Share: v.Share}
 		if counts {
-			r.Use = blocked(now + tail(v.Algorithm, v.Window))
+			r.Use = blocked(v.unknownUntil(now))
 		}
 		amnesia = true
 	case counts:
@@ -290,14 +290,13 @@ func freshFloor(r Record, v *View, now int64) Record {
 
 // freshUse returns what may be in use where no record can be trusted.
 func freshUse(r Record, v *View, now int64) *Use {
-	lasts := tail(v.Algorithm, v.Window)
 	switch {
 	case v.Birth != 0:
-		return blocked(min(v.Birth, now) + lasts) // the clock may have been set back since
+		return blocked(v.unknownUntil(min(v.Birth, now))) // the clock may have been set back since
 	case r.Absent():
 		return forgotten(v, now) // the record is kept for as long as anything counts
 	default:
-		return blocked(now + lasts)
+		return blocked(v.unknownUntil(now))
 	}
 }
 

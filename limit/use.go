@@ -35,6 +35,21 @@ type Entry struct {
 	Slot uint64
 }
 
+// unknownUntil returns until when use counts of which nothing is known but that it was before an
+// instant.
+//
+// A fixed window counts until it ends. The clock that counted it may have been ahead of the present one
+// by less than a window, so this is the end of the window after the instant's: one to two windows later.
+//
+// Worked number: of a minute's limit nothing is known at 12 s. Use in the window that ends at 60 s counts
+// until then, and until 120 s if the clock before was ahead.
+func (v *View) unknownUntil(at int64) int64 {
+	if v.Algorithm == FixedWindow {
+		return at - at%v.Window + 2*v.Window
+	}
+	return at + tail(v.Algorithm, v.Window)
+}
+
 // blocked returns the use of a record whose memory was lost.
 func blocked(free int64) *Use { return &Use{Free: min(free, MaxExact)} }
 

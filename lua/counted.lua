@@ -63,6 +63,14 @@ do
     return l, a + 9
   end
 
+  -- unknown_until: limit.View.unknownUntil.
+  local function unknown_until(l, at)
+    if l.kind == FIXED then
+      return at - at % l.window + 2 * l.window
+    end
+    return at + tail(l)
+  end
+
   -- block: limit.blocked.
   local function block(r, l, free)
     l.of.forget(r)
@@ -108,9 +116,9 @@ do
   local function fresh(found, l)
     local r = {hot = false, gen = 0, cap = 0}
     if l.birth ~= 0 then
-      block(r, l, min(l.birth, now) + tail(l))
+      block(r, l, unknown_until(l, min(l.birth, now)))
     elseif found then
-      block(r, l, now + tail(l))
+      block(r, l, unknown_until(l, now))
     else
       block(r, l, 0)
       if CHANGES and l.changed ~= 0 and l.of == windows then
@@ -143,7 +151,7 @@ do
     elseif l.gen > 0 then
       share = rights_under(l, l.share)
       r = {hot = true, gen = l.gen, cap = l.share}
-      block(r, l, now + tail(l))
+      block(r, l, unknown_until(l, now))
       amnesia = 1
     else
       r = fresh(r, l)
