@@ -90,12 +90,16 @@ func counted() []Plant {
 		},
 		{
 			Name: "window-starts-empty", Breaks: "a hot limit that counts starts with nothing in use when its memory is lost",
-			Edits: []Edit{{settle, "			r.Use = blocked(now + tail(v.Algorithm, v.Window))\n", "			r.Use = nil\n"}},
+			Edits: []Edit{{settle, "			r.Use = blocked(v.unknownUntil(now))\n", "			r.Use = nil\n"}},
 			World: World{Faults: []string{"store flushed", "store rolled back"}, Just: true},
 		},
 		{
+			Name: "lost-window-ends-at-once", Breaks: "use of a fixed window that is not known any more counts until its clock's window ends, whatever clock counted it",
+			Edits: []Edit{{"limit/use.go", "		return at - at%v.Window + 2*v.Window\n", "		return at - at%v.Window + v.Window\n"}},
+		},
+		{
 			Name: "cold-window-starts-empty", Breaks: "a cold limit that counts starts with nothing in use when its memory is lost",
-			Edits: []Edit{{settle, "return blocked(min(v.Birth, now) + lasts)", "return nil"}},
+			Edits: []Edit{{settle, "return blocked(v.unknownUntil(min(v.Birth, now)))", "return nil"}},
 			World: World{Faults: []string{"store flushed", "store rolled back"}, Just: true},
 		},
 		{
