@@ -42,7 +42,11 @@ rules:
 		}
 		return out.GetLimits()[len(out.GetLimits())-1].GetRefunded()
 	}
-	before := reserveFor(t, d, of("before", map[string]int64{"tokens_out": 400, "calls": 1}))
+	var before *aliquotv1.ReserveResponse
+	eventually(t, "the store remembers the call", func() bool {
+		before = reserveFor(t, d, of("before", map[string]int64{"tokens_out": 400, "calls": 1}))
+		return before.GetId() != ""
+	})
 	redis.signal(syscall.SIGSTOP)
 	during, slot := of("during", map[string]int64{"tokens_out": 100}), of("slot", map[string]int64{"calls": 1})
 	if out := reserveFor(t, d, during); !out.GetDecision().GetAllowed() || out.GetId() != "" {
