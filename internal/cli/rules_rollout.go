@@ -71,7 +71,8 @@ func newRulesAbort(g *globals) *cobra.Command {
 // newRolloutEnd returns a command that ends the roll-out of the version that is named, or of the staged one.
 func newRolloutEnd(g *globals, use, short string, end func(cmd *cobra.Command, version uint64, author string) error) *cobra.Command {
 	var by changeFlags
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.MaximumNArgs(1)}
+	verb, _, _ := strings.Cut(use, " ")
+	cmd := &cobra.Command{Use: use, Short: short, Example: "  aliquot rules " + verb, Args: cobra.MaximumNArgs(1)}
 	by.addAuthor(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		version, err := g.stagedVersion(cmd, args)
