@@ -229,7 +229,7 @@ func TestTheEndOfAnOverrideReplacesTheRules(t *testing.T) {
 			t.Error("the rules count as replaced while the override holds")
 		}
 		<-time.After(time.Second)
-		if replaced() != before+1 || replaced() != before+1 {
+		if first, again := replaced(), replaced(); first != before+1 || again != before+1 {
 			t.Error("the end of the override does not count as one replacement of the rules")
 		}
 		r.hello(t.Context(), budget.Hello{})
