@@ -1,10 +1,13 @@
 package regional
 
 import (
+	"bytes"
 	"testing"
+	"time"
 
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
@@ -139,4 +142,87 @@ func TestUnreportedIsCertain(t *testing.T) {
 	if use := u.keys[spentKey(1)]; use.admitted != 2e6 || use.began != at(7) {
 		t.Errorf("%+v; the first six were earned again", use)
 	}
+}
+
+// spentTold returns what the reports have told beside their counters of a key, in tokens, and since how
+// long before.
+func (l *leader) spentTold(key *aliquotv1.KeyId) (tokens int64, age time.Duration) {
+	l.set(func() {
+		for _, r := range l.reports {
+			for _, k := range r.GetSpent() {
+				if bytes.Equal(k.GetKey().GetHash(), key.GetHash()) {
+					tokens += k.GetAdmittedMicro() / 1e6
+					age = max(age, time.Duration(k.GetAgeMicros())*time.Microsecond)
+				}
+			}
+		}
+	})
+	return tokens, age
+}
+
+// TestTheRestOfALostSessionIsTold: what was admitted after the last report of a session that is lost,
+// and before the next one, is in the first report of the key in that one.
+func TestTheRestOfALostSessionIsTold(t *testing.T) {
+	l := newLeader(t, strictRule(1000, .001, ""))
+	d, _ := startLive(t, withRedis(t, l))
+	check(t, d, "k")
+	key := keyOf(d, "k")
+	l.lend(key, budget.Unit/2)
+	eventually(t, "the use is reported", func() bool {
+		check(t, d, "k")
+		told := false
+		l.set(func() {
+			last := l.reports[len(l.reports)-1].GetKeys()
+			told = len(last) > 0 && last[0].GetAdmittedMicro() > 0
+		})
+		return told
+	})
+	before, _ := l.spentTold(key)
+	hold := make(chan struct{})
+	l.set(func() { l.hold, l.holding = hold, 0 })
+	eventually(t, "a report is under way", func() bool {
+		held := false
+		l.set(func() { held = l.holding > 0 })
+		return held
+	})
+	rest := int64(0)
+	for range 40 {
+		if check(t, d, "k").Allowed {
+			rest++
+		}
+	}
+	l.set(func() { l.hold, l.session = nil, l.session+1 })
+	close(hold)
+	var told int64
+	eventually(t, "the next session tells it", func() bool {
+		check(t, d, "k")
+		now, age := l.spentTold(key)
+		told = now - before
+		return told >= rest && age > 0
+	})
+	if rest == 0 || told > rest+50 {
+		t.Errorf("told %d, admitted %d since the last report", told, rest)
+	}
+}
+
+// TestWhatPassedBeforeTheRulesIsTold: under --without-rules allow, by the rules that came.
+func TestWhatPassedBeforeTheRulesIsTold(t *testing.T) {
+	l := newLeader(t, strictRule(1000, .001, ""))
+	l.set(func() { l.down = true })
+	c := withRedis(t, l)
+	c.WithoutRules = PassWithoutRules
+	d, _ := start(t, c)
+	for range 30 {
+		if a := check(t, d, "k"); !a.Allowed || a.Mode != modes.NoRulesYet {
+			t.Fatalf("%+v", a)
+		}
+	}
+	l.set(func() { l.down = false })
+	eventually(t, "the rules decide", func() bool { return check(t, d, "k").Mode != modes.NoRulesYet })
+	l.lend(keyOf(d, "k"), budget.Unit/2)
+	eventually(t, "it is told", func() bool {
+		check(t, d, "k")
+		told, age := l.spentTold(keyOf(d, "k"))
+		return told >= 30 && age > 0
+	})
 }
