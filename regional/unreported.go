@@ -17,6 +17,8 @@ const (
 	// decidedWithin bounds how long after a decision the state machine observes it: a call to the store,
 	// and what upkeep takes to tell the use that memory decided.
 	decidedWithin = 2*storeguard.Deadline + tellEvery + upkeepEvery
+	// useKept is for how long use is remembered that may be as slow as the limit earns.
+	useKept = time.Minute
 )
 
 // unreported counts what a daemon admits that the counters of no session contain: of keys that are
@@ -57,8 +59,8 @@ func (u *unreported) admit(k budget.KeyID, l budget.KeyLimit, cost int64, began 
 	u.put(k, use)
 }
 
-// under returns the part of a use that counts beside further use under a limit at now. The use begins
-// again where the limit has earned it back meanwhile. What an earlier limit may have admitted above
+// under returns the part of a use that counts beside further use under a limit at now. After useKept
+// the use begins again where the limit has earned it back meanwhile. What an earlier limit may have admitted above
 // the present one does not count.
 func (s spentUse) under(l budget.KeyLimit, now budget.Instant) spentUse {
 	if s.limit != l {
@@ -69,7 +71,7 @@ func (s spentUse) under(l budget.KeyLimit, now budget.Instant) spentUse {
 		s.admitted -= max(0, s.limit.Capacity-l.Capacity) + refilled(s.limit, before+before/20) // more than any rho
 		s.limit, s.replaced = l, 0
 	}
-	if s.admitted <= refilled(l, now.Sub(s.began)) {
+	if age := now.Sub(s.began); s.admitted <= 0 || age > useKept && s.admitted <= refilled(l, age) {
 		return spentUse{}
 	}
 	return s

@@ -138,9 +138,13 @@ func TestUnreportedIsCertain(t *testing.T) {
 	}
 	var u unreported
 	u.admit(spentKey(1), spentLimit, 6e6, at(0))
-	u.admit(spentKey(1), spentLimit, 2e6, at(7))
-	if use := u.keys[spentKey(1)]; use.admitted != 2e6 || use.began != at(7) {
-		t.Errorf("%+v; the first six were earned again", use)
+	u.admit(spentKey(1), spentLimit, 1e6, at(50))
+	if use := u.keys[spentKey(1)]; use.admitted != 7e6 || use.began != at(0) {
+		t.Errorf("%+v; all of the last minute counts", use)
+	}
+	u.admit(spentKey(1), spentLimit, 2e6, at(61))
+	if use := u.keys[spentKey(1)]; use.admitted != 2e6 || use.began != at(61) {
+		t.Errorf("%+v; the others were earned again", use)
 	}
 }
 

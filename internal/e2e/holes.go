@@ -19,7 +19,8 @@ import (
 type Hole struct {
 	Name, Breaks string
 	edits        []edit
-	run          func(ctx context.Context, l *Cluster, open bool) error
+	// run returns the gain of its clients over their worst interval.
+	run func(ctx context.Context, l *Cluster, open bool) (gain float64, err error)
 }
 
 // edit replaces a text that stands once in a file. HOLE in the new text is whether the hole is open.
@@ -109,15 +110,19 @@ func heldOpen(root string) (map[string]string, error) {
 	return texts, nil
 }
 
-// Seen runs what it takes for a hole to show, on processes of their own, with the programs of
-// BuildWithHoles in bin. It returns the violations that the coordinators count.
-func (h *Hole) Seen(ctx context.Context, bin, dir string, open bool) (violations float64, err error) {
+// Sight is what is seen of a hole: the gain of clients over their worst interval, and the violations that
+// the coordinators count.
+type Sight struct{ Gain, Violations float64 }
+
+// Look runs what it takes for a hole to show, on processes of their own, with the programs of
+// BuildWithHoles in bin.
+func (h *Hole) Look(ctx context.Context, bin, dir string, open bool) (seen Sight, err error) {
 	name := "none"
 	if open {
 		name = h.Name
 	}
 	if err := os.Setenv(holeVariable, name); err != nil {
-		return 0, err
+		return seen, err
 	}
 	defer os.Unsetenv(holeVariable)
 	l, err := Start(ctx, bin, dir)
@@ -125,13 +130,14 @@ func (h *Hole) Seen(ctx context.Context, bin, dir string, open bool) (violations
 		defer l.Stop()
 	}
 	if err != nil {
-		return 0, err
+		return seen, err
 	}
-	if err := h.run(ctx, l, open); err != nil {
-		return 0, err
+	if seen.Gain, err = h.run(ctx, l, open); err != nil {
+		return seen, err
 	}
 	pause(ctx, toldWithin)
-	return l.broken(ctx)
+	seen.Violations, err = l.broken(ctx)
+	return seen, err
 }
 
 const (
@@ -141,46 +147,44 @@ const (
 )
 
 // stagedKind stages another placement of the big limit in one region.
-func stagedKind(ctx context.Context, l *Cluster, open bool) error {
+func stagedKind(ctx context.Context, l *Cluster, open bool) (gain float64, err error) {
 	at, err := l.someLeader(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	file := filepath.Join(l.dir, "another-kind.yaml")
 	if err := os.WriteFile(file, []byte(anotherKind()), 0o600); err != nil {
-		return err
+		return 0, err
 	}
 	code, said, err := l.command(ctx, "rules", "apply", file, "--stage-regions", l.Regions[2].Region, "--addr", at.Address)
 	if err == nil && open != (code == 0) {
 		err = fmt.Errorf("the stage ended with %d: %s", code, said)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = bench.Rotate(ctx, l.paced(holeLasts))
-	return err
+	return worstOf(bench.Rotate(ctx, l.paced(holeLasts)))
 }
 
 // emergencyBesideStore cuts one of two daemons of a region from its store.
-func emergencyBesideStore(ctx context.Context, l *Cluster, _ bool) error {
+func emergencyBesideStore(ctx context.Context, l *Cluster, _ bool) (gain float64, err error) {
 	t, _, err := l.newTwins(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer t.way.close()
 	run := t.load(ctx, 2*holeLasts)
 	pause(ctx, holeLasts/2)
 	t.way.close()
-	_, err = run.wait()
-	return err
+	return worstOf(run.wait())
 }
 
 // floorTakenUnseen cuts one of two daemons of a region from its store, and the other one from the
 // coordinators, until that one has its floor back and spends by it.
-func floorTakenUnseen(ctx context.Context, l *Cluster, _ bool) error {
+func floorTakenUnseen(ctx context.Context, l *Cluster, _ bool) (gain float64, err error) {
 	t, _, err := l.newTwins(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer t.way.close()
 	var ways []*link
@@ -188,14 +192,14 @@ func floorTakenUnseen(ctx context.Context, l *Cluster, _ bool) error {
 	for _, c := range l.Coordinators {
 		way, err := newLink(c.Address)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		defer way.close()
 		ways, addresses = append(ways, way), append(addresses, way.address())
 	}
 	err = errors.Join(t.second.Terminate(), t.second.setFlag("--coordinators", strings.Join(addresses, ",")), t.second.Start())
 	if err := errors.Join(err, l.awaitStore(ctx, t.second)); err != nil {
-		return err
+		return 0, err
 	}
 	run := t.load(ctx, holeLasts/2+floorBack+2*holeLasts)
 	pause(ctx, holeLasts/2)
@@ -207,33 +211,28 @@ func floorTakenUnseen(ctx context.Context, l *Cluster, _ bool) error {
 	for _, way := range ways {
 		way.restore()
 	}
-	_, err = run.wait()
-	return err
+	return worstOf(run.wait())
 }
 
 // recordsComeBack has a store take back the records that it had before a bucket was emptied, as a
 // primary does that takes over again without the latest writes.
-func recordsComeBack(ctx context.Context, l *Cluster, open bool) error {
-	if _, err := bench.Rotate(ctx, l.oneRegion("bench-{run}-{client}", time.Second)); err != nil { // the key becomes hot
-		return err
+func recordsComeBack(ctx context.Context, l *Cluster, open bool) (gain float64, err error) {
+	if _, err := bench.Rotate(ctx, l.oneRegion(time.Second)); err != nil { // the key becomes hot
+		return 0, err
 	}
 	pause(ctx, 5*time.Second) // and its bucket full
 	r := l.Regions[0]
 	if err := r.command(copyKeys("aq:*:b", "'saved'..k")); err != nil {
-		return err
+		return 0, err
 	}
-	for range 2 {
-		if _, err := bench.Rotate(ctx, l.oneRegion("bench-{run}-{client}", 2*time.Second)); err != nil {
-			return err
-		}
-		if !open {
-			return nil
-		}
+	run := begin(ctx, l.oneRegion(holeLasts/2))
+	pause(ctx, holeLasts/4)
+	if open {
 		if err := r.command(copyKeys("savedaq:*", "string.sub(k,6)")); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return worstOf(run.wait())
 }
 
 // copyKeys is a Redis command that copies all keys of a pattern, k, to other names.
@@ -242,18 +241,17 @@ func copyKeys(pattern, to string) string {
 }
 
 // oneRegion is a client that asks in the first region alone.
-func (l *Cluster) oneRegion(apiKey string, d time.Duration) bench.Config {
+func (l *Cluster) oneRegion(d time.Duration) bench.Config {
 	c := l.load(d)
 	c.Run, c.Regions, c.Pattern = "one", c.Regions[:1], bench.Stay
-	c.Attributes["api_key"] = apiKey
 	return c
 }
 
 // passedBeforeRules asks regional daemons that know no rules while no coordinator runs, and goes on
 // when the coordinators have come.
-func passedBeforeRules(ctx context.Context, l *Cluster, open bool) error {
+func passedBeforeRules(ctx context.Context, l *Cluster, open bool) (gain float64, err error) {
 	if err := l.forgetEverything(); err != nil {
-		return err
+		return 0, err
 	}
 	run := begin(ctx, l.load(beforeCoordinators+2*holeLasts))
 	for _, r := range l.Regions {
@@ -261,15 +259,14 @@ func passedBeforeRules(ctx context.Context, l *Cluster, open bool) error {
 			r.addFlags("--without-rules", "allow")
 		}
 		if err := r.Start(); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	pause(ctx, beforeCoordinators)
 	if _, err := l.restartCoordinators(ctx); err != nil {
-		return err
+		return 0, err
 	}
-	_, err := run.wait()
-	return err
+	return worstOf(run.wait())
 }
 
 const (
@@ -291,24 +288,24 @@ func coldRules(smallest int, rate float64) string {
 
 // slowedWhileCold slows a rule whose key is used in every region and hot in none, and empties its
 // buckets when the records would have gone.
-func slowedWhileCold(ctx context.Context, l *Cluster, _ bool) error {
+func slowedWhileCold(ctx context.Context, l *Cluster, _ bool) (gain float64, err error) {
 	if _, err := l.applyRules(ctx, coldRules(61, coldRate), 61); err != nil {
-		return err
+		return 0, err
 	}
 	spent := &account{}
-	err := l.everywhere(func(_ int, client spender) error {
+	err = l.everywhere(func(_ int, client spender) error {
 		_, err := client.spend(ctx, spent, "shared", 0, coldCost)
 		return err
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := l.applyRules(ctx, coldRules(62, slowRate), 62); err != nil {
-		return err
+		return 0, err
 	}
 	pause(ctx, coldFor)
 	until := time.Now().Add(holeLasts)
-	return l.everywhere(func(_ int, client spender) error {
+	err = l.everywhere(func(_ int, client spender) error {
 		for time.Now().Before(until) {
 			if _, err := client.spend(ctx, spent, "shared", 0, 1); err != nil {
 				return err
@@ -317,4 +314,21 @@ func slowedWhileCold(ctx context.Context, l *Cluster, _ bool) error {
 		}
 		return nil
 	})
+	return spent.gainOf(coldCapacity), err
+}
+
+// worstOf returns the gain of a run over its worst interval.
+func worstOf(r *bench.Report, err error) (float64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return r.Worst.Gain, nil
+}
+
+// gainOf returns the part that was given of a bucket of this capacity, which earns next to nothing.
+func (a *account) gainOf(capacity float64) (gain float64) {
+	for _, s := range a.spent {
+		gain += float64(s.tokens) / capacity
+	}
+	return gain
 }

@@ -31,23 +31,23 @@ func seeAll(ctx context.Context, dir, only string) (ok bool, err error) {
 		return false, err
 	}
 	ok = true
-	fmt.Println("| hole | what it breaks | violations while open | while closed |\n|---|---|---|---|")
+	fmt.Println("| hole | what it breaks | open: gain, violations | closed: gain, violations |\n|---|---|---|---|")
 	for _, h := range e2e.Holes() {
 		if only != "" && !strings.Contains(","+only+",", ","+h.Name+",") {
 			continue
 		}
-		var seen [2]float64
+		var seen [2]e2e.Sight
 		for i, open := range []bool{true, false} {
 			cluster, err := os.MkdirTemp(dir, h.Name)
 			if err != nil {
 				return false, err
 			}
-			if seen[i], err = h.Seen(ctx, bin, cluster, open); err != nil {
+			if seen[i], err = h.Look(ctx, bin, cluster, open); err != nil {
 				return false, fmt.Errorf("%s, open %t: %w", h.Name, open, err)
 			}
 		}
-		fmt.Printf("| %s | %s | %v | %v |\n", h.Name, h.Breaks, seen[0], seen[1])
-		ok = ok && seen[0] > 0 && seen[1] == 0
+		fmt.Printf("| %s | %s | %.3f, %v | %.3f, %v |\n", h.Name, h.Breaks, seen[0].Gain, seen[0].Violations, seen[1].Gain, seen[1].Violations)
+		ok = ok && seen[0].Violations > 0 && seen[1].Violations == 0
 	}
 	return ok, nil
 }
