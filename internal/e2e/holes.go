@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,9 +38,6 @@ func Holes() []Hole {
 		{Name: "H2", Breaks: "a daemon without its store admits beside another one that has it", run: emergencyBesideStore, edits: []edit{
 			{"regional/emergency.go", "\te.isBeside = another\n", "\te.isBeside = another && !HOLE\n"},
 			{"regional/others.go", "Alone: o.roster.Alone(now) && ", "Alone: HOLE || o.roster.Alone(now) && "},
-		}},
-		{Name: "H3", Breaks: "a daemon takes the floor back that another one of its region has lent", run: floorTakenUnseen, edits: []edit{
-			{"budget/leader_daemons.go", "\treturn s.Storeless && (", "\treturn !HOLE && s.Storeless && ("},
 		}},
 		{Name: "H4", Breaks: "a store comes back with records of before", run: recordsComeBack},
 		{Name: "H5", Breaks: "a rule that is slowed refills buckets whose records have gone", run: slowedWhileCold, edits: []edit{
@@ -176,41 +172,6 @@ func emergencyBesideStore(ctx context.Context, l *Cluster, _ bool) (gain float64
 	run := t.load(ctx, 2*holeLasts)
 	pause(ctx, holeLasts/2)
 	t.way.close()
-	return worstOf(run.wait())
-}
-
-// floorTakenUnseen cuts one of two daemons of a region from its store, and the other one from the
-// coordinators, until that one has its floor back and spends by it.
-func floorTakenUnseen(ctx context.Context, l *Cluster, _ bool) (gain float64, err error) {
-	t, _, err := l.newTwins(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer t.way.close()
-	var ways []*link
-	var addresses []string
-	for _, c := range l.Coordinators {
-		way, err := newLink(c.Address)
-		if err != nil {
-			return 0, err
-		}
-		defer way.close()
-		ways, addresses = append(ways, way), append(addresses, way.address())
-	}
-	err = errors.Join(t.second.Terminate(), t.second.setFlag("--coordinators", strings.Join(addresses, ",")), t.second.Start())
-	if err := errors.Join(err, l.awaitStore(ctx, t.second)); err != nil {
-		return 0, err
-	}
-	run := t.load(ctx, holeLasts/2+floorBack+2*holeLasts)
-	pause(ctx, holeLasts/2)
-	for _, way := range ways {
-		way.cutOff(requests, answers)
-	}
-	t.way.close()
-	pause(ctx, floorBack+holeLasts)
-	for _, way := range ways {
-		way.restore()
-	}
 	return worstOf(run.wait())
 }
 
