@@ -159,7 +159,7 @@ func (c Config) validateAddresses() (errs []error) {
 	}
 	for _, cidr := range c.GossipCIDRs {
 		if _, _, err := net.ParseCIDR(cidr); err != nil {
-			errs = append(errs, fmt.Errorf("--gossip-allow %q: give a network like 10.0.0.0/8", cidr))
+			errs = append(errs, fmt.Errorf("--gossip-cidr %q: give a network like 10.0.0.0/8", cidr))
 		}
 	}
 	for _, address := range c.Join {

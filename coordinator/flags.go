@@ -19,7 +19,7 @@ func (c *Config) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&c.RulesFile, "rules", c.RulesFile, "rules `file` of a new cluster (first boot only)")
 	fs.StringVar(&c.ClusterLabel, "cluster-label", c.ClusterLabel, "`label` that keeps this cluster's gossip apart from that of others")
 	fs.StringVar(&c.GossipKeyFile, "gossip-key-file", c.GossipKeyFile, "`file` with the AES key of the gossip: 16, 24 or 32 bytes, raw or base64")
-	fs.StringSliceVar(&c.GossipCIDRs, "gossip-allow", c.GossipCIDRs, "`networks` that may send gossip, CIDR,... (default: any)")
+	fs.StringSliceVar(&c.GossipCIDRs, "gossip-cidr", c.GossipCIDRs, "`networks` that may send gossip, CIDR,... (default: any)")
 	fs.BoolVar(&c.Insecure, "insecure", c.Insecure, "listen without TLS where other machines can reach it")
 	fs.IntVar(&c.RaftMultiplier, "raft-multiplier", c.RaftMultiplier, "`factor` of Raft's timeouts, which are about a second: 1 to 10")
 }

@@ -9,7 +9,7 @@ const StateFileFlag = "state-file"
 // defaults.
 func (c *Config) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Region, "region", c.Region, "`name` of this region, as the coordinators know it (required)")
-	fs.StringSliceVar(&c.Coordinators, "coordinators", c.Coordinators, "RPC `addresses` of coordinators, host:port,...; one that answers is enough")
+	fs.StringSliceVar(&c.Coordinators, "coordinators", c.Coordinators, "RPC `addresses` of coordinators, host:port,...; one that answers is enough; --join is the same")
 	fs.StringVar(&c.Redis, "redis", c.Redis, "`store` of the region: memory, redis://HOST:PORT, rediss://HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT; memory is this process's own, so a second daemon of the region needs Redis: with memory each of them would admit what the region may")
 	fs.StringVar(&c.StateFile, StateFileFlag, c.StateFile, "`file` that keeps rules and configuration, so that a restart needs no coordinator; none: no file (default: regional-REGION-PORT.json, with the port of --listen, in $STATE_DIRECTORY, $XDG_STATE_HOME/aliquot or ~/.local/state/aliquot)")
 	fs.StringVar(&c.WithoutRules, "without-rules", c.WithoutRules, "`answer` to requests before the state file or a coordinator has told the rules: deny (mode no_rules_yet, HTTP 503) or allow")
@@ -28,4 +28,12 @@ func (c *Config) Bind(fs *pflag.FlagSet) {
 	fs.IntVar(&c.RememberKeys, "remember-keys", c.RememberKeys, "`number` of keys whose values stay in memory, so that 'aliquot hotkeys --values' can show them to everybody who reaches --ops-listen; 0: none")
 	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "`host` under which others reach this daemon (default: the host of --listen)")
 	fs.BoolVar(&c.Insecure, "insecure", c.Insecure, "listen without TLS where other machines can reach it")
+	fs.String("gossip-listen", "", "ignored")
+	_ = fs.MarkDeprecated("gossip-listen", "a regional daemon does not gossip; leave it out") // the flag is there
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "join" {
+			name = "coordinators"
+		}
+		return pflag.NormalizedName(name)
+	})
 }

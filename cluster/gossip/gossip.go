@@ -125,7 +125,7 @@ func (g *Gossip) listConfig(c Config, self Meta) (*memberlist.Config, error) {
 	for _, cidr := range c.CIDRs {
 		_, block, err := net.ParseCIDR(cidr)
 		if err != nil {
-			return nil, fmt.Errorf("--gossip-allow: %w", err)
+			return nil, fmt.Errorf("--gossip-cidr: %w", err)
 		}
 		mc.CIDRsAllowed = append(mc.CIDRsAllowed, *block)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"regexp"
 	"strings"
 	"sync"
@@ -171,5 +172,14 @@ func eventually(t *testing.T, done func() bool) {
 		case <-deadline:
 			t.Fatal("not within a minute")
 		}
+	}
+}
+
+// TestOtherNamesOfFlags: --join is --coordinators, and --gossip-listen changes nothing.
+func TestOtherNamesOfFlags(t *testing.T) {
+	var out bytes.Buffer
+	c, code := configured([]string{"--region", "us", "--join", "h:1,h:2", "--gossip-listen", "127.0.0.1:7502"}, []string{"HOME=" + t.TempDir()}, &out, &out)
+	if c == nil || !slices.Equal(c.Coordinators, []string{"h:1", "h:2"}) {
+		t.Errorf("exit %d, %+v: %s", code, c, out.String())
 	}
 }

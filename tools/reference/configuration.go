@@ -53,6 +53,9 @@ func configurationText(string) (string, error) {
 		b.WriteString("## " + fs.Name() + "\n\n")
 		var rows [][]string
 		fs.VisitAll(func(f *pflag.Flag) {
+			if f.Hidden {
+				return
+			}
 			unit, usage := pflag.UnquoteUsage(f)
 			variable, key := config.Variable(f.Name), code(f.Name)
 			if !config.IsSetting(f.Name) {
