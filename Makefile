@@ -6,7 +6,7 @@ TESTFLAGS ?= -count=1 -timeout 20m -p 3 -parallel 4
 FUZZTIME  ?= 30s
 # Packages whose tests run one thing after the other: there the race detector has nothing to look for, and makes
 # the tests ten times as long. What runs side by side in them is tested with it.
-SEQUENTIAL = ./internal/abuse/ ./internal/sim/ ./internal/sim/check/ ./internal/sim/compare/ ./internal/sim/plants/ ./lua/
+SEQUENTIAL = ./internal/penalty/ ./internal/sim/ ./internal/sim/check/ ./internal/sim/compare/ ./internal/sim/plants/ ./lua/
 
 .DEFAULT_GOAL := help
 

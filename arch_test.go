@@ -44,22 +44,22 @@ var anyModule = []string{""}
 // houses is the whole table: a package without a row fails the test, so that every
 // new folder has its place thought about.
 var houses = map[string]row{
-	"budget":          {aliquot: []string{"internal/hashslot"}, banned: pure},
-	"limit":           {banned: pure},
-	"internal/rights": {aliquot: []string{"internal/chunk", "budget", "limit"}, banned: pure},
-	"internal/chunk":  {aliquot: []string{"budget", "limit"}, banned: pure},
-	"internal/roster": {aliquot: []string{"budget"}, banned: pure},
+	"budget":               {aliquot: []string{"internal/hashslot"}, banned: pure},
+	"limit":                {banned: pure},
+	"internal/entitlement": {aliquot: []string{"internal/prefetch", "budget", "limit"}, banned: pure},
+	"internal/prefetch":    {aliquot: []string{"budget", "limit"}, banned: pure},
+	"internal/roster":      {aliquot: []string{"budget"}, banned: pure},
 	// What a daemon remembers of its store's records.
 	"internal/recall": {aliquot: []string{"budget", "limit"}, banned: pure},
 	// A store's clock by the readings of it.
 	"internal/storeclock": {aliquot: []string{"budget", "limit"}, banned: pure},
-	"internal/abuse":      {aliquot: []string{"budget"}, banned: pure},
+	"internal/penalty":    {aliquot: []string{"budget"}, banned: pure},
 	"internal/replay":     {aliquot: []string{"limit", "rules"}, banned: pure},
 	"rules":               {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
 	// The messages of a check as bytes, without the generated code.
-	"internal/wire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
+	"internal/checkwire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Envoy's rate limit protocol.
-	"internal/rls": {aliquot: []string{"rules"}, outside: []string{"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf"}},
+	"internal/envoyrls": {aliquot: []string{"rules"}, outside: []string{"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	// The messages between regions and coordinators, in the terms of the protocol.
 	"internal/leasewire": {aliquot: []string{"budget", "internal/hashslot", "proto/aliquot/v1"}, banned: pure},
 	// Bounds of log lines.
@@ -73,8 +73,8 @@ var houses = map[string]row{
 	"lua":               {aliquot: []string{"budget", "internal/hashslot", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest":          {outside: []string{"github.com/redis/go-redis/v9"}},
-	"internal/sim":           {aliquot: []string{"internal/boottime", "internal/recall", "internal/sim/shell", "internal/roster", "internal/chunk", "internal/rights", "budget", "limit"}},
-	"internal/sim/check":     {aliquot: []string{"internal/sim/shell", "internal/chunk", "internal/rights", "budget", "limit"}},
+	"internal/sim":           {aliquot: []string{"internal/boottime", "internal/recall", "internal/sim/shell", "internal/roster", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
+	"internal/sim/check":     {aliquot: []string{"internal/sim/shell", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
 	"internal/sim/check/run": {aliquot: []string{"internal/sim/check"}},
 	"internal/sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
 	"internal/sim/fleet":     {aliquot: []string{"budget"}, banned: pure},
@@ -94,10 +94,10 @@ var houses = map[string]row{
 	"internal/config":          {aliquot: []string{"proto/..."}, outside: anyModule},
 
 	// HTTP in and out, for regional and client alike.
-	"internal/identity": {banned: pureHTTP},
-	"internal/answer":   {aliquot: []string{"proto/aliquot/v1"}, banned: pureHTTP},
+	"internal/identity":   {banned: pureHTTP},
+	"internal/httpanswer": {aliquot: []string{"proto/aliquot/v1"}, banned: pureHTTP},
 	// For services of others: it must not need the daemons.
-	"client":         {aliquot: []string{"internal/answer", "internal/identity", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
+	"client":         {aliquot: []string{"internal/httpanswer", "internal/identity", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	"client/example": {aliquot: []string{"client"}},
 
 	// What ends a call and not the daemon.
@@ -105,16 +105,16 @@ var houses = map[string]row{
 	// What decided a request, in a word.
 	"regional/internal/modes": {},
 	// The metrics of a regional daemon.
-	"regional/internal/telemetry": {aliquot: []string{"internal/abuse", "limit", "regional/internal/modes"}, outside: []string{"github.com/prometheus/client_golang", "github.com/sony/gobreaker/v2"}},
+	"regional/internal/telemetry": {aliquot: []string{"internal/penalty", "limit", "regional/internal/modes"}, outside: []string{"github.com/prometheus/client_golang", "github.com/sony/gobreaker/v2"}},
 	// The rules and the configuration in force, and what the rules were before.
-	"regional/internal/policy": {aliquot: []string{"internal/abuse", "internal/rights", "internal/storeclock", "budget", "limit", "rules", "regional/internal/telemetry"}},
+	"regional/internal/policy": {aliquot: []string{"internal/penalty", "internal/entitlement", "internal/storeclock", "budget", "limit", "rules", "regional/internal/telemetry"}},
 	// What a request is charged, and what a daemon holds of it in memory.
-	"regional/internal/charge": {aliquot: []string{"internal/abuse", "internal/chunk", "internal/recall", "internal/rights", "budget", "limit", "lua", "rules", "regional/internal/modes", "regional/internal/policy"}},
+	"regional/internal/charge": {aliquot: []string{"internal/penalty", "internal/prefetch", "internal/recall", "internal/entitlement", "budget", "limit", "lua", "rules", "regional/internal/modes", "regional/internal/policy"}},
 	// What stands before the store: deadlines, the breaker, shared calls, retries.
 	"regional/internal/storeguard": {aliquot: []string{"internal/storeclock", "budget", "limit", "lua", "regional/internal/background", "regional/internal/charge", "regional/internal/telemetry", "regional/store"}, outside: []string{"github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"}},
 
 	"regional/store": {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "internal/storeclock", "internal/ratelog", "internal/recall", "internal/abuse", "internal/chunk", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/rights", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/answer", "internal/wire", "internal/rls", "proto/aliquot/..."}, outside: anyModule},
+	"regional":       {aliquot: []string{"regional/...", "internal/storeclock", "internal/ratelog", "internal/recall", "internal/penalty", "internal/prefetch", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/entitlement", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/httpanswer", "internal/checkwire", "internal/envoyrls", "proto/aliquot/..."}, outside: anyModule},
 	// What is replicated: the state machine, the codec, the rules. Raft itself is in cluster.
 	"cluster/state": {aliquot: []string{"budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Who is there, as hints.
@@ -124,18 +124,18 @@ var houses = map[string]row{
 	// What a coordinator keeps of Raft on its disk.
 	"cluster/raftlog": {outside: []string{"github.com/hashicorp"}},
 	"cluster":         {aliquot: []string{"cluster/...", "internal/ratelog", "budget", "rules", "proto/raftlog/v1"}, outside: anyModule},
-	"coordinator":     {aliquot: []string{"internal/leasewire", "coordinator/internal/...", "internal/ratelog", "cluster", "cluster/state", "internal/boottime", "internal/hashslot", "budget", "internal/rights", "rules", "limit", "internal/rpc", "internal/rpc/connections", "internal/config", "proto/aliquot/..."}, outside: anyModule},
+	"coordinator":     {aliquot: []string{"internal/leasewire", "coordinator/internal/...", "internal/ratelog", "cluster", "cluster/state", "internal/boottime", "internal/hashslot", "budget", "internal/entitlement", "rules", "limit", "internal/rpc", "internal/rpc/connections", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 
 	// What regions report, against what is promised of each limit.
 	"coordinator/internal/audit": {aliquot: []string{"budget"}, banned: pure},
 	// The loop that drives the leader's state machine, and what it decides beside it.
-	"coordinator/internal/leader": {aliquot: []string{"coordinator/internal/audit", "cluster", "cluster/state", "budget", "internal/ratelog", "internal/rights", "rules", "limit"}, outside: anyModule},
+	"coordinator/internal/leader": {aliquot: []string{"coordinator/internal/audit", "cluster", "cluster/state", "budget", "internal/ratelog", "internal/entitlement", "rules", "limit"}, outside: anyModule},
 	// The RPC services, the little REST there is, metrics and health.
 	"coordinator/internal/service": {aliquot: []string{"coordinator/internal/leader", "cluster", "cluster/state", "budget", "internal/config", "internal/leasewire", "internal/rpc", "proto/aliquot/...", "rules", "limit"}, outside: anyModule},
 
 	"internal/bench": {aliquot: []string{"internal/bench/latency", "rules", "limit", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	// The load, which asks any server, and servers that decide nothing.
-	"internal/bench/load":    {aliquot: []string{"internal/bench/latency", "internal/rpc", "internal/wire", "rules"}, outside: anyModule},
+	"internal/bench/load":    {aliquot: []string{"internal/bench/latency", "internal/rpc", "internal/checkwire", "rules"}, outside: anyModule},
 	"internal/bench/floor":   {aliquot: []string{"internal/bench/load", "proto/aliquot/..."}, outside: anyModule},
 	"internal/bench/latency": {banned: pure},
 

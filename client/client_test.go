@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/client"
-	"aliquot/internal/answer"
 	"aliquot/internal/dev"
+	"aliquot/internal/httpanswer"
 	"aliquot/internal/identity"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -321,7 +321,7 @@ func TestMiddlewareAnswers(t *testing.T) {
 		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("cost is 0"))
 	})
 	defer server.Close()
-	at := limited(t, client.MiddlewareOptions{Client: newClient(t, client.Options{Address: server.URL, Timeout: patient}), Headers: answer.Legacy, DenyStatus: 503})
+	at := limited(t, client.MiddlewareOptions{Client: newClient(t, client.Options{Address: server.URL, Timeout: patient}), Headers: httpanswer.Legacy, DenyStatus: 503})
 	if resp, body := get(t, at); resp.StatusCode != 400 || !strings.Contains(body, "cost is 0") {
 		t.Errorf("invalid: %s %s", resp.Status, body)
 	}

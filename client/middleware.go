@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"aliquot/internal/answer"
+	"aliquot/internal/httpanswer"
 	"aliquot/internal/identity"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
@@ -35,7 +35,7 @@ type MiddlewareOptions struct {
 	Namespace string
 	// Headers says which rate limit headers an answer has; the zero value is both
 	// families.
-	Headers answer.Headers
+	Headers httpanswer.Headers
 	// DenyStatus is the status of a denial, 400 to 599; 0: 429, or 503 while the region does
 	// not know its rules.
 	DenyStatus int
@@ -83,7 +83,7 @@ type middleware struct {
 func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in, err := m.request(r)
 	if err != nil {
-		answer.Refused(http.StatusBadRequest, err.Error()).ServeHTTP(w, r)
+		httpanswer.Refused(http.StatusBadRequest, err.Error()).ServeHTTP(w, r)
 		return
 	}
 	decision, err := m.options.Client.Check(r.Context(), in)
@@ -92,13 +92,13 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case errors.Is(err, ErrInvalid):
-		answer.Refused(http.StatusBadRequest, err.Error()).ServeHTTP(w, r)
+		httpanswer.Refused(http.StatusBadRequest, err.Error()).ServeHTTP(w, r)
 		return
 	case err != nil:
 		w.WriteHeader(statusGone)
 		return
 	}
-	out := answer.Of(decision, time.Now(), answer.Options{Headers: m.options.Headers, DenyStatus: m.options.DenyStatus})
+	out := httpanswer.Of(decision, time.Now(), httpanswer.Options{Headers: m.options.Headers, DenyStatus: m.options.DenyStatus})
 	if !decision.GetAllowed() {
 		out.ServeHTTP(w, r)
 		return

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/abuse"
-	"aliquot/internal/answer"
-	"aliquot/internal/wire"
+	"aliquot/internal/checkwire"
+	"aliquot/internal/httpanswer"
+	"aliquot/internal/penalty"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
@@ -16,14 +16,14 @@ import (
 
 // answer writes a decision into out, gives it an id if it is a denial, and counts it. It also
 // remembers the request for replays and the denial for Explain.
-func (s *service) answer(d *charge.Decision, r *charge.Request, out *wire.Answer) {
+func (s *service) answer(d *charge.Decision, r *charge.Request, out *checkwire.Answer) {
 	var counted telemetry.Tally
 	s.answerAmong(d, r, out, &counted)
 	counted.Flush(s.metrics)
 }
 
 // answerAmong does the work of answer for one of several decisions that are counted together.
-func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *wire.Answer, counted *telemetry.Tally) {
+func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkwire.Answer, counted *telemetry.Tally) {
 	fillAnswer(d, s.metrics, counted, out)
 	s.recent.see(d, r)
 	s.limiter.conduct.remember(d.Policy, r)
@@ -67,7 +67,7 @@ func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *wire.A
 
 // answer writes a decision into out, and counts it unless counted is nil. When counted has no room
 // left, its counts go to m.
-func fillAnswer(d *charge.Decision, m *telemetry.Metrics, counted *telemetry.Tally, out *wire.Answer) {
+func fillAnswer(d *charge.Decision, m *telemetry.Metrics, counted *telemetry.Tally, out *checkwire.Answer) {
 	out.Reset()
 	if d.Mode != "" {
 		counted.Decided(m, "", outcome(d.Passes()), d.Mode)
@@ -90,7 +90,7 @@ func fillAnswer(d *charge.Decision, m *telemetry.Metrics, counted *telemetry.Tal
 }
 
 // limitsAnswer writes the decisions of limits into out. head is the headline of all.
-func limitsAnswer(all []charge.Verdict, head *charge.Verdict, out *wire.Answer) {
+func limitsAnswer(all []charge.Verdict, head *charge.Verdict, out *checkwire.Answer) {
 	out.Allowed = head.Shadow || head.Decision.Allowed
 	out.RuleID, out.Mode, out.Reason = head.Rule.ID, head.Mode, charge.Why(all, head)
 	out.Limit, out.Remaining, out.ResetAfter = head.Decision.Limit, head.Decision.Remaining, head.Decision.ResetAfter
@@ -109,10 +109,10 @@ func limitsAnswer(all []charge.Verdict, head *charge.Verdict, out *wire.Answer) 
 // problem returns the problem type of a denial; empty means answer.QuotaExceeded.
 func problemOf(v *charge.Verdict) string {
 	switch {
-	case v.Held != abuse.Free:
-		return answer.AbnormalUsage
+	case v.Held != penalty.Free:
+		return httpanswer.AbnormalUsage
 	case v.Unknown:
-		return answer.ReducedCapacity
+		return httpanswer.ReducedCapacity
 	}
 	return ""
 }
@@ -124,8 +124,8 @@ func outcome(allowed bool) string {
 	return "denied"
 }
 
-func limitAnswer(v *charge.Verdict) wire.Limit {
-	return wire.Limit{
+func limitAnswer(v *charge.Verdict) checkwire.Limit {
+	return checkwire.Limit{
 		RuleID:     v.Rule.ID,
 		Allowed:    v.Decision.Allowed,
 		Limit:      v.Decision.Limit,
@@ -152,16 +152,16 @@ func retryAfter(d limit.Decision) time.Duration {
 }
 
 // listAnswer writes the answer when no limit was asked.
-func fillListAnswer(d *charge.Decision, out *wire.Answer) {
+func fillListAnswer(d *charge.Decision, out *checkwire.Answer) {
 	out.Allowed, out.Mode = d.Passes(), d.Mode
 	switch {
 	case d.Mode == modes.BlockList:
-		out.Never, out.Problem = true, answer.AbnormalUsage
+		out.Never, out.Problem = true, httpanswer.AbnormalUsage
 		out.Reason = "the API key is on the block list"
 	case d.Mode == modes.NoRulesYet && out.Allowed:
 		out.Reason = "the rules are not known yet, and --without-rules allow lets every request pass until they are"
 	case d.Mode == modes.NoRulesYet:
-		out.RetryAfter, out.Problem = rulesRetry, answer.ReducedCapacity
+		out.RetryAfter, out.Problem = rulesRetry, httpanswer.ReducedCapacity
 		out.Reason = "the rules are not known yet: neither a state file nor a coordinator has told this daemon; " +
 			"its /readyz says why, --coordinators and --state-file say where they come from"
 	}
@@ -172,4 +172,4 @@ func fillListAnswer(d *charge.Decision, out *wire.Answer) {
 const rulesRetry = time.Second
 
 // deniedByRules reports whether an answer is a denial that the client caused.
-func deniedByRules(a *wire.Answer) bool { return !a.Allowed && a.Mode != modes.NoRulesYet }
+func deniedByRules(a *checkwire.Answer) bool { return !a.Allowed && a.Mode != modes.NoRulesYet }

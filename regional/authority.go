@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
+	"aliquot/internal/prefetch"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
@@ -40,7 +40,7 @@ type authority struct {
 	// local is the memory by which checks are decided without the store. It is valid only while
 	// stood describes the present.
 	local *charge.Table
-	stood chunk.Standing
+	stood prefetch.Standing
 
 	// wake has room for one: the reporter has something to do before its tick.
 	wake chan struct{}
@@ -78,7 +78,7 @@ func (a *authority) post(ev budget.RegionEvent) {
 // stand ends the memory by which checks are decided without the store, if anything has changed on
 // which that memory rests. The caller holds mu.
 func (a *authority) stand() {
-	now := chunk.Standing{
+	now := prefetch.Standing{
 		Session: a.region.Session(), Contents: a.epoch, Config: a.region.Config().Version, Rules: a.stood.Rules,
 	}
 	if latest := a.region.LatestSession(); latest != a.reports {
@@ -269,14 +269,14 @@ func (a *authority) headerFor(asks []charge.Charge) charge.Header {
 // caller holds mu.
 func (a *authority) since(ask *charge.Charge) {
 	if ask.Changed != nil {
-		ask.RuleSince = a.clock.Changed(ask.Changed.At.Add(rights.LateUse))
+		ask.RuleSince = a.clock.Changed(ask.Changed.At.Add(entitlement.LateUse))
 	}
 }
 
 // frame adds the header's frame for a tail and returns it. r is any right of the instant to a limit
 // with that tail. The caller holds mu.
 func (a *authority) frame(h *charge.Header, tail time.Duration, r budget.Right) *charge.Framed {
-	daemon := rights.Daemon{
+	daemon := entitlement.Daemon{
 		Region: a.region.Self(), Config: a.region.Config(), Stamp: a.stamp, Birth: a.born,
 		StartedFull: a.region.StoreStartedFull(), Clock: a.clock,
 	}

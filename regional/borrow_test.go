@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/wire"
+	"aliquot/internal/checkwire"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
@@ -122,8 +122,8 @@ func TestChecksThatWaitHoldNoTurn(t *testing.T) {
 	var answers sync.WaitGroup
 	for range 4 {
 		answers.Go(func() {
-			var out wire.Answer
-			in := wire.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1}
+			var out checkwire.Answer
+			in := checkwire.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1}
 			if err := d.service.check(t.Context(), in, &out); err != nil {
 				t.Error(err)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/budget"
-	"aliquot/internal/abuse"
+	"aliquot/internal/penalty"
 	"aliquot/internal/ratelog"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
@@ -22,8 +22,8 @@ import (
 // concurrent use.
 type conduct struct {
 	now     func() budget.Instant
-	hot     *abuse.HotKeys
-	clients abuse.Clients
+	hot     *penalty.HotKeys
+	clients penalty.Clients
 	values  *keyValues
 	metrics *telemetry.Metrics
 	log     *slog.Logger
@@ -31,14 +31,14 @@ type conduct struct {
 }
 
 func newConduct(now func() budget.Instant, m *telemetry.Metrics, log *slog.Logger) *conduct {
-	return &conduct{now: now, hot: abuse.NewHotKeys(rand.Uint32), metrics: m, log: log}
+	return &conduct{now: now, hot: penalty.NewHotKeys(rand.Uint32), metrics: m, log: log}
 }
 
 // hold denies a request that comes at now if one of its clients is held back. Then no limit is
 // asked, and nothing is consumed anywhere.
 func (c *conduct) hold(d *charge.Decision, now budget.Instant) {
 	if c != nil {
-		d.Hold(now, func(a *charge.Charge) abuse.Hold { return c.arrives(a, now) })
+		d.Hold(now, func(a *charge.Charge) penalty.Hold { return c.arrives(a, now) })
 	}
 }
 
@@ -54,7 +54,7 @@ func (c *conduct) holdNear(d *charge.Decision, l *charge.LocalPlan, s *charge.Sc
 			continue
 		}
 		a := charge.Charge{Rule: m.Rule, Limit: m.Limit, Window: m.Window, Cost: l.Costs[i], Key: e.Key}
-		if h := c.arrives(&a, now); h.State != abuse.Free {
+		if h := c.arrives(&a, now); h.State != penalty.Free {
 			d.Never = append(d.Never, a.HeldBack(h, now))
 		}
 	}
@@ -63,7 +63,7 @@ func (c *conduct) holdNear(d *charge.Decision, l *charge.LocalPlan, s *charge.Sc
 
 // arrives counts a request at a watched limit, and returns whether its client is held back. A
 // client that is not held back may be counted twice for one request.
-func (c *conduct) arrives(a *charge.Charge, now budget.Instant) abuse.Hold {
+func (c *conduct) arrives(a *charge.Charge, now budget.Instant) penalty.Hold {
 	held := c.clients.Arrives(a.Key, policy.TermsOf(a.Rule), now)
 	if held.Began {
 		c.began(a.Rule, a.Key, held)
@@ -74,7 +74,7 @@ func (c *conduct) arrives(a *charge.Charge, now budget.Instant) abuse.Hold {
 // look does the work of hold for a request that only peeks.
 func (c *conduct) look(d *charge.Decision, now budget.Instant) {
 	if c != nil {
-		d.Hold(now, func(a *charge.Charge) abuse.Hold { return c.clients.Look(a.Key, policy.TermsOf(a.Rule), now) })
+		d.Hold(now, func(a *charge.Charge) penalty.Hold { return c.clients.Look(a.Key, policy.TermsOf(a.Rule), now) })
 	}
 }
 
@@ -147,9 +147,9 @@ func (c *conduct) limitDecided(v *charge.Verdict, seen *run, now budget.Instant)
 }
 
 // began counts and logs a cool-down or a block that begins.
-func (c *conduct) began(r *rules.Rule, key budget.KeyID, h abuse.Hold) {
+func (c *conduct) began(r *rules.Rule, key budget.KeyID, h penalty.Hold) {
 	c.metrics.HeldBack(r.ID, h.State)
-	if h.State != abuse.Blocked || !c.lines.Allow("", time.Now()) {
+	if h.State != penalty.Blocked || !c.lines.Allow("", time.Now()) {
 		return
 	}
 	c.log.Warn("a client is blocked in this region, as its rule says: it went on although it was denied", "rule", r.ID,
@@ -174,7 +174,7 @@ func watchConduct(m *telemetry.Metrics, c *conduct, policies *policy.Policies, r
 			Help: "Clients that are in a cool-down or a block of a rule.",
 		}, func() float64 {
 			n := 0
-			c.clients.Each(policies.Load().ConductTerms, c.now(), func(abuse.Held) { n++ })
+			c.clients.Each(policies.Load().ConductTerms, c.now(), func(penalty.Held) { n++ })
 			return float64(n)
 		}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/internal/answer"
+	"aliquot/internal/httpanswer"
 
 	"aliquot/budget"
-	"aliquot/internal/abuse"
+	"aliquot/internal/penalty"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/rules"
@@ -85,7 +85,7 @@ func TestClientsThatDoNotWait(t *testing.T) {
 	}
 	a := deny(t, d, "rude")
 	if a.Never || a.Mode != modes.Local || !strings.HasPrefix(a.Reason, "cool-down of rule r0") || a.RetryAfter == "0s" || a.Limit != 40 || len(a.Limits) != 1 ||
-		a.Problem != answer.AbnormalUsage {
+		a.Problem != httpanswer.AbnormalUsage {
 		t.Fatalf("%+v", a)
 	}
 	if a := post(t, d, `{"attributes":{"api_key":"rude","method":"POST"}}`); a.Allowed || a.RuleID != "r0" || len(a.Limits) != 1 {
@@ -110,7 +110,7 @@ func TestClientsThatDoNotWait(t *testing.T) {
 		}
 	}
 	for range 3 {
-		if a := deny(t, d, "rude"); a.Mode != modes.BlockList || !strings.HasPrefix(a.Reason, "blocked in this region until 2") || a.Problem != answer.AbnormalUsage {
+		if a := deny(t, d, "rude"); a.Mode != modes.BlockList || !strings.HasPrefix(a.Reason, "blocked in this region until 2") || a.Problem != httpanswer.AbnormalUsage {
 			t.Fatalf("%+v", a)
 		}
 	}
@@ -214,7 +214,7 @@ func TestHeldBackEverywhere(t *testing.T) {
 		deny(t, d, "k")
 	}
 	e := explain()
-	if len(e.decision.Groups) != 0 || len(e.decision.Never) != 1 || e.decision.Never[0].Held != abuse.Cooling {
+	if len(e.decision.Groups) != 0 || len(e.decision.Never) != 1 || e.decision.Never[0].Held != penalty.Cooling {
 		t.Fatalf("%+v", e.decision)
 	}
 	if basis := basisOf(&e.decision.Never[0], nil); !strings.HasPrefix(basis, "cool-down of rule r0") {

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/budget"
-	"aliquot/internal/answer"
+	"aliquot/internal/httpanswer"
 	"aliquot/internal/identity"
 	"aliquot/internal/rpc"
 	"aliquot/regional/store"
@@ -135,10 +135,10 @@ func (c *Config) Validate() error {
 	if err := checkRedis(c.Redis); err != nil {
 		errs = append(errs, err)
 	}
-	if _, err := answer.ParseHeaders(c.Headers); err != nil {
+	if _, err := httpanswer.ParseHeaders(c.Headers); err != nil {
 		fail("--headers %w", err)
 	}
-	if _, err := answer.ParseHeaders(c.RLSHeaders); err != nil {
+	if _, err := httpanswer.ParseHeaders(c.RLSHeaders); err != nil {
 		fail("--rls-headers %w", err)
 	}
 	if _, err := identity.New(c.Identity); err != nil {

@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"aliquot/budget"
-	"aliquot/internal/abuse"
-	"aliquot/internal/chunk"
+	"aliquot/internal/penalty"
+	"aliquot/internal/prefetch"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 )
@@ -41,7 +41,7 @@ func (n *denialNames) place(key budget.KeyID) *denialName {
 func (n *denialNames) named(key budget.KeyID, now budget.Instant) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p := n.place(key); p.key == key && now.Sub(p.at) < chunk.Life {
+	if p := n.place(key); p.key == key && now.Sub(p.at) < prefetch.Life {
 		return p.id
 	}
 	return ""
@@ -64,7 +64,7 @@ func shut(d *charge.Decision, r *charge.Request) (key budget.KeyID, ok bool) {
 		return budget.KeyID{Rule: blockerRule, Hash: d.Policy.Hasher.Key(r.Namespace, []byte(r.Attributes.Get("api_key")))}, true
 	}
 	for i := range d.Never {
-		if d.Never[i].Held != abuse.Free {
+		if d.Never[i].Held != penalty.Free {
 			return d.Never[i].Key, true
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/internal/chunk"
-	"aliquot/internal/wire"
+	"aliquot/internal/checkwire"
+	"aliquot/internal/prefetch"
 	"aliquot/rules"
 )
 
@@ -21,14 +21,14 @@ func TestAClientThatIsShutOutTakesNoPlace(t *testing.T) {
 	began := time.Now()
 	for apiKey, seen := range ids {
 		for range 1000 {
-			var out wire.Answer
-			in := wire.Request{Cost: 1, Attributes: rules.AttributesOf(map[string]string{"api_key": apiKey})}
+			var out checkwire.Answer
+			in := checkwire.Request{Cost: 1, Attributes: rules.AttributesOf(map[string]string{"api_key": apiKey})}
 			if err := d.service.check(t.Context(), in, &out); err != nil || out.Allowed || out.DecisionID == "" {
 				t.Fatalf("%s: %+v, %v", apiKey, out, err)
 			}
 			seen[out.DecisionID] = true
 		}
-		most := 2 + int(time.Since(began)/chunk.Life)
+		most := 2 + int(time.Since(began)/prefetch.Life)
 		if len(seen) > most {
 			t.Errorf("%s: 1000 denials have %d names, at most %d", apiKey, len(seen), most)
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/wire"
+	"aliquot/internal/checkwire"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 )
@@ -27,7 +27,7 @@ type explained struct {
 	policy   *policy.Policy
 	request  charge.Request
 	decision charge.Decision
-	answer   wire.Answer
+	answer   checkwire.Answer
 	unixMS   int64
 	lease    lease
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/entitlement"
 	"aliquot/internal/recall"
-	"aliquot/internal/rights"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
@@ -291,12 +291,12 @@ func (e *emergency) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 	c.StoreNow, c.StoreLatest, known = e.clock.Bounds(now)
 	c.OldClock = !known
 	if !a.Alone() {
-		c.From = max(rights.OwnSince(a.Right), e.back)
+		c.From = max(entitlement.OwnSince(a.Right), e.back)
 	}
 	if c.Own == nil {
 		c.Own = &a.Ticket
 	}
-	c.Room.Least, c.Room.Most = rights.Room(a.Right, a.Limit, a.Enforcement == rules.Elastic)
+	c.Room.Least, c.Room.Most = entitlement.Room(a.Right, a.Limit, a.Enforcement == rules.Elastic)
 	return c
 }
 
@@ -402,5 +402,5 @@ func (e *emergency) bucketOf(a *charge.Charge, now budget.Instant) limit.Bucket 
 			return limit.Bucket{}
 		}
 	}
-	return rights.WithoutStore(a.Right, a.Limit, a.Enforcement == rules.Elastic, e.clock.Drift())
+	return entitlement.WithoutStore(a.Right, a.Limit, a.Enforcement == rules.Elastic, e.clock.Drift())
 }

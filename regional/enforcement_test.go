@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -90,7 +90,7 @@ func TestIndependent(t *testing.T) {
 func TestIndependentWithoutTheStore(t *testing.T) {
 	a := charge.Charge{Enforcement: rules.Independent, Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10e6}}}
 	a.Right = wholeRight(budget.Right{Phase: budget.Limbo})
-	if b := rights.WithoutStore(a.Right, a.Limit, false, 20_000); b.Cap != 100*limit.Token || b.Rate.Micro != 9_803_921 {
+	if b := entitlement.WithoutStore(a.Right, a.Limit, false, 20_000); b.Cap != 100*limit.Token || b.Rate.Micro != 9_803_921 {
 		t.Errorf("%+v, want 100 and 10/s divided by 1.02", b)
 	}
 }
@@ -178,7 +178,7 @@ func TestEnforcementChangesUnderLoad(t *testing.T) {
 // part is one part in so many of ruled's limit with another capacity.
 func part(capacity limit.Tokens, of int32) limit.Bucket {
 	l := limit.Limit{Capacity: capacity * limit.Token, Rate: limit.Rate{Micro: 1000}}
-	return rights.Bucket(l, budget.Share{Rate: budget.Unit / of, Burst: budget.Unit / of})
+	return entitlement.Bucket(l, budget.Share{Rate: budget.Unit / of, Burst: budget.Unit / of})
 }
 
 // enforced is the bucket that the store enforces for a client.

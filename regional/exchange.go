@@ -8,7 +8,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
-	"aliquot/internal/wire"
+	"aliquot/internal/checkwire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
 )
@@ -31,11 +31,11 @@ type exchange struct {
 	message []byte
 	// came is the size of a message that is not kept, which is one in JSON.
 	came     int
-	requests wire.Requests
+	requests checkwire.Requests
 	ids      []uint64 // of the requests of a stream
 	valid    []charge.Request
 	invalid  []invalid
-	answer   wire.Answer
+	answer   checkwire.Answer
 	// admitted reports that at least one request of a batch was admitted.
 	admitted bool
 	// reply is the response. It holds results results.
@@ -92,7 +92,7 @@ func (x *exchange) read() error {
 	}
 	x.requests.Reset()
 	x.ids = x.ids[:0]
-	if x.kind != single && !x.holdsAtMost(wire.Requested(x.message)) {
+	if x.kind != single && !x.holdsAtMost(checkwire.Requested(x.message)) {
 		return nil
 	}
 	in := x.asked()
@@ -107,9 +107,9 @@ func (x *exchange) read() error {
 func (x *exchange) readFast() bool {
 	switch x.kind {
 	case batch:
-		return wire.ReadBatch(x.message, x.next) && len(x.requests.All) > 0
+		return checkwire.ReadBatch(x.message, x.next) && len(x.requests.All) > 0
 	case streamed:
-		return wire.ReadStreamed(x.message, x.nextStreamed) && len(x.requests.All) > 0
+		return checkwire.ReadStreamed(x.message, x.nextStreamed) && len(x.requests.All) > 0
 	default:
 		return x.requests.Read(x.message)
 	}
@@ -208,11 +208,11 @@ func (s *service) serve(ctx context.Context, x *exchange) error {
 func (x *exchange) result(why error) {
 	switch {
 	case x.kind == streamed && why != nil:
-		x.reply = wire.AppendStreamedError(x.reply, x.ids[x.results], why.Error(), uint32(connect.CodeOf(rpcCodes.Error(why))))
+		x.reply = checkwire.AppendStreamedError(x.reply, x.ids[x.results], why.Error(), uint32(connect.CodeOf(rpcCodes.Error(why))))
 	case x.kind == streamed:
 		x.reply = x.answer.AppendStreamed(x.reply, x.ids[x.results])
 	case why != nil:
-		x.reply = wire.AppendError(x.reply, why.Error())
+		x.reply = checkwire.AppendError(x.reply, why.Error())
 	default:
 		x.reply = x.answer.AppendResult(x.reply)
 	}

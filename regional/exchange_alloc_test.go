@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"aliquot/internal/wire"
+	"aliquot/internal/checkwire"
 	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
@@ -16,7 +16,7 @@ import (
 // message is a call as bytes, of so many requests of as many clients.
 func message(of kind, n int) (out []byte) {
 	for i := range n {
-		r := wire.Request{Cost: 1, Attributes: rules.Attributes{
+		r := checkwire.Request{Cost: 1, Attributes: rules.Attributes{
 			{Name: "api_key", Value: fmt.Sprint("sk_live_", i)}, {Name: "endpoint", Value: "/v1/orders"},
 			{Name: "method", Value: "POST"}, {Name: "ip", Value: "192.0.2.1"},
 		}}

@@ -9,8 +9,8 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"aliquot/internal/checkwire"
 	"aliquot/internal/rpc"
-	"aliquot/internal/wire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
@@ -128,7 +128,7 @@ func (c exchangeCodec) read(x *exchange, data []byte) error {
 		}
 		return nil
 	}
-	objects, names := wire.ObjectsAndNames(data)
+	objects, names := checkwire.ObjectsAndNames(data)
 	if x.kind != single && objects > 1+maxBatch*objectsOfOne {
 		x.refused = fmt.Errorf("%w: a batch of over %d requests; send 1 to %d", errInvalid, maxBatch, maxBatch)
 		return nil

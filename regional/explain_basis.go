@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"aliquot/internal/abuse"
+	"aliquot/internal/penalty"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
@@ -19,7 +19,7 @@ func basisOf(v *charge.Verdict, a *charge.Charge) string {
 		return ""
 	case v.Never():
 		return fmt.Sprintf("the cost of %s is above the limit's capacity of %d: no waiting helps", whole(v.Cost), v.Decision.Limit)
-	case v.Held != abuse.Free:
+	case v.Held != penalty.Free:
 		return v.WhyHeld()
 	case v.Mode == modes.FailClosed:
 		return "the regional store does not answer and the rule fails closed: it is asked again after the wait told"

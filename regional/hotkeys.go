@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/abuse"
+	"aliquot/internal/penalty"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
@@ -71,7 +71,7 @@ func tenths(rate float64) float64 { return float64(int64(rate*10+0.5)) / 10 }
 func (c *conduct) held(p *policy.Policy) (shown []heldText, n int) {
 	names, now, wall := p.RuleNames(), c.now(), time.Now()
 	shown = []heldText{}
-	c.clients.Each(p.ConductTerms, now, func(h abuse.Held) {
+	c.clients.Each(p.ConductTerms, now, func(h penalty.Held) {
 		if n++; n <= mostShown {
 			shown = append(shown, heldText{
 				Rule: names[h.Key.Rule&^policy.IndependentBit], Key: hashText(h.Key.Hash), State: h.State.String(),

@@ -11,9 +11,9 @@ import (
 
 	"connectrpc.com/connect"
 
-	"aliquot/internal/answer"
+	"aliquot/internal/checkwire"
+	"aliquot/internal/httpanswer"
 	"aliquot/internal/identity"
-	"aliquot/internal/wire"
 	"aliquot/rules"
 )
 
@@ -30,7 +30,7 @@ type httpCheck struct {
 	service    *service
 	rules      *identity.Rules
 	queryNames []string // of query parameters that may have an API key
-	headers    answer.Headers
+	headers    httpanswer.Headers
 	log        *slog.Logger
 	// stranger limits the warning to one: a proxy that is not trusted is a mistake more often than
 	// an attack.
@@ -42,7 +42,7 @@ type httpCheck struct {
 type httpCall struct {
 	attributes rules.Attributes
 	costs      rules.Costs
-	answer     wire.Answer
+	answer     checkwire.Answer
 }
 
 func newHTTPCheck(s *service, c *Config, log *slog.Logger) (*httpCheck, error) {
@@ -50,7 +50,7 @@ func newHTTPCheck(s *service, c *Config, log *slog.Logger) (*httpCheck, error) {
 	if err != nil {
 		return nil, err
 	}
-	headers, err := answer.ParseHeaders(c.Headers)
+	headers, err := httpanswer.ParseHeaders(c.Headers)
 	if err != nil {
 		return nil, err
 	}
@@ -74,13 +74,13 @@ func (h *httpCheck) before(next http.Handler) http.Handler {
 func (h *httpCheck) serve(w http.ResponseWriter, r *http.Request, path string) {
 	out, err := h.decide(r, path)
 	if err != nil {
-		out = answer.Refused(httpStatus(err), messageOf(err))
+		out = httpanswer.Refused(httpStatus(err), messageOf(err))
 	}
-	out.Fields = append(out.Fields, answer.Field{Name: "Cache-Control", Value: "no-store"})
+	out.Fields = append(out.Fields, httpanswer.Field{Name: "Cache-Control", Value: "no-store"})
 	out.ServeHTTP(w, r)
 }
 
-func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err error) {
+func (h *httpCheck) decide(r *http.Request, path string) (out httpanswer.Answer, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = h.service.panics.Caught(checkPath, cause)
@@ -88,7 +88,7 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 	}()
 	o, err := originalOf(r, path, h.queryNames)
 	if err != nil {
-		return answer.Answer{}, err
+		return httpanswer.Answer{}, err
 	}
 	if lateCall(r.Context()) {
 		h.service.metrics.Overload.Inc()
@@ -102,13 +102,13 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 	}
 	if err != nil && path == checkPath && o.denyStatus != 0 {
 		// A proxy that asks for a status takes any other for a failure of this daemon.
-		return answer.Refused(o.denyStatus, messageOf(err)), nil
+		return httpanswer.Refused(o.denyStatus, messageOf(err)), nil
 	}
 	if err != nil {
-		return answer.Answer{}, err
+		return httpanswer.Answer{}, err
 	}
 	if o.costTold && !h.rules.TrustsPeer(r.RemoteAddr) {
-		return answer.Answer{}, fmt.Errorf("%w: cost is believed from --trusted-proxies alone; leave it out, or name the network of the proxy there", errInvalid)
+		return httpanswer.Answer{}, fmt.Errorf("%w: cost is believed from --trusted-proxies alone; leave it out, or name the network of the proxy there", errInvalid)
 	}
 	h.warn(r)
 	call, _ := h.kept.Get().(*httpCall)
@@ -122,15 +122,15 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 	}
 	call.add(&mapped)
 	ctx := r.Context()
-	if err := h.service.check(ctx, wire.Request{Attributes: call.attributes, Cost: o.cost, Namespace: o.namespace, Costs: call.costs}, &call.answer); errors.Is(err, errOverload) {
+	if err := h.service.check(ctx, checkwire.Request{Attributes: call.attributes, Cost: o.cost, Namespace: o.namespace, Costs: call.costs}, &call.answer); errors.Is(err, errOverload) {
 		return h.crowdedOut(o.denyStatus), nil
 	} else if err != nil {
-		return answer.Answer{}, err
+		return httpanswer.Answer{}, err
 	}
 	h.service.throttle.answered(ctx, !deniedByRules(&call.answer))
 	decision := httpDecision(&call.answer)
 	call.done(&h.kept)
-	return decision.Answer(time.Now(), answer.Options{Headers: h.headers, DenyStatus: o.denyStatus}), nil
+	return decision.Answer(time.Now(), httpanswer.Options{Headers: h.headers, DenyStatus: o.denyStatus}), nil
 }
 
 // add adds what --attribute-header found.
@@ -156,9 +156,9 @@ func (c *httpCall) done(kept *sync.Pool) {
 }
 
 // httpDecision returns an answer in the form for HTTP.
-func httpDecision(of *wire.Answer) answer.Decision {
-	out := answer.Decision{
-		Act:  answer.Act{Allowed: of.Allowed, Never: of.Never, DecisionID: of.DecisionID, Delay: of.Delay, RetryAfter: of.RetryAfter, Problem: of.Problem},
+func httpDecision(of *checkwire.Answer) httpanswer.Decision {
+	out := httpanswer.Decision{
+		Act:  httpanswer.Act{Allowed: of.Allowed, Never: of.Never, DecisionID: of.DecisionID, Delay: of.Delay, RetryAfter: of.RetryAfter, Problem: of.Problem},
 		Mode: of.Mode, Limit: of.Limit, Remaining: of.Remaining, ResetAfter: of.ResetAfter, Rule: of.RuleID,
 	}
 	for i := range of.Limits {

@@ -23,7 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
-	"aliquot/internal/rls"
+	"aliquot/internal/envoyrls"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -110,9 +110,9 @@ func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *he
 	aliquotv1.RegisterLimiterServiceServer(envelopeRegistrar{server, map[string]grpc.MethodHandler{
 		"Check": grpcHandler(s, single), "CheckBatch": grpcHandler(s, batch),
 	}, map[string]grpc.StreamHandler{"CheckStream": grpcStreamHandler(s)}}, s)
-	rls.Register(server, envoy)
+	envoyrls.Register(server, envoy)
 	h := health.NewServer()
-	for _, name := range []string{aliquotv1connect.LimiterServiceName, rls.ServiceName} {
+	for _, name := range []string{aliquotv1connect.LimiterServiceName, envoyrls.ServiceName} {
 		h.SetServingStatus(name, healthv1.HealthCheckResponse_SERVING)
 	}
 	healthv1.RegisterHealthServer(server, h)

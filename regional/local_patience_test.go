@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/modes"
@@ -95,7 +95,7 @@ func TestReservationWaitsForWhatIsOnItsWay(t *testing.T) {
 			e := busyKey(t, l)
 			now := l.auth.now()
 			e.Mu.Lock()
-			_, trip := e.Chunk.Bring(limit.Token, chunk.Terms{Lends: true}, now)
+			_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, now)
 			e.Mu.Unlock()
 			s.denies, s.relents = true, relents
 			const arrives = 5 * time.Millisecond

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -72,11 +72,11 @@ func TestRepeatedReservationLosesNothing(t *testing.T) {
 	(&limiter{auth: auth}).recall(groups)
 	auth.local.Bring(&charge.Header{}, groups[0], noon)
 	asked := &groups[0].Asks[0].Asked
-	if asked.Back != 10*limit.Token || asked.Want != 0 || e.Chunk.Look(limit.Token, noon) == chunk.Holds {
+	if asked.Back != 10*limit.Token || asked.Want != 0 || e.Chunk.Look(limit.Token, noon) == prefetch.Holds {
 		t.Errorf("taken along: %+v, %d are left", asked, e.Chunk.Left())
 	}
 	charge.Unmade(groups)
-	if e.Chunk.Left() != 10*limit.Token || e.Chunk.Look(limit.Token, noon) != chunk.Holds || e.Chunk.TellLost() != 0 || e.Chunk.Awaits() {
+	if e.Chunk.Left() != 10*limit.Token || e.Chunk.Look(limit.Token, noon) != prefetch.Holds || e.Chunk.TellLost() != 0 || e.Chunk.Awaits() {
 		t.Errorf("%d are left", e.Chunk.Left())
 	}
 }
@@ -127,7 +127,7 @@ rules:
 		}
 		e.Mu.Lock()
 		e.Rule, e.Limit = first.Rule, first.Limit
-		_, trip := e.Chunk.Renew(chunk.Terms{}, d.auth.now()) // a call is under way
+		_, trip := e.Chunk.Renew(prefetch.Terms{}, d.auth.now()) // a call is under way
 		e.Mu.Unlock()
 		d.limiter.recall(groups)
 		for _, g := range groups {

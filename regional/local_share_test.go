@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
@@ -18,17 +18,17 @@ func TestShareEndsItsKeyAsItCounts(t *testing.T) {
 	now := func() budget.Instant { return noon }
 	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), now)
 	e := lent(t, auth.local, &rules.Rule{ID: "r0", LocalCache: true})
-	_, trip := e.Chunk.Bring(limit.Token, chunk.Terms{}, noon)
+	_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{}, noon)
 	e.Chunk.Took(trip, false, limit.Outcome{}, 100_001, noon)
-	if e.Chunk.Look(limit.Token, noon) != chunk.Denied {
+	if e.Chunk.Look(limit.Token, noon) != prefetch.Denied {
 		t.Fatal("nothing is remembered")
 	}
 	auth.post(budget.SharesApplied{Results: []budget.ShareResult{{Key: budget.KeyID{Rule: 2}}}})
-	if e.Chunk.Look(limit.Token, noon) != chunk.Denied {
+	if e.Chunk.Look(limit.Token, noon) != prefetch.Denied {
 		t.Error("another key's share has ended the memory")
 	}
 	auth.post(budget.SharesApplied{Results: []budget.ShareResult{{Key: e.Key}}})
-	if found := e.Chunk.Look(limit.Token, noon); found != chunk.Ask {
+	if found := e.Chunk.Look(limit.Token, noon); found != prefetch.Ask {
 		t.Errorf("%v under a new share", found)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/boottime"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
@@ -166,7 +166,7 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 		inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
 			e := busyKey(t, l)
 			e.Mu.Lock()
-			e.Chunk.Bring(limit.Token, chunk.Terms{Lends: true}, l.auth.now()) // on its way for ever
+			e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, l.auth.now()) // on its way for ever
 			e.Claimed, e.Shares = claimed, claimed
 			e.Mu.Unlock()
 			s.denies = true
@@ -220,7 +220,7 @@ func TestAPanicLeavesNothingUnderWay(t *testing.T) {
 			t.Error("checks wait for what the call took along")
 		}
 		s.panics.Store(false)
-		<-time.After(chunk.Life) // of the bubble's clock
+		<-time.After(prefetch.Life) // of the bubble's clock
 		e.Mu.Lock()
 		defer e.Mu.Unlock()
 		if !e.Chunk.Idle(l.auth.now()) {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/storeguard"
@@ -17,7 +17,7 @@ import (
 const (
 	// upkeepEvery is the interval at which upkeep visits what was borrowed. A chunk that is not
 	// used goes back within half its life, so a tenth of that is soon enough.
-	upkeepEvery = chunk.Life / 20
+	upkeepEvery = prefetch.Life / 20
 	// tellEvery is how long the state machine may wait for the use that was decided here.
 	tellEvery = 20 * time.Millisecond
 )
@@ -97,7 +97,7 @@ func stalled(call []*charge.Transaction) {
 // dueEntry is an entry that needs a call.
 type dueEntry struct {
 	entry *charge.Entry
-	due   chunk.Due
+	due   prefetch.Due
 }
 
 // due visits the active entries. It returns those that need a call and, if tells is set, the
@@ -111,7 +111,7 @@ func (u *upkeep) due(now budget.Instant, tells bool) (due []dueEntry, seen []cha
 		if tells {
 			seen = e.Tell(now, seen)
 		}
-		if d := e.Chunk.Due(now); d != chunk.Nothing {
+		if d := e.Chunk.Due(now); d != prefetch.Nothing {
 			due = append(due, dueEntry{e, d})
 		}
 		u.table.Lost.Add(e.Chunk.TellLost())

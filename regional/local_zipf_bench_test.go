@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"aliquot/internal/wire"
+	"aliquot/internal/checkwire"
 	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
@@ -73,7 +73,7 @@ func benchServed(b *testing.B, s *service, keys uint64) {
 	messages := make([][]byte, calls)
 	for i := range messages {
 		for range size {
-			r := wire.Request{Cost: 1, Attributes: rules.Attributes{{Name: "api_key", Value: fmt.Sprint("sk_live_", names.Uint64())}}}
+			r := checkwire.Request{Cost: 1, Attributes: rules.Attributes{{Name: "api_key", Value: fmt.Sprint("sk_live_", names.Uint64())}}}
 			messages[i] = r.AppendToBatch(messages[i])
 		}
 	}

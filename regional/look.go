@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"aliquot/internal/wire"
+	"aliquot/internal/checkwire"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 )
@@ -72,7 +72,7 @@ func lookNear(d *charge.Decision, l *limiter, p *policy.Policy, r *charge.Reques
 
 // look answers a descriptor that costs nothing: over the limit if one more request would be denied.
 // A denial is recorded like any other one. A request that passes leaves no trace.
-func (e *envoyService) look(of *looked, out *wire.Answer) error {
+func (e *envoyService) look(of *looked, out *checkwire.Answer) error {
 	d := &of.decision
 	if d.TooMany > 0 {
 		return tooMany(d.TooMany)

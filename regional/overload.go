@@ -12,8 +12,8 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/grpc/tap"
 
-	"aliquot/internal/answer"
-	"aliquot/internal/rls"
+	"aliquot/internal/envoyrls"
+	"aliquot/internal/httpanswer"
 	"aliquot/internal/rpc"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/regional/internal/storeguard"
@@ -80,9 +80,9 @@ func (s *service) leave(n int) {
 }
 
 // crowdedOut returns the answer to a request over HTTP that got no turn.
-func (h *httpCheck) crowdedOut(denyStatus int) answer.Answer {
-	d := answer.Decision{Act: answer.Act{RetryAfter: overloadRetry, Problem: answer.ReducedCapacity}}
-	return d.Answer(time.Now(), answer.Options{Headers: h.headers, DenyStatus: denyStatus})
+func (h *httpCheck) crowdedOut(denyStatus int) httpanswer.Answer {
+	d := httpanswer.Decision{Act: httpanswer.Act{RetryAfter: overloadRetry, Problem: httpanswer.ReducedCapacity}}
+	return d.Answer(time.Now(), httpanswer.Options{Headers: h.headers, DenyStatus: denyStatus})
 }
 
 // tap refuses calls over gRPC beyond maxCallsGRPC before they have a goroutine: thousands of
@@ -92,7 +92,7 @@ func (h *httpCheck) crowdedOut(denyStatus int) answer.Answer {
 func (s *service) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	most := int64(maxCallsGRPC)
 	switch {
-	case strings.HasPrefix(info.FullMethodName, "/"+rls.ServiceName+"/"):
+	case strings.HasPrefix(info.FullMethodName, "/"+envoyrls.ServiceName+"/"):
 		most *= 2
 	case !strings.HasPrefix(info.FullMethodName, "/"+aliquotv1connect.LimiterServiceName+"/"),
 		info.FullMethodName == aliquotv1connect.LimiterServiceCheckStreamProcedure:

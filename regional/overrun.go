@@ -3,7 +3,7 @@ package regional
 import (
 	"context"
 
-	"aliquot/internal/abuse"
+	"aliquot/internal/penalty"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
@@ -33,7 +33,7 @@ func (l *limiter) overrun(ctx context.Context, requests []charge.Request, decisi
 func (l *limiter) overran(d *charge.Decision, r *charge.Request) *charge.Transaction {
 	parts := &charge.Transaction{}
 	all, head := d.Verdicts()
-	if d.TooMany > 0 || head == nil || head.Shadow || head.Decision.Allowed || head.Held != abuse.Free ||
+	if d.TooMany > 0 || head == nil || head.Shadow || head.Decision.Allowed || head.Held != penalty.Free ||
 		head.Mode != modes.Store && head.Mode != modes.Local {
 		return parts
 	}

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/budget"
+	"aliquot/internal/entitlement"
 	"aliquot/internal/replay"
-	"aliquot/internal/rights"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
@@ -160,7 +160,7 @@ func (s *spanned) requests(part *recentPart) iter.Seq[*replay.Request] {
 // client's requests already pass, because as much would be demanded of it.
 func (p *planner) right(now *policy.Policy, k replay.Key, l limit.Limit) replay.Right {
 	if k.Rule.Enforcement == rules.Independent {
-		return replay.Right{Bucket: rights.Bucket(l, budget.Share{Rate: budget.Unit, Burst: budget.Unit})}
+		return replay.Right{Bucket: entitlement.Bucket(l, budget.Share{Rate: budget.Unit, Burst: budget.Unit})}
 	}
 	number, known := now.Numbers[k.Rule.ID]
 	if !known && k.Like != nil {
@@ -169,7 +169,7 @@ func (p *planner) right(now *policy.Policy, k replay.Key, l limit.Limit) replay.
 	if !known {
 		number = policy.IndependentBit // a number that the budget protocol does not know
 	}
-	key := rights.KeyLimit(l)
+	key := entitlement.KeyLimit(l)
 	key.Placement = charge.PlacementOf(k.Rule)
 	return p.auth.mayHold(budget.KeyID{Rule: number, Hash: k.Hash}, key, l, k.Rule.Enforcement == rules.Elastic)
 }
@@ -182,7 +182,7 @@ func (a *authority) mayHold(key budget.KeyID, k budget.KeyLimit, l limit.Limit, 
 	var h charge.Header
 	right := a.region.Right(key, k, a.now())
 	frame := a.frame(&h, l.Tail(), right)
-	out := replay.Right{Bucket: rights.Bucket(l, right.Effective())}
+	out := replay.Right{Bucket: entitlement.Bucket(l, right.Effective())}
 	if !right.Hot {
 		view := frame.Frame.View(right, l, elastic)
 		out.Extra = view.Extra

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"aliquot/internal/answer"
+	"aliquot/internal/httpanswer"
 	"aliquot/regional/internal/storeguard"
 )
 
@@ -59,21 +59,21 @@ func TestProblemsOfDenials(t *testing.T) {
 		}
 		return out
 	}
-	ask("/bucket", "sk_revoked_1", 429, answer.AbnormalUsage, "This client is blocked; no waiting helps.")
+	ask("/bucket", "sk_revoked_1", 429, httpanswer.AbnormalUsage, "This client is blocked; no waiting helps.")
 	for _, path := range []string{"/bucket", "/window"} {
 		for range 3 {
 			ask(path, "known", 200, "", "")
 		}
-		out := ask(path, "known", 429, answer.QuotaExceeded, "admits no more for now; retry after ")
+		out := ask(path, "known", 429, httpanswer.QuotaExceeded, "admits no more for now; retry after ")
 		if wait := out.number(t, "Retry-After"); wait < 900 || !strings.HasSuffix(out.Header.Get("RateLimit"), fmt.Sprintf(";t=%d", wait)) {
 			t.Errorf("%v", out.Header)
 		}
 	}
 	redis.signal(syscall.SIGSTOP)
-	ask("/closed", "known", 503, answer.ReducedCapacity, "This service cannot tell now what is left of the limit r2 (3 in ")
-	ask("/window", "unknown", 503, answer.ReducedCapacity, "cannot tell now what is left of the limit r1")
+	ask("/closed", "known", 503, httpanswer.ReducedCapacity, "This service cannot tell now what is left of the limit r2 (3 in ")
+	ask("/window", "unknown", 503, httpanswer.ReducedCapacity, "cannot tell now what is left of the limit r1")
 	for _, path := range []string{"/bucket", "/window"} {
-		out := ask(path, "known", 429, answer.QuotaExceeded, "admits less than usual for now, and not this request; retry after ")
+		out := ask(path, "known", 429, httpanswer.QuotaExceeded, "admits less than usual for now, and not this request; retry after ")
 		if wait := out.number(t, "Retry-After"); wait > int64((storeguard.OpenMost+storeguard.Deadline).Seconds())+1 || !out.problem(t).Degraded || out.Header.Get("X-RateLimit-Policy") != "degraded" {
 			t.Errorf("a wait of %d s: %v %s", wait, out.Header, out.body)
 		}
@@ -81,7 +81,7 @@ func TestProblemsOfDenials(t *testing.T) {
 	// A proxy may ask for another status, and Envoy lets a request pass of which it hears 5xx.
 	for target, want := range map[string]int{"/check?deny_status=403": 403, "/check/closed": 429} {
 		out := proxied(t, d, "GET", target, "X-API-Key: known", "X-Original-URI: /closed")
-		if out.StatusCode != want || out.Header.Get("X-RateLimit-Problem") != answer.ReducedCapacity || out.problem(t).Status != want {
+		if out.StatusCode != want || out.Header.Get("X-RateLimit-Problem") != httpanswer.ReducedCapacity || out.problem(t).Status != want {
 			t.Errorf("%s: %s %v %s", target, out.Status, out.Header, out.body)
 		}
 	}

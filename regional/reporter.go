@@ -11,8 +11,8 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/boottime"
+	"aliquot/internal/entitlement"
 	"aliquot/internal/hashslot"
-	"aliquot/internal/rights"
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -302,7 +302,7 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 		call[i].Key = lua.Key(a.Limit.Algorithm, c.Key.Rule, c.Key.Hash)
 		call[i].View = head.View(a)
 		call[i].View.Chunk = chunk
-		shares[i] = rights.Bucket(a.Limit, c.Share)
+		shares[i] = entitlement.Bucket(a.Limit, c.Share)
 		call[i].Gen, call[i].Share = c.Gen.Pack(), shares[i]
 		call[i].Grant, call[i].Cold, call[i].From = limit.Tokens(c.Grant), c.Cold, c.From
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"aliquot/internal/wire"
+	"aliquot/internal/checkwire"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
@@ -46,7 +46,7 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 		return nil, rpcCodes.Error(tooMany(result.decision.TooMany))
 	}
 	out := &aliquotv1.ReserveResponse{}
-	var answer wire.Answer
+	var answer checkwire.Answer
 	if result.repeated {
 		fillAnswer(result.decision, nil, nil, &answer)
 	} else {

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/answer"
-	"aliquot/internal/rls"
-	"aliquot/internal/wire"
+	"aliquot/internal/checkwire"
+	"aliquot/internal/envoyrls"
+	"aliquot/internal/httpanswer"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
@@ -23,7 +23,7 @@ import (
 // stays consumed, as in envoyproxy/ratelimit. Safe for concurrent use.
 type envoyService struct {
 	service *service
-	headers answer.Headers
+	headers httpanswer.Headers
 	metrics rlsMetrics
 	log     *slog.Logger
 	// override and refund: each feature that is ignored is logged once.
@@ -32,7 +32,7 @@ type envoyService struct {
 }
 
 func newEnvoyService(s *service, c *Config, log *slog.Logger) (*envoyService, error) {
-	headers, err := answer.ParseHeaders(c.RLSHeaders)
+	headers, err := httpanswer.ParseHeaders(c.RLSHeaders)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func newEnvoyService(s *service, c *Config, log *slog.Logger) (*envoyService, er
 
 // ShouldRateLimit decides the checks of a request. Its errors are Connect's, which the interceptor
 // translates.
-func (e *envoyService) ShouldRateLimit(ctx context.Context, in *rls.Request, out *rls.Response) error {
+func (e *envoyService) ShouldRateLimit(ctx context.Context, in *envoyrls.Request, out *envoyrls.Response) error {
 	e.service.calls.Add(1)
 	defer e.service.calls.Add(-1)
 	began := time.Now()
@@ -51,7 +51,7 @@ func (e *envoyService) ShouldRateLimit(ctx context.Context, in *rls.Request, out
 	return err
 }
 
-func (e *envoyService) decide(ctx context.Context, in *rls.Request, out *rls.Response) error {
+func (e *envoyService) decide(ctx context.Context, in *envoyrls.Request, out *envoyrls.Response) error {
 	checks, err := in.Checks()
 	if err != nil {
 		return rpcCodes.Error(err)
@@ -70,8 +70,8 @@ func (e *envoyService) decide(ctx context.Context, in *rls.Request, out *rls.Res
 // envoyCall is the memory that a call needs. It is kept for the next call.
 type envoyCall struct {
 	requests  []charge.Request
-	latest    wire.Answer
-	strictest wire.Answer // of the answers so far
+	latest    checkwire.Answer
+	strictest checkwire.Answer // of the answers so far
 }
 
 // maxKeptRequests caps the memory that one call keeps.
@@ -90,7 +90,7 @@ func (c *envoyCall) done(kept *sync.Pool) {
 
 // answer decides checks, and writes their statuses and the headers of the strictest answer. It
 // decides them in their order: a look sees what was charged before it and nothing that comes after.
-func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Check, out *rls.Response) error {
+func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []envoyrls.Check, out *envoyrls.Response) error {
 	limiter := e.service.limiter
 	without := limiter.replacedBy(checks)
 	for i := range checks {
@@ -102,7 +102,7 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Ch
 	switch err := e.service.enter(ctx, len(checks)); {
 	case err == nil:
 		defer e.service.leave(len(checks))
-	case err == errOverload && !slices.ContainsFunc(checks, func(c rls.Check) bool { return c.Look }):
+	case err == errOverload && !slices.ContainsFunc(checks, func(c envoyrls.Check) bool { return c.Look }):
 		room.Crowded = true // each rule's on_redis_failure is an answer to Envoy; an error may let all pass
 	default:
 		return err
@@ -130,7 +130,7 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Ch
 }
 
 // charges decides checks that cost something.
-func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, counted *telemetry.Tally, out *rls.Response) error {
+func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, counted *telemetry.Tally, out *envoyrls.Response) error {
 	limiter := e.service.limiter
 	decisions, err := limiter.decideIn(ctx, requests, room)
 	if err != nil {
@@ -155,7 +155,7 @@ func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []cha
 // is full again. It adds what was charged after such a request, because that was still left at the
 // request's turn.
 func (e *envoyService) lookAtCostly(
-	ctx context.Context, requests []charge.Request, decisions []charge.Decision, costly []int, room *charge.Scratch, statuses []rls.Status,
+	ctx context.Context, requests []charge.Request, decisions []charge.Decision, costly []int, room *charge.Scratch, statuses []envoyrls.Status,
 ) error {
 	if len(costly) == 0 || room.Crowded {
 		return nil
@@ -199,7 +199,7 @@ func chargedOf(d *charge.Decision, key budget.KeyID) (cost limit.Tokens) {
 }
 
 // looks decides checks that cost nothing.
-func (e *envoyService) looks(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, out *rls.Response) error {
+func (e *envoyService) looks(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, out *envoyrls.Response) error {
 	for i := range requests {
 		requests[i].Cost = limit.Token
 	}
@@ -217,7 +217,7 @@ func (e *envoyService) looks(ctx context.Context, c *envoyCall, requests []charg
 }
 
 // put adds the latest answer to the response, and keeps it if it is the strictest.
-func (e *envoyService) put(c *envoyCall, out *rls.Response) {
+func (e *envoyService) put(c *envoyCall, out *envoyrls.Response) {
 	out.Statuses = append(out.Statuses, statusOf(&c.latest))
 	if len(out.Statuses) == 1 || stricterAnswer(&c.latest, &c.strictest) {
 		c.strictest, c.latest = c.latest, c.strictest
@@ -226,7 +226,7 @@ func (e *envoyService) put(c *envoyCall, out *rls.Response) {
 
 // replacedBy returns the ids of the rules that apply to no descriptor of a request, because a rule
 // that matches one of the descriptors replaces them.
-func (l *limiter) replacedBy(checks []rls.Check) (without []string) {
+func (l *limiter) replacedBy(checks []envoyrls.Check) (without []string) {
 	now := time.Now().UnixMilli()
 	p := l.policies.At(now)
 	if !p.Known() || len(checks) < 2 || !p.Set.ReplacesInRequest() {
@@ -246,21 +246,21 @@ func (l *limiter) replacedBy(checks []rls.Check) (without []string) {
 
 // addHeaders adds the headers of the strictest answer. An answer that passes has no headers unless
 // they are asked for.
-func (e *envoyService) addHeaders(of *wire.Answer, out *rls.Response) {
+func (e *envoyService) addHeaders(of *checkwire.Answer, out *envoyrls.Response) {
 	d := httpDecision(of)
 	for _, f := range d.Fields(time.Now(), e.headers) {
-		out.Headers = append(out.Headers, rls.Header(f))
+		out.Headers = append(out.Headers, envoyrls.Header(f))
 	}
 }
 
-func requestOf(c *rls.Check, without []string) charge.Request {
+func requestOf(c *envoyrls.Check, without []string) charge.Request {
 	return charge.Request{Attributes: c.Attributes, Cost: limit.Tokens(c.Cost) * limit.Token, Described: charge.Described{
 		Descriptor: true, Without: without, Own: charge.OwnLimit{Requests: c.Requests, Window: c.Window},
 	}}
 }
 
 // warn counts what a descriptor asks for and is ignored, and logs each kind once.
-func (e *envoyService) warn(c *rls.Check) {
+func (e *envoyService) warn(c *envoyrls.Check) {
 	if c.Override && !e.service.limiter.policies.Load().TakesLimits() {
 		e.metrics.ignored[ignoredLimit].Inc()
 		e.override.Do(func() {
@@ -277,11 +277,11 @@ func (e *envoyService) warn(c *rls.Check) {
 
 // statusOf returns the status of an answer. It leaves out a shadow limit, and a limit that was
 // decided without the store, since what is left of it is unknown.
-func statusOf(of *wire.Answer) rls.Status {
-	out := rls.Status{Over: !of.Allowed}
+func statusOf(of *checkwire.Answer) envoyrls.Status {
+	out := envoyrls.Status{Over: !of.Allowed}
 	switch of.Mode {
 	case modes.AllowList, modes.Unlimited:
-		out.Remaining = rls.Unlimited
+		out.Remaining = envoyrls.Unlimited
 		return out
 	case modes.Emergency, modes.FailOpen, modes.FailClosed:
 		return out
@@ -299,7 +299,7 @@ func statusOf(of *wire.Answer) rls.Status {
 // stricterAnswer orders the answers of one request for its headers, in the way in which a check's
 // limits are ordered for its headline. Denials come first, those for ever before all others, then
 // the longest wait. Then comes the answer with the least left.
-func stricterAnswer(a, than *wire.Answer) bool {
+func stricterAnswer(a, than *checkwire.Answer) bool {
 	switch {
 	case a.Allowed != than.Allowed:
 		return !a.Allowed
@@ -315,7 +315,7 @@ func stricterAnswer(a, than *wire.Answer) bool {
 
 // headed reports whether the answer's headline is a limit that can deny. Other limits have no
 // headers.
-func headed(a *wire.Answer) bool {
+func headed(a *checkwire.Answer) bool {
 	for i := range a.Limits {
 		if l := &a.Limits[i]; l.RuleID == a.RuleID {
 			return !l.Shadow

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
-	"aliquot/internal/rls"
+	"aliquot/internal/envoyrls"
 )
 
 const heldRules = `
@@ -32,7 +32,7 @@ func heldCall(t testing.TB, descriptors int) func() bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, out, buffer := &rls.Request{}, &rls.Response{}, make([]byte, 0, 4<<10)
+	in, out, buffer := &envoyrls.Request{}, &envoyrls.Response{}, make([]byte, 0, 4<<10)
 	return func() bool {
 		out.Reset()
 		in.Decode(data)

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"aliquot/internal/rls"
+	"aliquot/internal/envoyrls"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -302,7 +302,7 @@ rules:
 func TestEnvoysServiceIsNamed(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, envoyRules).address()))
 	conn := dialGRPC(t, d)
-	health, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: rls.ServiceName})
+	health, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: envoyrls.ServiceName})
 	if err != nil || health.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 		t.Errorf("health %v, %v", health, err)
 	}
@@ -312,7 +312,7 @@ func TestEnvoysServiceIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = stream.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: rls.ServiceName}})
+	err = stream.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: envoyrls.ServiceName}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,9 @@ import (
 
 	"connectrpc.com/connect"
 
-	"aliquot/internal/rls"
+	"aliquot/internal/checkwire"
+	"aliquot/internal/envoyrls"
 	"aliquot/internal/rpc"
-	"aliquot/internal/wire"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/background"
@@ -24,7 +24,7 @@ var errInvalid = errors.New("invalid request")
 // rpcCodes is the daemon's only translation of errors to RPC codes.
 var rpcCodes = rpc.Table{
 	{Err: errInvalid, Code: connect.CodeInvalidArgument},
-	{Err: rls.ErrInvalid, Code: connect.CodeInvalidArgument},
+	{Err: envoyrls.ErrInvalid, Code: connect.CodeInvalidArgument},
 	{Err: errNoDecision, Code: connect.CodeNotFound},
 	{Err: errTooManyRules, Code: connect.CodeFailedPrecondition},
 	{Err: errNoReservation, Code: connect.CodeNotFound},
@@ -64,7 +64,7 @@ type service struct {
 
 // Check decides one request.
 func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliquotv1.CheckResponse, error) {
-	var out wire.Answer
+	var out checkwire.Answer
 	if err := s.check(ctx, wireRequest(in), &out); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliqu
 }
 
 // check decides one request and writes the answer into out. Its error is an RPC error.
-func (s *service) check(ctx context.Context, in wire.Request, out *wire.Answer) error {
+func (s *service) check(ctx context.Context, in checkwire.Request, out *checkwire.Answer) error {
 	began := time.Now()
 	defer func() { s.metrics.DecisionSeconds.Observe(time.Since(began).Seconds()) }()
 	r, err := validate(in)

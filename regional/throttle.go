@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
-	"aliquot/internal/abuse"
+	"aliquot/internal/penalty"
 	"aliquot/internal/ratelog"
 	"aliquot/regional/internal/telemetry"
 )
@@ -46,7 +46,7 @@ type throttle struct {
 type line struct {
 	net.Addr
 	conn    net.Conn
-	streak  abuse.Streak
+	streak  penalty.Streak
 	delayed atomic.Int32
 	ending  atomic.Bool
 	closing atomic.Bool

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	"aliquot/regional/internal/modes"
 	"aliquot/rules"
@@ -63,7 +63,7 @@ func alternate(t *testing.T, apiKey string, daemons ...*Daemon) (passed int) {
 	// see, comes back to the store.
 	const mostLives, leastRounds = 3, 20
 	last, rounds := time.Now(), 0
-	for (rounds < leastRounds || time.Since(last) < mostLives*chunk.Life) && passed < 2000 {
+	for (rounds < leastRounds || time.Since(last) < mostLives*prefetch.Life) && passed < 2000 {
 		if clear(denied); rounds == 0 {
 			last = time.Now()
 		}
@@ -216,7 +216,7 @@ func TestFloorAfterAFlush(t *testing.T) {
 		return v.Birth != 0 && v.Birth < limit.MaxExact && v.Since < limit.MaxExact
 	})
 	// A birth is worded as much later as what was lent of the contents before may last.
-	lent := chunk.Life.Microseconds() + chunk.Life.Microseconds()/50 + 1
+	lent := prefetch.Life.Microseconds() + prefetch.Life.Microseconds()/50 + 1
 	if want := v.Birth - lent + v.HeardWait; v.Phase != limit.Floor || v.Since < want {
 		t.Errorf("%+v: the floor may count from %d on", v, want)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"aliquot/internal/wire"
+	"aliquot/internal/checkwire"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
@@ -27,8 +27,8 @@ const (
 )
 
 // wireRequest converts a message to plain values. A nil message gives an empty request.
-func wireRequest(in *aliquotv1.CheckRequest) wire.Request {
-	out := wire.Request{
+func wireRequest(in *aliquotv1.CheckRequest) checkwire.Request {
+	out := checkwire.Request{
 		Attributes: rules.AttributesOf(in.GetAttributes()), Namespace: in.GetNamespace(),
 		Cost: 1, Costs: rules.CostsOf(in.GetCosts()),
 	}
@@ -39,7 +39,7 @@ func wireRequest(in *aliquotv1.CheckRequest) wire.Request {
 }
 
 // validate converts a request. Its errors name the field but never a value, which may be a secret.
-func validate(in wire.Request) (charge.Request, error) {
+func validate(in checkwire.Request) (charge.Request, error) {
 	cost := in.Cost
 	switch {
 	case cost < 1:

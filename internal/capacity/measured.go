@@ -2,7 +2,7 @@ package capacity
 
 // Measured are the costs as tools/goals measures them (`-only units`, docs/benchmarks/README.md); those of the
 // leader are explained in docs/sharding.md, LeasedFrom and Renewals follow from the life of what a
-// daemon holds (package chunk), HotPerLedger and ReportsPerRegion are settings.
+// daemon holds (package prefetch), HotPerLedger and ReportsPerRegion are settings.
 func Measured() Costs {
 	return Costs{
 		Call: 13.4, Check: .57, Limit: .44, Store: 5.7,

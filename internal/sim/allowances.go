@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/internal/sim/shell"
 	"aliquot/limit"
 )
@@ -52,7 +52,7 @@ type loan struct {
 }
 
 // loanLasts is longer than a loan may be spent, in true time.
-const loanLasts = 2 * int64(chunk.Life)
+const loanLasts = 2 * int64(prefetch.Life)
 
 // borrowed records the answer of a store that lends.
 func (b *ideal) borrowed(region int, amount limit.Tokens, now int64) {

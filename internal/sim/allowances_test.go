@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/limit"
 )
 
@@ -51,11 +51,11 @@ func TestTheOracleCountsLoansByItself(t *testing.T) {
 	b := newIdeal(of(100, 10), 0, 2, 1, 0)
 	b.borrowed(0, 20*limit.Token, 0)
 	b.borrowed(1, 30*limit.Token, 0)
-	if got := b.outOf(0, int64(chunk.Life)); got != 20*limit.Token {
+	if got := b.outOf(0, int64(prefetch.Life)); got != 20*limit.Token {
 		t.Errorf("%d are out", got)
 	}
-	b.borrowed(0, 90*limit.Token, int64(chunk.Life))
-	if got := b.outOf(0, int64(chunk.Life)); got != 100*limit.Token {
+	b.borrowed(0, 90*limit.Token, int64(prefetch.Life))
+	if got := b.outOf(0, int64(prefetch.Life)); got != 100*limit.Token {
 		t.Errorf("%d are out of a bucket of 100", got)
 	}
 	if got := b.outOf(1, loanLasts+1); got != 0 {

@@ -2,8 +2,8 @@ package sim
 
 import (
 	"aliquot/budget"
+	"aliquot/internal/entitlement"
 	"aliquot/internal/recall"
-	"aliquot/internal/rights"
 	"aliquot/limit"
 )
 
@@ -69,7 +69,7 @@ func (c *takeCall) decideAlone() {
 // charge returns what an ask costs its key, with what the region may hold of the key without the
 // store.
 func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
-	least, most := rights.Room(a.right, a.limit, a.rule.elastic)
+	least, most := entitlement.Room(a.right, a.limit, a.rule.elastic)
 	clock, old := n.clockMap, n.clockMap.Until(n.now()) == 0
 	if old {
 		clock = n.oldClock
@@ -77,9 +77,9 @@ func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
 	return recall.Charge{
 		OldClock: old,
 		Room:     recall.Room{Least: least, Most: most}, Key: a.rule.key, Limit: a.limit, Cost: cost,
-		Bucket: rights.WithoutStore(a.right, a.limit, a.rule.elastic, int64(n.machine.Config().RhoPPM)),
-		Full:   rights.TimeToFull(a.right, a.limit, a.rule.elastic),
-		From:   max(rights.OwnSince(a.right), n.aloneSince), StoreNow: clock.Until(n.now()), StoreLatest: clock.Since(n.now()),
+		Bucket: entitlement.WithoutStore(a.right, a.limit, a.rule.elastic, int64(n.machine.Config().RhoPPM)),
+		Full:   entitlement.TimeToFull(a.right, a.limit, a.rule.elastic),
+		From:   max(entitlement.OwnSince(a.right), n.aloneSince), StoreNow: clock.Until(n.now()), StoreLatest: clock.Since(n.now()),
 		RhoPPM: int64(n.machine.Config().RhoPPM),
 	}
 }

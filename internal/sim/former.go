@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
 	"aliquot/limit"
 )
 
@@ -14,7 +14,7 @@ import (
 type former struct {
 	known  bool
 	limit  limit.Limit
-	change rights.Change
+	change entitlement.Change
 }
 
 // wall returns a daemon's wall clock as a true time. Overrides end by it.
@@ -70,7 +70,7 @@ func (n *node) noteLimits() {
 	n.looked = n.now()
 	for i := range n.formers {
 		if c := n.formers[i].change; c.At != 0 {
-			n.clockMap.Changed(c.At.Add(rights.LateUse))
+			n.clockMap.Changed(c.At.Add(entitlement.LateUse))
 		}
 	}
 }
@@ -103,10 +103,10 @@ func (n *node) toldFormers(version uint64) {
 }
 
 // changed adds what the daemon remembers of a limit's change to a view.
-func (n *node) changed(v *limit.View, f *rights.Frame, right budget.Right, r *rule, l limit.Limit) {
+func (n *node) changed(v *limit.View, f *entitlement.Frame, right budget.Right, r *rule, l limit.Limit) {
 	c := n.formerOf(r).change
 	if c.Settled(l, n.minFloor(), r.elastic, n.now()) {
 		return
 	}
-	f.Changed(v, c, n.clockMap.Changed(c.At.Add(rights.LateUse)), right, r.elastic)
+	f.Changed(v, c, n.clockMap.Changed(c.At.Add(entitlement.LateUse)), right, r.elastic)
 }

@@ -7,7 +7,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/boottime"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/internal/recall"
 	"aliquot/internal/roster"
 	"aliquot/internal/sim/shell"
@@ -53,7 +53,7 @@ type node struct {
 
 	spare    []*takeCall // calls that are over, for newCall
 	locals   []*local    // by rule; nil: nothing
-	stood    chunk.Standing
+	stood    prefetch.Standing
 	sweeping bool // a sweep of the chunks is planned
 
 	reference boottime.Reference // the leader's clock

@@ -2,7 +2,7 @@ package sim
 
 import (
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/limit"
 )
 
@@ -15,7 +15,7 @@ const (
 
 // local is what a daemon knows of one limit's key without asking its store.
 type local struct {
-	chunk.Key
+	prefetch.Key
 	told budget.Instant // when the state machine last learned of its decisions
 }
 
@@ -36,7 +36,7 @@ func (n *node) localOf(r *rule) *local {
 
 // stand ends all chunks and memories if the conditions that they depend on have changed.
 func (n *node) stand() {
-	now := chunk.Standing{
+	now := prefetch.Standing{
 		Session: n.machine.Session(), Contents: n.epoch, Config: n.machine.Config().Version, Rules: n.version,
 	}
 	ends, drops := n.stood.Ends(now)
@@ -89,9 +89,9 @@ func (c *takeCall) decidable() (holds int, denied bool) {
 			return 0, false
 		}
 		switch k.Look(c.cost, c.n.now()) {
-		case chunk.Holds:
+		case prefetch.Holds:
 			holds = min(holds, int(k.Left()/c.cost))
-		case chunk.Denied:
+		case prefetch.Denied:
 			denied = true
 		default:
 			holds = 0
@@ -124,7 +124,7 @@ func (c *takeCall) refuse() {
 	c.tries = 0
 	n.w.decisions++
 	for _, r := range c.rules {
-		if k := n.localOf(r); k.Look(c.cost, n.now()) == chunk.Denied {
+		if k := n.localOf(r); k.Look(c.cost, n.now()) == prefetch.Denied {
 			k.Refuse(limit.Tokens(tries)*c.cost, n.now())
 			n.look()
 		}
@@ -150,8 +150,8 @@ func (c *takeCall) bring() {
 }
 
 // terms returns the terms of one limit of a call.
-func (n *node) terms(a *ask, lends bool) chunk.Terms {
-	t := chunk.Terms{Algorithm: a.limit.Algorithm, Lends: lends, Rho: int64(n.w.cfg.RhoPPM)}
+func (n *node) terms(a *ask, lends bool) prefetch.Terms {
+	t := prefetch.Terms{Algorithm: a.limit.Algorithm, Lends: lends, Rho: int64(n.w.cfg.RhoPPM)}
 	if a.right.Phase == budget.Live {
 		t.Until = a.right.Until
 	}
@@ -223,9 +223,9 @@ func (n *node) sweep() {
 			n.tell(r)
 		}
 		switch k.Due(n.now()) {
-		case chunk.Renewal:
+		case prefetch.Renewal:
 			n.errand(r, true)
-		case chunk.Return:
+		case prefetch.Return:
 			n.errand(r, false)
 		}
 	}
@@ -290,7 +290,7 @@ func (n *node) recall(r *rule, l limit.Limit) limit.ChunkView {
 		return limit.ChunkView{}
 	}
 	k.End()
-	view, trip := k.Bring(0, chunk.Terms{Algorithm: l.Algorithm, Rho: int64(n.w.cfg.RhoPPM)}, n.now())
+	view, trip := k.Bring(0, prefetch.Terms{Algorithm: l.Algorithm, Rho: int64(n.w.cfg.RhoPPM)}, n.now())
 	k.Lost(trip)
 	return view
 }

@@ -2,7 +2,7 @@ package sim
 
 import (
 	"aliquot/budget"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
 	"aliquot/limit"
 )
 
@@ -110,7 +110,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		view.Memory = n.memory(&ask{rule: r, limit: l, right: c.Before})
 		n.recalled.Forget(r.key, n.now())
 		call = append(call, change{rule: r, limit: l, carried: carried, change: limit.Change{
-			View: view, Gen: c.Gen.Pack(), Share: rights.Bucket(l, c.Share),
+			View: view, Gen: c.Gen.Pack(), Share: entitlement.Bucket(l, c.Share),
 			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold,
 			Deadline: max(n.clockMap.Until(n.now()+budget.Instant(applyDeadline)), 1),
 		}})

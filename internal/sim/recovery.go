@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"aliquot/budget"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
 	"aliquot/internal/sim/shell"
 	"aliquot/limit"
 )
@@ -110,7 +110,7 @@ func (w *world) leastFloor(r *rule) limit.Tokens {
 	least := r.latest().Capacity
 	for _, region := range w.ledger.Config.Regions {
 		if region.Takes() {
-			least = min(least, rights.Bucket(r.latest(), region.Floor).Cap)
+			least = min(least, entitlement.Bucket(r.latest(), region.Floor).Cap)
 		}
 	}
 	return least

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"aliquot/budget"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
 	"aliquot/limit"
 )
 
@@ -114,7 +114,7 @@ func (r *rule) past(version uint64, now int64) (out []limit.Limit) {
 // because the limit is nearly always the same.
 func (r *rule) keyLimit(l limit.Limit) budget.KeyLimit {
 	if l != r.worded {
-		r.worded, r.words = l, rights.KeyLimit(l)
+		r.worded, r.words = l, entitlement.KeyLimit(l)
 		r.words.Placement = r.placement
 	}
 	return r.words

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/internal/recall"
 	"aliquot/limit"
 )
@@ -20,7 +20,7 @@ type ask struct {
 	ticket  recall.Ticket
 	carried recall.Debt
 	// trip is what the key's chunk has to remember of the call, if brought.
-	trip    chunk.Trip
+	trip    prefetch.Trip
 	brought bool
 }
 

@@ -2,13 +2,13 @@ package sim
 
 import (
 	"aliquot/budget"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
 	"aliquot/limit"
 )
 
 // view translates a right for the store, as the daemon does.
 func (n *node) view(right budget.Right, r *rule, l limit.Limit) limit.View {
-	d := rights.Daemon{
+	d := entitlement.Daemon{
 		Region: n.region, Config: n.machine.Config(), Stamp: n.stamp,
 		Birth: n.birth, StartedFull: n.machine.StoreStartedFull(), Clock: &n.clockMap,
 	}

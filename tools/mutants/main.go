@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-const folders = "regional,coordinator,cluster,lua,budget,limit,internal/recall,internal/rights,internal/chunk"
+const folders = "regional,coordinator,cluster,lua,budget,limit,internal/recall,internal/entitlement,internal/prefetch"
 
 type options struct {
 	root, folders, only, skip, cache string

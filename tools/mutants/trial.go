@@ -19,15 +19,15 @@ import (
 // usersOf are the packages whose tests may see a change in a folder, after the tests of the changed
 // package: the first that fails ends the trial. Tests that take long come late.
 var usersOf = map[string][]string{
-	"budget":          {"coordinator/internal/leader", "internal/sim", "internal/sim/check", "coordinator", "regional"},
-	"limit":           {"internal/rights", "internal/recall", "internal/chunk", "budget", "lua", "regional/store", "internal/sim", "internal/sim/check", "regional"},
-	"internal/recall": {"internal/sim", "internal/sim/check", "regional"},
-	"internal/rights": {"internal/sim", "internal/sim/check", "regional"},
-	"internal/chunk":  {"internal/sim", "internal/sim/check", "regional"},
-	"lua":             {"regional/store", "regional"},
-	"regional":        {"regional"},
-	"coordinator":     {"coordinator"},
-	"cluster":         {"cluster", "coordinator"},
+	"budget":               {"coordinator/internal/leader", "internal/sim", "internal/sim/check", "coordinator", "regional"},
+	"limit":                {"internal/entitlement", "internal/recall", "internal/prefetch", "budget", "lua", "regional/store", "internal/sim", "internal/sim/check", "regional"},
+	"internal/recall":      {"internal/sim", "internal/sim/check", "regional"},
+	"internal/entitlement": {"internal/sim", "internal/sim/check", "regional"},
+	"internal/prefetch":    {"internal/sim", "internal/sim/check", "regional"},
+	"lua":                  {"regional/store", "regional"},
+	"regional":             {"regional"},
+	"coordinator":          {"coordinator"},
+	"cluster":              {"cluster", "coordinator"},
 }
 
 // quick is how long a test takes that runs before the others of its package.

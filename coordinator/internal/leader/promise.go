@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
 	"aliquot/limit"
 	"aliquot/rules"
 )
@@ -36,7 +36,7 @@ func PromiseTerms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s Condi
 
 // KeyLimit returns a limit of a rule in the units of package budget.
 func KeyLimit(rule *rules.Rule, l limit.Limit) budget.KeyLimit {
-	out := rights.KeyLimit(l)
+	out := entitlement.KeyLimit(l)
 	switch rule.Placement {
 	case rules.Split:
 		out.Placement = budget.PlacementSplit

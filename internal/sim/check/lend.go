@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/limit"
 )
 
@@ -14,13 +14,13 @@ import (
 // meanwhile.
 const (
 	slowdown  = 22
-	chunkLife = slowdown * chunk.Life
+	chunkLife = slowdown * prefetch.Life
 )
 
 // lendCall is a call that takes tokens in advance, or brings them back.
 type lendCall struct {
 	view  limit.View
-	trip  chunk.Trip
+	trip  prefetch.Trip
 	epoch string
 }
 
@@ -31,7 +31,7 @@ func (n *node) slowNow(w *world) budget.Instant { return slow(n.now(w)) }
 
 // spendable is what the daemon could spend of its chunk at a true time.
 func (n *node) spendable(now int64) limit.Tokens {
-	if left := n.chunk.Left(); left > 0 && n.chunk.Look(left, slow(n.clock.Boot(now))) == chunk.Holds {
+	if left := n.chunk.Left(); left > 0 && n.chunk.Look(left, slow(n.clock.Boot(now))) == prefetch.Holds {
 		return left
 	}
 	return 0
@@ -61,7 +61,7 @@ func (n *node) borrow(w *world, renews, returns bool) {
 	s := w.site(n.region)
 	right := n.right(w.sc, w.now)
 	c := lendCall{view: n.view(right, w.sc, &n.clockMap), epoch: n.epoch}
-	terms := chunk.Terms{Lends: !returns && right.Phase != budget.Limbo, Rho: int64(w.sc.RhoPPM)}
+	terms := prefetch.Terms{Lends: !returns && right.Phase != budget.Limbo, Rho: int64(w.sc.RhoPPM)}
 	if right.Phase == budget.Live {
 		terms.Until = slow(right.Until)
 	}
@@ -119,14 +119,14 @@ func (s *site) lend(c *lendCall, now int64) (out limit.Outcome, at int64, ok boo
 // back of it.
 func (n *node) recall(w *world) limit.ChunkView {
 	n.chunk.End()
-	view, trip := n.chunk.Bring(0, chunk.Terms{}, n.slowNow(w))
+	view, trip := n.chunk.Bring(0, prefetch.Terms{}, n.slowNow(w))
 	n.chunk.Lost(trip)
 	return view
 }
 
 // revalidateChunk ends the chunk if the conditions that it depends on have changed.
 func (n *node) revalidateChunk() {
-	now := chunk.Standing{Session: n.machine.Session(), Contents: n.epoch, Config: n.machine.Config().Version}
+	now := prefetch.Standing{Session: n.machine.Session(), Contents: n.epoch, Config: n.machine.Config().Version}
 	switch ends, drops := n.validity.Ends(now); {
 	case drops:
 		n.chunk.Drop()

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
+	"aliquot/internal/prefetch"
 	"aliquot/internal/sim/shell"
 	"aliquot/limit"
 )
@@ -39,8 +39,8 @@ type node struct {
 	// chunkCalled: the daemon has renewed or returned its chunk since time passed.
 	chunkCalled bool
 
-	chunk    chunk.Key
-	validity chunk.Standing
+	chunk    prefetch.Key
+	validity prefetch.Standing
 }
 
 // storeFault is what goes wrong with a call of the store.
@@ -112,7 +112,7 @@ func (w *world) replace(n *node, withFile bool) {
 // view translates the daemon's right at a true time for the store. The clock map must not be shared
 // with another right.
 func (n *node) view(r budget.Right, sc *Scenario, clock *shell.ClockMap) limit.View {
-	d := rights.Daemon{
+	d := entitlement.Daemon{
 		Region: n.region, Config: n.machine.Config(), Stamp: limit.Stamp(n.epoch), Birth: n.birth,
 		StartedFull: n.machine.StoreStartedFull(), Clock: clock, ChunkLife: sc.chunkLife(),
 	}
@@ -251,7 +251,7 @@ func (n *node) apply(w *world, e budget.ApplyShares) {
 			view.Chunk = n.recall(w)
 		}
 		call.changes[i] = storeChange{key: c.Key, change: limit.Change{
-			View: view, Gen: c.Gen.Pack(), Share: rights.Bucket(w.sc.Limit, c.Share),
+			View: view, Gen: c.Gen.Pack(), Share: entitlement.Bucket(w.sc.Limit, c.Share),
 			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold, Deadline: call.deadline,
 		}}
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
 	"aliquot/internal/sim/shell"
 	"aliquot/limit"
 )
@@ -142,7 +142,7 @@ func (sc *Scenario) spends(want int8, region int) bool {
 
 // keyLimit returns the limit as the state machines know it.
 func (sc *Scenario) keyLimit() budget.KeyLimit {
-	l := rights.KeyLimit(sc.Limit)
+	l := entitlement.KeyLimit(sc.Limit)
 	l.Placement = budget.PlacementSplit
 	if sc.noTail {
 		l.Tail = 0

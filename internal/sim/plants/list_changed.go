@@ -4,7 +4,7 @@ package plants
 func changedRules() []Plant {
 	const (
 		settle = "limit/settle.go"
-		change = "internal/rights/change.go"
+		change = "internal/entitlement/change.go"
 		former = "regional/internal/policy/former.go"
 	)
 	return []Plant{

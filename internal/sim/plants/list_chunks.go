@@ -5,8 +5,8 @@ func chunks() []Plant {
 	const (
 		record = "limit/chunk.go"
 		apply  = "limit/apply.go"
-		key    = "internal/chunk/key.go"
-		call   = "internal/chunk/call.go"
+		key    = "internal/prefetch/key.go"
+		call   = "internal/prefetch/call.go"
 	)
 	chunked := World{Chunks: true}
 	still := World{Chunks: true, Keys: 1, Faults: []string{"store commands stuck"}, Just: true}
@@ -65,11 +65,11 @@ func chunks() []Plant {
 		},
 		{
 			Name: "chunk-outlives-contents", Breaks: "a chunk of a store's earlier contents is spent although the daemon knows the new ones",
-			Edits: []Edit{{"internal/chunk/standing.go", "return s != now, s.Contents != now.Contents", "return s != now && s.Contents == now.Contents, false"}},
+			Edits: []Edit{{"internal/prefetch/standing.go", "return s != now, s.Contents != now.Contents", "return s != now && s.Contents == now.Contents, false"}},
 		},
 		{
 			Name: "new-contents-at-once", Breaks: "new contents earn from their birth on, while chunks of earlier ones are spent",
-			Edits: []Edit{{"internal/rights/frame.go", "		f.birth += d.spent()\n", ""}},
+			Edits: []Edit{{"internal/entitlement/frame.go", "		f.birth += d.spent()\n", ""}},
 		},
 		{
 			Name: "chunk-kept-and-brought-back", Breaks: "what a call brought back stays with the daemon too, if the answer is lost",

@@ -36,7 +36,7 @@ func leases() []Plant {
 			Name: "floor-after-2t", Breaks: "a region that hears nothing takes its floor back after 2T: clocks count as equal",
 			Edits: []Edit{
 				{bounds, "return c.lengthen(c.lengthen(c.lengthen(2 * c.wait())))", "return 2 * c.wait()"},
-				{"internal/rights/frame.go", "f.heardWait = d.heardWait(tail)", "f.heardWait = 0"},
+				{"internal/entitlement/frame.go", "f.heardWait = d.heardWait(tail)", "f.heardWait = 0"},
 			},
 			World: World{Regions: 2, Keys: 1, Lease: 10 * time.Second, RhoPPM: 100_000, Faults: []string{"cut both ways", "all coordinators stop", "drifting clocks"}, Just: true},
 		},
@@ -44,7 +44,7 @@ func leases() []Plant {
 			Name: "floor-at-start", Breaks: "a daemon that starts counts as having heard nothing for ever, and has its floor at once",
 			Edits: []Edit{
 				{region, "blind: true, lastDirective: now,", "blind: true, lastDirective: -1 << 60,"},
-				{"internal/rights/frame.go", "f.heardWait = d.heardWait(tail)", "f.heardWait = 0"},
+				{"internal/entitlement/frame.go", "f.heardWait = d.heardWait(tail)", "f.heardWait = 0"},
 			},
 		},
 		{

@@ -29,7 +29,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "leap-not-waited-out", Breaks: "a daemon that finds its store's clock set forward trusts its floor at once: the store's mark of who was heard looks old",
-			Edits: []Edit{{"internal/rights/frame.go", "if leapt := d.Clock.Leapt(); leapt != 0 {", "if leapt := d.Clock.Leapt(); leapt < 0 {"}},
+			Edits: []Edit{{"internal/entitlement/frame.go", "if leapt := d.Clock.Leapt(); leapt != 0 {", "if leapt := d.Clock.Leapt(); leapt < 0 {"}},
 			World: World{Regions: 2, Keys: 4, Lease: 3 * time.Second, Faults: []string{"second daemon", "store's clock set", "store flushed", "cut both ways"}, Just: true},
 		},
 		{
@@ -60,7 +60,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "limbo-shortens-life", Breaks: "a daemon that may spend nothing in limbo keeps a record for as long as a bucket of nothing needs to be full",
-			Edits: []Edit{{"internal/rights/frame.go", "v.Floor, v.LimboFloor = Bucket(l, r.Told), v.Floor", "v.LimboFloor = v.Floor"}},
+			Edits: []Edit{{"internal/entitlement/frame.go", "v.Floor, v.LimboFloor = Bucket(l, r.Told), v.Floor", "v.LimboFloor = v.Floor"}},
 			World: World{Keys: 2, Faults: []string{"second daemon", "store flushed and daemon restarts", "cut from the leader"}, Just: true},
 		},
 		{
@@ -115,7 +115,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-of-a-lent-floor", Breaks: "a daemon that is cut off goes on by what it remembered of a key whose floor it had lent",
-			Edits: []Edit{{"internal/rights/emergency.go", "	return max(r.Since, r.FloorSince)\n", "	return r.FloorSince\n"}},
+			Edits: []Edit{{"internal/entitlement/emergency.go", "	return max(r.Since, r.FloorSince)\n", "	return r.FloorSince\n"}},
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "cut both ways", "cut from the leader"}},
 		},
 		{
@@ -125,7 +125,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-by-a-fast-clock", Breaks: "what is earned without the store is counted by a clock that may run fast",
-			Edits:    []Edit{{"internal/rights/emergency.go", "uint64(million+rhoPPM)", "uint64(million)"}},
+			Edits:    []Edit{{"internal/entitlement/emergency.go", "uint64(million+rhoPPM)", "uint64(million)"}},
 			World:    World{Regions: 2, Keys: 2, Burst: 10, Rate: 100, Faults: []string{"all store commands stuck", "drifting clocks"}},
 			Harmless: "argued: what is promised of a key has rho of its rate to spare, which is as much as one daemon's clock can run fast; it shows only where all regions' stores stop at once and all their daemons' clocks run fast, beside refill that has rounded nothing away",
 		},

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/rules"
@@ -28,7 +28,7 @@ type Header struct {
 type Framed struct {
 	Tail  time.Duration
 	Right budget.Right
-	Frame rights.Frame
+	Frame entitlement.Frame
 }
 
 // Of returns the frame of a tail, or nil if there is none yet.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/abuse"
+	"aliquot/internal/entitlement"
+	"aliquot/internal/penalty"
 	"aliquot/internal/recall"
-	"aliquot/internal/rights"
 	"aliquot/limit"
 	"aliquot/regional/internal/modes"
 	"aliquot/rules"
@@ -41,7 +41,7 @@ type Charge struct {
 	Forgives bool
 	// Changed is the change of the limit that is remembered, or nil. RuleSince is the time by the
 	// store's clock from which on only the present limit applies.
-	Changed   *rights.Change
+	Changed   *entitlement.Change
 	RuleSince int64
 	// Slot names the slot that the request asks for at a concurrency limit. Each call to the store
 	// gets a new name.
@@ -62,7 +62,7 @@ func (a *Charge) Alone() bool { return a.Enforcement == rules.Independent }
 
 // KeyLimit returns the limit in the budget protocol's type.
 func (a *Charge) KeyLimit() budget.KeyLimit {
-	l := rights.KeyLimit(a.Limit)
+	l := entitlement.KeyLimit(a.Limit)
 	if a.Rule != nil {
 		l.Placement = PlacementOf(a.Rule)
 	}
@@ -91,13 +91,13 @@ func (a *Charge) passesBy(crowded []int, limit int) bool {
 
 // TimeToFull returns after what time the store's bucket is full, whatever the store is told.
 func (a *Charge) TimeToFull() time.Duration {
-	return rights.TimeToFull(a.Right, a.Limit, a.Enforcement == rules.Elastic)
+	return entitlement.TimeToFull(a.Right, a.Limit, a.Enforcement == rules.Elastic)
 }
 
 // HeldBack returns the verdict on a request of a client that is held back.
-func (a *Charge) HeldBack(h abuse.Hold, now budget.Instant) Verdict {
+func (a *Charge) HeldBack(h penalty.Hold, now budget.Instant) Verdict {
 	mode, wait := modes.Local, h.Until.Sub(now)
-	if h.State == abuse.Blocked {
+	if h.State == penalty.Blocked {
 		mode = modes.BlockList
 	}
 	v := a.Verdict(&Transaction{}, mode, limit.Decision{

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/rules"
@@ -27,7 +27,7 @@ func TestOutcomesAreInTheOrderOfTheirNodesClocks(t *testing.T) {
 		g := &Transaction{Asks: asks[:len(r.Limits)]}
 		for i := range g.Asks {
 			a := &g.Asks[i]
-			a.Asked, a.trip = a.Local.Chunk.Bring(a.Cost, chunk.Terms{}, now)
+			a.Asked, a.trip = a.Local.Chunk.Bring(a.Cost, prefetch.Terms{}, now)
 			a.away = true
 		}
 		g.Took(table, &r, storeNow, now)
@@ -36,14 +36,14 @@ func TestOutcomesAreInTheOrderOfTheirNodesClocks(t *testing.T) {
 	denied := limit.Outcome{Bucket: limit.Bucket{Cap: 10 * limit.Token, Rate: limit.Rate{Micro: 1}}}
 	call(noon, ahead, lua.Result{Limits: []limit.Outcome{denied, denied}, Clocks: []int64{behind, ahead}})
 	e := asks[0].Local
-	if e.Chunk.Look(limit.Token, noon) != chunk.Denied {
+	if e.Chunk.Look(limit.Token, noon) != prefetch.Denied {
 		t.Fatal("the denial is not remembered")
 	}
 	later := noon.Add(10 * time.Millisecond)
 	allowed := denied
 	allowed.Tokens = 9 * limit.Token
 	call(later, behind+10_000, lua.Result{Allowed: true, Limits: []limit.Outcome{allowed}})
-	if e.Chunk.Look(limit.Token, later) == chunk.Denied {
+	if e.Chunk.Look(limit.Token, later) == prefetch.Denied {
 		t.Error("the denial is remembered, for the other node's clock is ahead")
 	}
 }

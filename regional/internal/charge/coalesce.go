@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 )
 
 // At most one call of a busy key is under way, as far as that helps. While it brings a chunk, calls
@@ -23,7 +23,7 @@ const ParkRounds = 3
 func (l *LocalPlan) Parks(s *Scratch, now budget.Instant) bool {
 	waits := false
 	for i, e := range l.Entries[:l.N] {
-		if l.found[i] == chunk.Holds || e.Gone || !e.Shares || e.Stalled || !e.Chunk.Busy(now) || !e.Claimed && !e.Chunk.Awaits() {
+		if l.found[i] == prefetch.Holds || e.Gone || !e.Shares || e.Stalled || !e.Chunk.Busy(now) || !e.Claimed && !e.Chunk.Awaits() {
 			continue
 		}
 		waits = true

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/abuse"
+	"aliquot/internal/penalty"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/modes"
@@ -29,7 +29,7 @@ type Verdict struct {
 	// Unknown: the limit was denied without the store, and nothing is known of its tokens.
 	Unknown bool
 	// Held is how the client is held back, if that is why the limit was denied.
-	Held     abuse.State
+	Held     penalty.State
 	Decision limit.Decision
 	// Found is what the decision found in the record, for Explain; zero if no record was read.
 	Found limit.Outcome
@@ -236,7 +236,7 @@ func Why(all []Verdict, headline *Verdict) string {
 	case headline.Never() && !headline.Shadow:
 		return fmt.Sprintf("cost %d is above the capacity %d of rule %s; no waiting helps, split the request",
 			headline.Cost/limit.Token, headline.Decision.Limit, headline.Rule.ID)
-	case headline.Held != abuse.Free:
+	case headline.Held != penalty.Free:
 		return headline.WhyHeld()
 	case headline.Mode == modes.Emergency:
 		return "degraded: the regional store does not answer; an emergency limit of this daemon decided"
@@ -254,7 +254,7 @@ func Why(all []Verdict, headline *Verdict) string {
 }
 
 // Hold checks each watched limit that can deny. If any denies, their verdicts become the decision.
-func (d *Decision) Hold(now budget.Instant, held func(*Charge) abuse.Hold) {
+func (d *Decision) Hold(now budget.Instant, held func(*Charge) penalty.Hold) {
 	denied := false
 	for _, g := range d.Groups {
 		for i := range g.Asks {
@@ -262,7 +262,7 @@ func (d *Decision) Hold(now budget.Instant, held func(*Charge) abuse.Hold) {
 			if g.Shadow || !a.Rule.Watched() {
 				continue
 			}
-			if h := held(a); h.State != abuse.Free {
+			if h := held(a); h.State != penalty.Free {
 				d.Never = append(d.Never, a.HeldBack(h, now))
 				denied = true
 			}
@@ -275,7 +275,7 @@ func (d *Decision) Hold(now budget.Instant, held func(*Charge) abuse.Hold) {
 
 // WhyHeld returns the reason of a denial of a client that is held back.
 func (v *Verdict) WhyHeld() string {
-	if v.Held == abuse.Blocked {
+	if v.Held == penalty.Blocked {
 		until := time.Now().Add(v.Decision.RetryAfter).UTC().Format(time.RFC3339)
 		return fmt.Sprintf("blocked in this region until %s by rule %s: denied %d times within %v", until, v.Rule.ID, v.Rule.AutoBlock.After, v.Rule.AutoBlock.Within)
 	}

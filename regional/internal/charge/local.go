@@ -2,7 +2,7 @@ package charge
 
 import (
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/modes"
@@ -15,7 +15,7 @@ type Borrowing struct {
 	// Asked is the call's report about this daemon's chunk. trip is the chunk's memory of the call,
 	// valid while away is set.
 	Asked limit.ChunkView
-	trip  chunk.Trip
+	trip  prefetch.Trip
 	away  bool
 	// worded: upkeep filled in asked before the call was made.
 	worded bool
@@ -101,8 +101,8 @@ func (e *Entry) bring(t *Table, head *Header, a *Charge, lends bool, now budget.
 
 // terms returns what a call with this header may ask for. If all chunks were ended after the header
 // was read, the call must not borrow.
-func (e *Entry) terms(t *Table, head *Header, a *Charge, lends bool) chunk.Terms {
-	return chunk.Terms{
+func (e *Entry) terms(t *Table, head *Header, a *Charge, lends bool) prefetch.Terms {
+	return prefetch.Terms{
 		Algorithm: a.Limit.Algorithm, Lends: lends && head.Turn == t.Turn.Load(), Rho: head.Rho, Until: a.Right.Until,
 	}
 }
@@ -211,7 +211,7 @@ func (t *Table) Second(g *Transaction, clock func() budget.Instant) bool {
 	defer plan.Unlock()
 	now := clock()
 	for i, e := range plan.Entries[:plan.N] {
-		if e.Gone || e.Rule != g.Asks[i].Rule || e.Chunk.Look(plan.Costs[i], now) != chunk.Holds {
+		if e.Gone || e.Rule != g.Asks[i].Rule || e.Chunk.Look(plan.Costs[i], now) != prefetch.Holds {
 			return false
 		}
 	}
@@ -259,7 +259,7 @@ func (t *Table) Ended(a *Charge, now budget.Instant) (limit.ChunkView, func()) {
 	if !e.records(a) {
 		return limit.ChunkView{}, func() {}
 	}
-	view, trip := e.Chunk.Bring(0, chunk.Terms{}, now)
+	view, trip := e.Chunk.Bring(0, prefetch.Terms{}, now)
 	return view, func() {
 		e.Mu.Lock()
 		defer e.Mu.Unlock()
@@ -327,9 +327,9 @@ func (a *Charge) Keep(t *Table, head *Header, now budget.Instant) bool {
 	}
 	terms := e.terms(t, head, a, a.borrows())
 	switch e.Chunk.Due(now) {
-	case chunk.Renewal:
+	case prefetch.Renewal:
 		a.Asked, a.trip = e.Chunk.Renew(terms, now)
-	case chunk.Return:
+	case prefetch.Return:
 		terms.Lends = false
 		a.Asked, a.trip = e.Chunk.Bring(0, terms, now)
 	default:

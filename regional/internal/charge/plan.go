@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
@@ -84,7 +84,7 @@ func (s *Scratch) Reset(n int, now budget.Instant) {
 type LocalPlan struct {
 	Entries [MostLocal]*Entry
 	Costs   [MostLocal]limit.Tokens
-	found   [MostLocal]chunk.Finding
+	found   [MostLocal]prefetch.Finding
 	order   [MostLocal]uint8 // of their locks
 	N       int
 }
@@ -153,12 +153,12 @@ func (l *LocalPlan) Look(s *Scratch, now budget.Instant) (allowed, known bool) {
 		l.found[i] = found
 		switch {
 		case e.shadow:
-			known = known && found != chunk.Ask
+			known = known && found != prefetch.Ask
 			continue
-		case found == chunk.Denied:
+		case found == prefetch.Denied:
 			denied = true
 		}
-		allowed = allowed && found == chunk.Holds
+		allowed = allowed && found == prefetch.Holds
 		told = told && e.Chunk.Known(now)
 	}
 	return allowed, known && (allowed || denied && told)
@@ -172,11 +172,11 @@ func (l *LocalPlan) Charge(t *Table, allowed bool, now budget.Instant) {
 		cost := l.Costs[i]
 		e.Chunk.Seen(cost, now)
 		switch {
-		case l.found[i] == chunk.Denied:
+		case l.found[i] == prefetch.Denied:
 			e.Chunk.Refuse(cost, now)
 		case e.shadow || allowed:
 			e.Chunk.Spend(cost, now)
-			if e.Chunk.Due(now) != chunk.Nothing {
+			if e.Chunk.Due(now) != prefetch.Nothing {
 				t.nudge()
 			}
 		default:
@@ -192,7 +192,7 @@ func (d *Decision) Word(l *LocalPlan, s *Scratch, allowed bool, now budget.Insta
 	d.At = now
 	for i, e := range l.Entries[:l.N] {
 		cost, found := l.Costs[i], e.Chunk.Outcome(now)
-		holds := l.found[i] == chunk.Holds || l.found[i] == chunk.Ask && found.Tokens >= cost
+		holds := l.found[i] == prefetch.Holds || l.found[i] == prefetch.Ask && found.Tokens >= cost
 		decided := limit.Decide(e.Limit, found, cost, holds)
 		decided.Delay = 0 // memory admits nothing of a queue
 		s.verdicts = append(s.verdicts, Verdict{

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	"aliquot/rules"
 )
@@ -26,11 +26,11 @@ func lentTo(t *testing.T, table *Table, rule *rules.Rule, r *Request) *Entry {
 	e.Rule = rule
 	use(e, noon)
 	use(e, noon)
-	_, trip := e.Chunk.Bring(limit.Token, chunk.Terms{Lends: true}, noon)
+	_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, noon)
 	out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
 	e.Chunk.Took(trip, true, out, 100_000, noon)
 	table.Activate(e)
-	if e.Chunk.Look(limit.Token, noon) != chunk.Holds {
+	if e.Chunk.Look(limit.Token, noon) != prefetch.Holds {
 		t.Fatal("nothing was borrowed")
 	}
 	return e

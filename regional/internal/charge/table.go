@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	"aliquot/rules"
 )
@@ -74,7 +74,7 @@ type Entry struct {
 
 	Mu    sync.Mutex
 	Gone  bool // it is no longer in the table
-	Chunk chunk.Key
+	Chunk prefetch.Key
 	// Rule and limit are those of the latest check of the key. A check with others asks the store.
 	Rule   *rules.Rule
 	Limit  limit.Limit
@@ -295,7 +295,7 @@ func (t *Table) Keys() int {
 func (e *Entry) Named(now budget.Instant) string {
 	e.Mu.Lock()
 	defer e.Mu.Unlock()
-	if e.denial == "" || now.Sub(e.deniedAt) >= chunk.Life {
+	if e.denial == "" || now.Sub(e.deniedAt) >= prefetch.Life {
 		return ""
 	}
 	return e.denial

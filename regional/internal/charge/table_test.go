@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/chunk"
+	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/policy"
@@ -129,14 +129,14 @@ func TestEndOfAllChunks(t *testing.T) {
 		e := come(table, 1, LocalWorth, noon)
 		e.Chunk.Seen(limit.Token, noon)
 		e.Chunk.Seen(limit.Token, noon)
-		_, trip := e.Chunk.Bring(limit.Token, chunk.Terms{Lends: true}, noon)
+		_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, noon)
 		out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
 		e.Chunk.Took(trip, true, out, 100_000, noon)
-		if e.Chunk.Look(limit.Token, noon) != chunk.Holds {
+		if e.Chunk.Look(limit.Token, noon) != prefetch.Holds {
 			t.Fatal("nothing was borrowed")
 		}
 		table.End(drop)
-		if e.Chunk.Look(limit.Token, noon) != chunk.Ask || (e.Chunk.Left() == 0) != drop {
+		if e.Chunk.Look(limit.Token, noon) != prefetch.Ask || (e.Chunk.Left() == 0) != drop {
 			t.Errorf("drop %t: %v, %d left", drop, e.Chunk.Look(limit.Token, noon), e.Chunk.Left())
 		}
 	}
@@ -221,7 +221,7 @@ func TestUseIsToldBeforeASecondTry(t *testing.T) {
 	e := &Entry{}
 	use(e, noon)
 	use(e, noon)
-	e.Chunk.Bring(limit.Token, chunk.Terms{Lends: true}, noon) // on its way
+	e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, noon) // on its way
 	g := &Transaction{Until: time.Now().Add(time.Hour), Asks: []Charge{{
 		Limit: limit.Limit{Capacity: 10 * limit.Token}, Rule: &rules.Rule{}, Cost: limit.Token,
 		Borrowing: Borrowing{Local: e, Left: 2 * limit.Token, admitted: 7 * limit.Token, denied: 3 * limit.Token},

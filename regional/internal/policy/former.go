@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/rules"
@@ -33,7 +33,7 @@ type formerRule struct {
 type formerRules struct {
 	rules []formerRule
 	// byLimit is what is known of a key when only its limit is known, and not its client.
-	byLimit map[limit.Limit]rights.Change
+	byLimit map[limit.Limit]entitlement.Change
 	// until is when the last of them no longer has any effect.
 	until budget.Instant
 }
@@ -49,12 +49,12 @@ func (p *Policy) floorShare(r *rules.Rule) budget.Share {
 
 // change returns the changes of a client's limit of a rule that are remembered, from the limits
 // that the client had in turn.
-func (p *Policy) change(r *rules.Rule, former []formerRule, limitOf func(*rules.Rule, int64) limit.Limit, now limit.Limit) (c rights.Change) {
+func (p *Policy) change(r *rules.Rule, former []formerRule, limitOf func(*rules.Rule, int64) limit.Limit, now limit.Limit) (c entitlement.Change) {
 	floor, elastic := p.floorShare(r), r.Enforcement == rules.Elastic
 	for i := range former {
 		f := &former[i]
 		if f.rule == nil {
-			c = rights.UnknownChange(f.at, r.Limit.Algorithm.Counts())
+			c = entitlement.UnknownChange(f.at, r.Limit.Algorithm.Counts())
 			continue
 		}
 		to := now
@@ -72,7 +72,7 @@ func (p *Policy) change(r *rules.Rule, former []formerRule, limitOf func(*rules.
 
 // Changed returns the remembered changes of the limit that a client has of a rule, or nil if none
 // matters any more.
-func (p *Policy) Changed(number uint32, r *rules.Rule, apiKey string, l limit.Limit, now budget.Instant) *rights.Change {
+func (p *Policy) Changed(number uint32, r *rules.Rule, apiKey string, l limit.Limit, now budget.Instant) *entitlement.Change {
 	former, ok := p.former[number&^IndependentBit]
 	if !ok || now > former.until {
 		return nil
@@ -89,7 +89,7 @@ func (p *Policy) Changed(number uint32, r *rules.Rule, apiKey string, l limit.Li
 
 // ChangedLimit returns the same for a key of which only the limit is known: the most cautious of
 // the changes of all clients with that limit.
-func (p *Policy) ChangedLimit(number uint32, l limit.Limit, now budget.Instant) *rights.Change {
+func (p *Policy) ChangedLimit(number uint32, l limit.Limit, now budget.Instant) *entitlement.Change {
 	former, ok := p.former[number&^IndependentBit]
 	if !ok || now > former.until {
 		return nil
@@ -150,7 +150,7 @@ func (p *Policies) EndOverrides(clock *storeclock.Map) budget.Instant {
 	now := p.At(time.Now().UnixMilli())
 	p.seen.Store(int64(p.now()))
 	if at := now.changedAt; at != 0 {
-		clock.Changed(at.Add(rights.LateUse))
+		clock.Changed(at.Add(entitlement.LateUse))
 	}
 	return now.changedAt
 }
@@ -234,18 +234,18 @@ func (p *Policy) remembered(r *rules.Rule, former []formerRule, now budget.Insta
 // has the records now.
 func (p *Policy) memory(r, of *rules.Rule) time.Duration {
 	floor, elastic := p.floorShare(r), r.Enforcement == rules.Elastic
-	lasts := rights.Memory(of.Limit, floor, elastic)
+	lasts := entitlement.Memory(of.Limit, floor, elastic)
 	for i := range of.Overrides() {
-		lasts = max(lasts, rights.Memory(of.Overrides()[i].Limit, floor, elastic))
+		lasts = max(lasts, entitlement.Memory(of.Overrides()[i].Limit, floor, elastic))
 	}
 	return lasts
 }
 
 // byLimit finds, for each limit that a client has now, which limits its clients had before. A
 // pattern stands for the keys that match it.
-func (p *Policy) byLimit(r *rules.Rule, former []formerRule, now budget.Instant) map[limit.Limit]rights.Change {
-	out := map[limit.Limit]rights.Change{}
-	add := func(l limit.Limit, c rights.Change) {
+func (p *Policy) byLimit(r *rules.Rule, former []formerRule, now budget.Instant) map[limit.Limit]entitlement.Change {
+	out := map[limit.Limit]entitlement.Change{}
+	add := func(l limit.Limit, c entitlement.Change) {
 		if !c.Settled(l, p.floorShare(r), r.Enforcement == rules.Elastic, now) {
 			out[l] = out[l].Or(c, l.Algorithm.Counts())
 		}

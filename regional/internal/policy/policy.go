@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/abuse"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
+	"aliquot/internal/penalty"
 	"aliquot/limit"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
@@ -69,7 +69,7 @@ type numbered struct {
 	Enforcement string
 	// Forgives is as in rules.Rule.
 	Forgives bool
-	conduct  abuse.Terms
+	conduct  penalty.Terms
 }
 
 // IndependentBit in a rule's number names the buckets of the time in which the rule is independent. They
@@ -286,7 +286,7 @@ func (n *numbered) limitOf(k budget.KeyLimit) (limit.Limit, bool) {
 	if k.Capacity == 0 {
 		return n.least, n.least.Capacity > 0
 	}
-	return rights.Limit(k, n.algorithm)
+	return entitlement.Limit(k, n.algorithm)
 }
 
 // LimitOf returns the limit of a key by its rule's number and by what the protocol sends, with what
@@ -295,7 +295,7 @@ func (n *numbered) limitOf(k budget.KeyLimit) (limit.Limit, bool) {
 func (p *Policy) LimitOf(rule uint32, k budget.KeyLimit) (numbered, limit.Limit, bool) {
 	n, known := p.byNumber[rule]
 	if !known {
-		if n.algorithm, known = rights.AlgorithmOf(k); !known {
+		if n.algorithm, known = entitlement.AlgorithmOf(k); !known {
 			return n, limit.Limit{}, false
 		}
 	}
@@ -304,8 +304,8 @@ func (p *Policy) LimitOf(rule uint32, k budget.KeyLimit) (numbered, limit.Limit,
 }
 
 // TermsOf returns a rule's terms for clients that do not wait.
-func TermsOf(r *rules.Rule) abuse.Terms {
-	return abuse.Terms{
+func TermsOf(r *rules.Rule) penalty.Terms {
+	return penalty.Terms{
 		CoolAfter: r.CoolDown.After, CoolMost: r.CoolDown.Most,
 		BlockAfter: r.AutoBlock.After, BlockWithin: r.AutoBlock.Within, BlockFor: r.AutoBlock.For,
 	}
@@ -322,6 +322,6 @@ func (p *Policy) RuleNames() map[uint32]string {
 
 // ConductTerms returns the terms of a rule by its number in keys. For a rule that is gone they are
 // zero.
-func (p *Policy) ConductTerms(number uint32) abuse.Terms {
+func (p *Policy) ConductTerms(number uint32) penalty.Terms {
 	return p.byNumber[number&^IndependentBit].conduct
 }

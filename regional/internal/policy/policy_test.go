@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/budget"
-	"aliquot/internal/rights"
+	"aliquot/internal/entitlement"
 	"aliquot/limit"
 	"aliquot/regional/internal/telemetry"
 )
@@ -28,11 +28,11 @@ func TestChangeOfAnUnknownLimit(t *testing.T) {
 	}
 	queue := limit.Limit{Algorithm: limit.LeakyBucket, Capacity: 9 * limit.Token, Rate: limit.Rate{Micro: 1e6}}
 	for _, told := range []limit.Limit{log, queue} {
-		if _, l, ok := p.LimitOf(2, rights.KeyLimit(told)); !ok || l != told {
+		if _, l, ok := p.LimitOf(2, entitlement.KeyLimit(told)); !ok || l != told {
 			t.Errorf("as told: %+v, %t, want %+v", l, ok, told)
 		}
 	}
-	future := rights.KeyLimit(queue)
+	future := entitlement.KeyLimit(queue)
 	future.Algorithm = 200
 	for _, k := range []budget.KeyLimit{window, {}, {Capacity: 40e6, Rate: 10e6}, future, {Algorithm: 1}} {
 		if _, l, ok := p.LimitOf(2, k); ok {
@@ -68,7 +68,7 @@ func TestWhatARuleWasIsForgottenInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	known := func() *rights.Change {
+	known := func() *entitlement.Change {
 		r := p.Load().Set.Rule("r0")
 		return p.Load().Changed(1, r, "k", r.Limit, now)
 	}
@@ -78,7 +78,7 @@ func TestWhatARuleWasIsForgottenInTime(t *testing.T) {
 	}
 	apply(10)
 	fast, slow := limit.Rate{Micro: 100e6}, limit.Rate{Micro: 10e6}
-	if c := known(); c == nil || *c != (rights.Change{At: now, Slow: fast, Cap: 100 * limit.Token, Rate: fast}) {
+	if c := known(); c == nil || *c != (entitlement.Change{At: now, Slow: fast, Cap: 100 * limit.Token, Rate: fast}) {
 		t.Fatalf("%+v", c)
 	}
 	now = now.Add(15 * time.Second)

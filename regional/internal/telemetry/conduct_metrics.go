@@ -3,7 +3,7 @@ package telemetry
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"aliquot/internal/abuse"
+	"aliquot/internal/penalty"
 )
 
 // conduct makes the metrics of clients that do not wait, and of their connections.
@@ -24,9 +24,9 @@ func (m *Metrics) conduct(reg prometheus.Registerer) {
 }
 
 // HeldBack counts a cool-down or a block of a rule when it begins.
-func (m *Metrics) HeldBack(rule string, s abuse.State) {
+func (m *Metrics) HeldBack(rule string, s penalty.State) {
 	of := m.coolDowns
-	if s == abuse.Blocked {
+	if s == penalty.Blocked {
 		of = m.autoBlocks
 	}
 	m.rulesMu.RLock()

@@ -1,5 +1,0 @@
-//go:build !race
-
-package abuse
-
-const flood = 10_000_000

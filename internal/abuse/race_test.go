@@ -1,6 +1,0 @@
-//go:build race
-
-package abuse
-
-// The race detector slows one goroutine that touches memory all the time down twentyfold.
-const flood = 2_000_000

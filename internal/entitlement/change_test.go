@@ -1,0 +1,90 @@
+package entitlement_test
+
+import (
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/entitlement"
+	"aliquot/limit"
+)
+
+func of(capacity, rate int64) limit.Limit {
+	return limit.Limit{Capacity: limit.Tokens(capacity) * limit.Token, Rate: limit.Rate{Micro: rate * 1_000_000}}
+}
+
+var all = budget.Share{Rate: budget.Unit, Burst: budget.Unit}
+
+// TestWhatIsRememberedOfAChange: a limit of 100 tokens at 100 a second that changes at 10 s.
+func TestWhatIsRememberedOfAChange(t *testing.T) {
+	at := budget.Instant(10 * time.Second)
+	once := func(to limit.Limit) entitlement.Change {
+		return entitlement.Change{}.Then(of(100, 100), to, all, false, at)
+	}
+	fast, slow := of(100, 100), of(100, 10)
+	tokens := func(n int64) limit.Tokens { return limit.Tokens(n) * limit.Token }
+	soon, late := at.Add(100*time.Millisecond), at.Add(time.Minute)
+	for _, tt := range []struct {
+		name      string
+		got, want entitlement.Change
+	}{
+		{"nothing has changed", once(fast), entitlement.Change{}},
+		{"slowed: it was full by the limit before", once(slow), entitlement.Change{At: at, Slow: fast.Rate, Cap: tokens(100), Rate: fast.Rate}},
+		{"raised: it is full by the new one", once(of(200, 100)), entitlement.Change{At: at, Slow: fast.Rate, Cap: limit.MaxTokens, Rate: fast.Rate}},
+		{"less burst and a faster rate", once(of(50, 200)), entitlement.Change{At: at, Slow: fast.Rate, Cap: tokens(100), Rate: fast.Rate}},
+		{"slowed twice within what the first one needs: nothing is known to be left",
+			once(slow).Then(slow, of(100, 1), all, false, at.Add(2*time.Second)), entitlement.Change{At: at.Add(2 * time.Second), Slow: slow.Rate, Rate: fast.Rate}},
+		{"slowed twice, a minute apart: the first one is settled",
+			once(slow).Then(slow, of(100, 1), all, false, late), entitlement.Change{At: late, Slow: slow.Rate, Cap: tokens(100), Rate: slow.Rate}},
+		{"a missed change", once(slow).Unknown(false), entitlement.Change{At: at, Slow: fast.Rate, Rate: fast.Rate}},
+		{"a missed raise", once(of(200, 100)).Unknown(false), once(of(200, 100))},
+		{"of two clients the more cautious", once(slow).Or(entitlement.Change{At: at, Slow: slow.Rate, Cap: tokens(5), Rate: of(1, 200).Rate}, false),
+			entitlement.Change{At: at, Slow: slow.Rate, Cap: tokens(5), Rate: of(1, 200).Rate}},
+		{"one of which nothing is known", once(slow).Or(entitlement.Change{}, false), once(slow)},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, tt.got, tt.want)
+		}
+	}
+	if back := once(slow).Then(slow, fast, all, false, soon); back.Cap <= tokens(88) || back.Cap >= tokens(90) {
+		t.Errorf("slowed and raised again after 0.1 s, some 89 are left of 100: %+v", back)
+	}
+}
+
+// TestForHowLongAChangeMatters: until the slower bucket has filled at the region's floor.
+func TestForHowLongAChangeMatters(t *testing.T) {
+	c, slow := entitlement.Change{At: 1, Cap: limit.Token}, of(100, 10)
+	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
+	for _, tt := range []struct {
+		floor   budget.Share
+		elastic bool
+		after   time.Duration
+	}{{all, false, 10 * time.Second}, {half, false, 10 * time.Second}, {half, true, 20 * time.Second}} {
+		if c.Settled(slow, tt.floor, tt.elastic, c.At.Add(tt.after)) || !c.Settled(slow, tt.floor, tt.elastic, c.At.Add(tt.after+tt.after/10+6*time.Second)) {
+			t.Errorf("%+v, elastic %t: it fills in %v and is remembered for %v", tt.floor, tt.elastic, tt.after, entitlement.Memory(slow, tt.floor, tt.elastic))
+		}
+	}
+	if c.Settled(slow, budget.Share{}, false, c.At.Add(100*365*24*time.Hour)) {
+		t.Error("a bucket that never fills was forgotten")
+	}
+}
+
+// TestAWindowThatGrows: nothing else matters of a limit that counts.
+func TestAWindowThatGrows(t *testing.T) {
+	window := func(a limit.Algorithm, d time.Duration) limit.Limit {
+		return limit.Limit{Algorithm: a, Capacity: 7 * limit.Token, Window: d}
+	}
+	then := func(a limit.Algorithm, from, to time.Duration) entitlement.Change {
+		return entitlement.Change{}.Then(window(a, from), window(a, to), all, false, 5)
+	}
+	if got := then(limit.FixedWindow, time.Second, time.Minute); got != (entitlement.Change{At: 5, Cap: 7 * limit.Token}) {
+		t.Errorf("%+v", got)
+	}
+	for _, got := range []entitlement.Change{
+		then(limit.FixedWindow, time.Minute, time.Second), then(limit.SlidingLog, time.Second, time.Minute),
+	} {
+		if got != (entitlement.Change{}) {
+			t.Errorf("%+v", got)
+		}
+	}
+}

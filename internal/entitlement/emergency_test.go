@@ -1,0 +1,63 @@
+package entitlement_test
+
+import (
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/entitlement"
+	"aliquot/limit"
+)
+
+// TestBucketWithoutTheStore: the region's part of a limit, of an elastic one's cold key the whole
+// capacity, but nothing of a region that has nothing. It earns no more by a clock that is fast.
+func TestBucketWithoutTheStore(t *testing.T) {
+	cold := budget.Right{Floor: third, Phase: budget.Live, Until: 95e9}
+	hot := budget.Right{Hot: true, Share: third, Floor: third, Phase: budget.Live, Until: 95e9}
+	none := budget.Right{Phase: budget.Live, Until: 95e9}
+	part := entitlement.Bucket(bucket, third).Cap
+	for _, c := range []struct {
+		what    string
+		right   budget.Right
+		limit   limit.Limit
+		elastic bool
+		cap     limit.Tokens
+	}{
+		{"a cold key", cold, bucket, false, part},
+		{"an elastic limit's cold key", cold, bucket, true, bucket.Capacity},
+		{"an elastic limit's hot key", hot, bucket, true, part},
+		{"an elastic limit's cold key of a region without a floor", none, bucket, true, 0},
+		{"a cold key of a counting limit", cold, window, true, entitlement.Bucket(window, third).Cap},
+	} {
+		if b := entitlement.WithoutStore(c.right, c.limit, c.elastic, 20_000); b.Cap != c.cap {
+			t.Errorf("%s: %d of %d tokens, want %d", c.what, b.Cap, c.limit.Capacity, c.cap)
+		}
+	}
+	fast := entitlement.WithoutStore(cold, bucket, false, 20_000).Rate.Micro
+	if exact := entitlement.Bucket(bucket, third).Rate.Micro; fast*102 > exact*100 || fast*102 < exact*100-102 {
+		t.Errorf("it earns %d by a clock that may be 2 %% fast, of %d", fast, exact)
+	}
+}
+
+// TestTimeUntilADebtIsOver: a cold bucket of 100 at 33 a second is full after 3 s, a whole elastic one
+// of 300 after 9 s, and one that earns nothing counts as full after a day.
+func TestTimeUntilADebtIsOver(t *testing.T) {
+	cold := budget.Right{Floor: third}
+	for _, c := range []struct {
+		what    string
+		right   budget.Right
+		elastic bool
+		after   time.Duration
+	}{
+		{"a cold key", cold, false, 3 * time.Second},
+		{"an elastic limit's cold key", cold, true, 9 * time.Second},
+		{"a hot key with a larger and slower share", budget.Right{Hot: true, Floor: third,
+			Share: budget.Share{Rate: budget.Unit / 6, Burst: budget.Unit}}, false, 18 * time.Second},
+		{"a key that earns nothing", budget.Right{Floor: budget.Share{Burst: budget.Unit}}, false, 24 * time.Hour},
+	} {
+		full := entitlement.TimeToFull(c.right, bucket, c.elastic)
+		if full < c.after || full > c.after+c.after/40+time.Second {
+			t.Errorf("%s: it is full after %v, want %v and a little more", c.what, full, c.after)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package entitlement
+
+import (
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// Bucket returns a region's part of a limit, with both parts rounded down. For a counting limit the
+// capacity is the rights.
+func Bucket(l limit.Limit, s budget.Share) limit.Bucket { return l.Part(s.Burst, s.Rate) }
+
+// KeyLimit returns a limit in the terms of the budget protocol, without a placement.
+func KeyLimit(l limit.Limit) budget.KeyLimit {
+	rate := l.PerSecond()
+	return budget.KeyLimit{
+		Capacity: int64(l.Capacity), Rate: rate.Micro, RateFrac: rate.Frac, Tail: l.Tail(), Algorithm: uint8(l.Algorithm) + 1,
+	}
+}
+
+// AlgorithmOf returns the algorithm in a key's limit, or false if it has none that is known.
+func AlgorithmOf(k budget.KeyLimit) (limit.Algorithm, bool) {
+	if k.Algorithm == 0 || k.Algorithm > uint8(limit.Concurrency)+1 {
+		return 0, false
+	}
+	return limit.Algorithm(k.Algorithm - 1), true
+}
+
+// Limit returns the limit from which KeyLimit made k, if its algorithm is a. It returns false if no
+// limit of that algorithm gives k, or if no store could count by it.
+func Limit(k budget.KeyLimit, a limit.Algorithm) (l limit.Limit, ok bool) {
+	l = limit.Limit{Algorithm: a, Capacity: limit.Tokens(k.Capacity)}
+	if !a.Counts() {
+		l.Rate = limit.Rate{Micro: k.Rate, Frac: k.RateFrac}
+		return l, k.Tail == 0
+	}
+	// The tail is a whole number of windows.
+	l.Window = time.Second
+	l.Window = k.Tail / (l.Tail() / l.Window)
+	remembered := !a.Logs() || l.Capacity <= limit.MaxEntries*limit.Token
+	return l, remembered && k.Tail > 0 && l.Tail() == k.Tail
+}

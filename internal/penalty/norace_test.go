@@ -1,0 +1,5 @@
+//go:build !race
+
+package penalty
+
+const flood = 10_000_000
