@@ -35,7 +35,7 @@ func TestALeaseEndsWithAClockThatStoodStill(t *testing.T) {
 }
 
 // TestAStepOfTheStoresClockIsDistrusted: nothing tells it from a clock of the daemon's that
-// stood still.
+// was stopped.
 func TestAStepOfTheStoresClockIsDistrusted(t *testing.T) {
 	now := 100 * second
 	a := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now), storeclock.New(), func() budget.Instant { return now })

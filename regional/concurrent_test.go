@@ -19,7 +19,7 @@ import (
 
 // TestManyAtOnce: with checks and batches from all sides, while shares move, rules
 // change and the store loses its contents, every check is answered, and a client
-// whose limits stood still got no more than its floor.
+// whose limits did not change got no more than its floor.
 func TestManyAtOnce(t *testing.T) {
 	redis := startRedis(t)
 	const text = "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    params: {capacity: 100, refill_rate: 10}\n"

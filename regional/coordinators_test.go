@@ -25,7 +25,7 @@ import (
 )
 
 // TestAStopIsNoFailureOfCoordinators: a call that ends because the daemon does says nothing
-// of whoever was asked, in the log or elsewhere.
+// of the coordinator that was asked, in the log or elsewhere.
 func TestAStopIsNoFailureOfCoordinators(t *testing.T) {
 	asked, leave := make(chan struct{}), make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

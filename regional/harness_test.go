@@ -210,7 +210,7 @@ func undisturbed(t *testing.T, d *Daemon, l *leader) {
 }
 
 // phase waits for the daemon to be in a phase. One that passes by itself, a busy machine may
-// not see; whoever looked all the time has to.
+// not see; a test that looked all the time has to.
 func phase(t testing.TB, d *Daemon, want budget.Phase) {
 	t.Helper()
 	stood := stalls(t)
@@ -228,7 +228,7 @@ func phase(t testing.TB, d *Daemon, want budget.Phase) {
 	})
 }
 
-// aStall is how long a test of a time has to have stood still for that to be an excuse.
+// aStall is how long a machine must have stopped before a test of a time says nothing.
 const aStall = 200 * time.Millisecond
 
 // stalls watches from now on for the machine standing still, and tells how long it did at the

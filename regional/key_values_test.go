@@ -10,7 +10,7 @@ import (
 	"aliquot/rules"
 )
 
-// A daemon that was told to remember values tells whose a hot key is, to whoever reaches its ops
+// A daemon that was told to remember values tells whose a hot key is, to a client that reaches its ops
 // listener and asks for it; another one has nothing to tell.
 func TestValuesOfHotKeys(t *testing.T) {
 	var page struct{ Keys []hotKeyText }

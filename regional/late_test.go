@@ -10,7 +10,7 @@ import (
 )
 
 // TestStoreClockSetForward: decisions carry a deadline in the store's clock. When
-// that clock is set forward they seem late, and the daemon learns the clock anew
+// that clock is set forward they seem late, and the daemon learns the clock again
 // instead of calling the store unwell.
 func TestStoreClockSetForward(t *testing.T) {
 	redis := startRedis(t)

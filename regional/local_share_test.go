@@ -33,7 +33,7 @@ func TestShareEndsItsKeyAsItCounts(t *testing.T) {
 	}
 }
 
-// TestNewRulesEndIdleEntries: what was not asked for of late keeps no earlier version of
+// TestNewRulesEndIdleEntries: what was not asked for recently keeps no earlier version of
 // the rules in memory.
 func TestNewRulesEndIdleEntries(t *testing.T) {
 	later := noon.Add(time.Second)

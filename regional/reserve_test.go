@@ -242,7 +242,7 @@ rules:
 	})
 }
 
-// TestReserveAndSettleAtOnce: whoever is first, a reservation is charged once and settled
+// TestReserveAndSettleAtOnce: whichever call is first, a reservation is charged once and settled
 // once, and everybody hears the same of it.
 func TestReserveAndSettleAtOnce(t *testing.T) {
 	t.Parallel()

@@ -193,7 +193,7 @@ func TestPanicWhileSendingEndsTheStream(t *testing.T) {
 			t.Error(err)
 		}
 		select {
-		case conn.messages <- io.EOF: // whoever receives, receives no more
+		case conn.messages <- io.EOF: // the receiver gets no more
 		case <-time.After(time.Hour):
 		}
 		synctest.Wait()

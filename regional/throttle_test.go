@@ -154,7 +154,7 @@ func TestConnectionsThatAreLeftAlone(t *testing.T) {
 }
 
 // A connection of which too many answers are delayed is ended, in order: a call is
-// refused before anything is decided, or answered; and the next connection begins anew.
+// refused before anything is decided, or answered; and the next connection begins from nothing.
 func TestConnectionsAreEnded(t *testing.T) {
 	full := make(chan struct{}) // until then no answer that is delayed leaves, however slow the machine is
 	d, _ := startLive(t, throttledConfig(newLeader(t, manyRules).address()), func(d *Daemon) {
@@ -241,7 +241,7 @@ func TestTooManyDelayed(t *testing.T) {
 	}
 }
 
-// Whoever has no time left, or has gone, does not wait; and no line is nobody's.
+// A caller that has no time left, or has gone, does not wait, and every line belongs to a caller.
 func TestNobodyWaitsInVain(t *testing.T) {
 	limits, registry := newThrottle()
 	ctx, l := lineContext(t)

@@ -93,7 +93,7 @@ type right struct {
 	down          time.Duration // at the beginning, in which it admits nothing
 }
 
-// restarted is the right of a region whose daemon begins anew after that time: it
+// restarted is the right of a region whose daemon starts again after that time: it
 // has no lease.
 func (r right) restarted(down time.Duration) right {
 	r.left, r.longest, r.down = 0, 0, down

@@ -17,7 +17,7 @@ import (
 // ports nothing listens on; an address is taken off the front.
 type ports []string
 
-// lowestPort and portRange are below what systems give to whoever asks for any port, so
+// lowestPort and portRange are below what systems give to a process that asks for any port, so
 // that nobody else has a port by the time that a daemon listens on it.
 const lowestPort, portRange = 10_000, 20_000
 

@@ -31,7 +31,7 @@ func TestSpreadIsNotDisturbed(t *testing.T) {
 		{200, birth + within, false},
 		{300, birth + 2*within, false},    // older than that, and on its way
 		{300, birth + 3*within, false},    // the last one came that long ago
-		{300, birth + 3*within + 1, true}, // whoever gave it is gone
+		{300, birth + 3*within + 1, true}, // the server that gave it is gone
 		{301, birth + 4*within, false},    // or was slow
 		{200, birth + 5*within, false},    // a node was flushed:
 		{200, birth + 6*within + 1, true}, // fewer are no sign of life

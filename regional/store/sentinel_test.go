@@ -268,7 +268,7 @@ func TestSentinelsOfBefore(t *testing.T) {
 	}
 }
 
-// TestSentinelsAnew: Sentinels that were set up anew count from nought, and are followed
+// TestSentinelsAnew: Sentinels that were set up again count from zero, and are followed
 // when most of them have kept to that.
 func TestSentinelsAnew(t *testing.T) {
 	var moves []string

@@ -342,7 +342,7 @@ func promiseIsSeen(t *testing.T, p *prometheus, since time.Time) {
 }
 
 // breachAlerts fills the buckets of one region behind the daemons' backs, which breaks
-// the promise for real, and waits for somebody to be woken. The log has the evidence,
+// the promise for real, and waits for an alert. The log has the evidence,
 // once a minute and rule at the most.
 func breachAlerts(t *testing.T, cluster *e2e.Cluster, p *prometheus) {
 	store := redis.NewClient(&redis.Options{Addr: cluster.Regions[0].RedisAddress()})

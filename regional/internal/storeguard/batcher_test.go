@@ -324,7 +324,7 @@ func TestBatcherSharesErrors(t *testing.T) {
 	}
 }
 
-// TestBatcherOutlivesAPanic: whoever shares the call is answered, once, and the calls after
+// TestBatcherOutlivesAPanic: every caller that shares the call is answered, once, and the calls after
 // it are made as if nothing had been.
 func TestBatcherOutlivesAPanic(t *testing.T) {
 	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, _ *[]error) {
