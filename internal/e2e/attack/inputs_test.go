@@ -186,21 +186,28 @@ func wired(body string, headers ...string) func(*cluster) string {
 	}
 }
 
+// onConnection returns what talk says of a connection to an address. The connection ends after 30 s.
+func onConnection(address string, talk func(conn net.Conn) string) string {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return err.Error()
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	return talk(conn)
+}
+
 // raw sends bytes to the regional daemon's HTTP port.
 func raw(text string) func(*cluster) string {
 	return func(l *cluster) string {
-		conn, err := net.Dial("tcp", l.at)
-		if err != nil {
-			return err.Error()
-		}
-		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-		go func() { _, _ = io.WriteString(conn, text) }() // the daemon may answer before it has read all
-		out, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			return "the connection is closed"
-		}
-		return answered(out)
+		return onConnection(l.at, func(conn net.Conn) string {
+			go func() { _, _ = io.WriteString(conn, text) }() // the daemon may answer before it has read all
+			out, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				return "the connection is closed"
+			}
+			return answered(out)
+		})
 	}
 }
 
@@ -319,18 +326,14 @@ func valued(value string) func(*cluster) string {
 // silent sends bytes to a port that does not speak HTTP, and says what comes back.
 func silent(port func(*cluster) string, text string) func(*cluster) string {
 	return func(l *cluster) string {
-		conn, err := net.Dial("tcp", port(l))
-		if err != nil {
-			return err.Error()
-		}
-		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-		go func() { _, _ = io.WriteString(conn, text) }()
-		if n, err := conn.Read(make([]byte, 1)); err != nil {
-			return "the connection is closed, nothing is answered"
-		} else {
-			return fmt.Sprintf("%d bytes are answered", n)
-		}
+		return onConnection(port(l), func(conn net.Conn) string {
+			go func() { _, _ = io.WriteString(conn, text) }()
+			if n, err := conn.Read(make([]byte, 1)); err != nil {
+				return "the connection is closed, nothing is answered"
+			} else {
+				return fmt.Sprintf("%d bytes are answered", n)
+			}
+		})
 	}
 }
 
@@ -347,34 +350,30 @@ func times(n int, do func(i int) error) error {
 // framed sends frames over HTTP/2, and then a request on a connection of its own. head are the headers of a request.
 func framed(send func(f *http2.Framer, head []byte) error) func(*cluster) string {
 	return func(l *cluster) string {
-		conn, err := net.Dial("tcp", l.at)
-		if err != nil {
-			return err.Error()
-		}
-		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-		var head bytes.Buffer
-		e := hpack.NewEncoder(&head)
-		for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "x"}, {":path", "/check"}} {
-			_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
-		}
-		_, _ = io.WriteString(conn, http2.ClientPreface)
-		out := bufio.NewWriterSize(conn, 64<<10)
-		frames := http2.NewFramer(out, conn)
-		_ = frames.WriteSettings()
-		last := [8]byte{'l', 'a', 's', 't'}
-		if send(frames, head.Bytes()) == nil && frames.WritePing(false, last) == nil && out.Flush() == nil {
-			for {
-				frame, err := frames.ReadFrame()
-				if err != nil {
-					break
-				}
-				if ping, is := frame.(*http2.PingFrame); is && ping.Data == last {
-					return "the PING is answered"
+		return onConnection(l.at, func(conn net.Conn) string {
+			var head bytes.Buffer
+			e := hpack.NewEncoder(&head)
+			for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "x"}, {":path", "/check"}} {
+				_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+			}
+			_, _ = io.WriteString(conn, http2.ClientPreface)
+			out := bufio.NewWriterSize(conn, 64<<10)
+			frames := http2.NewFramer(out, conn)
+			_ = frames.WriteSettings()
+			last := [8]byte{'l', 'a', 's', 't'}
+			if send(frames, head.Bytes()) == nil && frames.WritePing(false, last) == nil && out.Flush() == nil {
+				for {
+					frame, err := frames.ReadFrame()
+					if err != nil {
+						break
+					}
+					if ping, is := frame.(*http2.PingFrame); is && ping.Data == last {
+						return "the PING is answered"
+					}
 				}
 			}
-		}
-		return "the connection is closed"
+			return "the connection is closed"
+		})
 	}
 }
 
