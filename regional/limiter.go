@@ -278,7 +278,7 @@ const (
 	wayDecided                 // the request is decided
 )
 
-// local decides a request from memory if it can: each of its limits holds the cost, or would deny
+// localWayOf decides a request from memory if it can: each of its limits holds the cost, or would deny
 // it, by what this daemon has and knows. If it has to ask the store about a limit, it changes
 // nothing. A patient request then waits for other checks' calls. The request came at one instant
 // and is decided at another, which is read when its limits are locked: the wait for a lock may be

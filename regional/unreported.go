@@ -60,8 +60,8 @@ func (u *unreported) admit(k budget.KeyID, l budget.KeyLimit, cost int64, began 
 }
 
 // under returns the part of a use that counts beside further use under a limit at now. After useKept
-// the use begins again where the limit has earned it back meanwhile. What an earlier limit may have admitted above
-// the present one does not count.
+// the use begins again where the limit has earned it back meanwhile. What an earlier limit may have
+// admitted above the present one does not count.
 func (s spentUse) under(l budget.KeyLimit, now budget.Instant) spentUse {
 	if s.limit != l {
 		if s.replaced == 0 {
