@@ -65,7 +65,7 @@ func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkw
 	})
 }
 
-// answer writes a decision into out, and counts it unless counted is nil. When counted has no room
+// fillAnswer writes a decision into out, and counts it unless counted is nil. When counted has no room
 // left, its counts go to m.
 func fillAnswer(d *charge.Decision, m *telemetry.Metrics, counted *telemetry.Tally, out *checkwire.Answer) {
 	out.Reset()
@@ -106,7 +106,7 @@ func limitsAnswer(all []charge.Verdict, head *charge.Verdict, out *checkwire.Ans
 	}
 }
 
-// problem returns the problem type of a denial; empty means answer.QuotaExceeded.
+// problemOf returns the problem type of a denial; empty means httpanswer.QuotaExceeded.
 func problemOf(v *charge.Verdict) string {
 	switch {
 	case v.Held != penalty.Free:
@@ -151,7 +151,7 @@ func retryAfter(d limit.Decision) time.Duration {
 	return max(d.RetryAfter, 0)
 }
 
-// listAnswer writes the answer when no limit was asked.
+// fillListAnswer writes the answer when no limit was asked.
 func fillListAnswer(d *charge.Decision, out *checkwire.Answer) {
 	out.Allowed, out.Mode = d.Passes(), d.Mode
 	switch {

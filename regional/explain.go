@@ -159,7 +159,7 @@ func (e *explained) rule(t *rules.Trace, of *rules.Explanation, limits map[*rule
 	return out
 }
 
-// tell adds the region's right and the tokens that were there.
+// explainCharge adds the region's right and the tokens that were there.
 func explainCharge(a *charge.Charge, v *charge.Verdict, out *aliquotv1.RuleExplanation) {
 	share := a.Right.Effective()
 	out.Hot = a.Right.Hot && !a.Alone()

@@ -11,7 +11,7 @@ import (
 	"aliquot/regional/internal/modes"
 )
 
-// basis returns a sentence on where the wait of a denial comes from, and an empty text for a limit
+// basisOf returns a sentence on where the wait of a denial comes from, and an empty text for a limit
 // that would let the request pass. a is nil if the limit was not asked.
 func basisOf(v *charge.Verdict, a *charge.Charge) string {
 	switch {
@@ -44,7 +44,7 @@ func basisOf(v *charge.Verdict, a *charge.Charge) string {
 // wholeWait explains the wait when a share has to grow; see limit.Decide.
 const wholeWait = "asking brings its share back, and the wait told is no longer than the whole limit, unused, would take, and a second for the share to move"
 
-// countedBasis returns the basis of a counting limit.
+// countedBasisOf returns the basis of a counting limit.
 func countedBasisOf(v *charge.Verdict) string {
 	switch {
 	case v.Mode == modes.Emergency:

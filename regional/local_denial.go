@@ -10,7 +10,7 @@ import (
 // an id. The denials of one key within a chunk's life share one id, and the first of them is the
 // one that is remembered.
 
-// remembered returns a copy of the decision that can be kept. It adds the rights of the limits to a
+// keptDecision returns a copy of the decision that can be kept. It adds the rights of the limits to a
 // decision made from memory, and refers to no memory that is used again.
 func keptDecision(d *charge.Decision, auth *authority) charge.Decision {
 	kept := *d

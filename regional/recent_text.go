@@ -47,7 +47,7 @@ func (r *recentRequest) read(text string, first budget.Instant) (rest string) {
 	return readRequest(&r.Request, text[8:])
 }
 
-// read is the reverse of appendRequest. It reuses the slices of r.
+// readRequest is the reverse of appendRequest. It reuses the slices of r.
 func readRequest(r *charge.Request, text string) (rest string) {
 	cost, text := readNumber(text)
 	r.Cost = limit.Tokens(cost) * limit.Token

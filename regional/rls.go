@@ -184,7 +184,7 @@ func (e *envoyService) lookAtCostly(
 	return nil
 }
 
-// charged returns how many tokens a decision took of a key.
+// chargedOf returns how many tokens a decision took of a key.
 func chargedOf(d *charge.Decision, key budget.KeyID) (cost limit.Tokens) {
 	if d.Mode != "" {
 		return 0

@@ -32,7 +32,7 @@ type Daemon struct {
 	Birth       int64
 	StartedFull bool
 	Clock       Clock
-	// ChunkLife is the life of a chunk that the daemon borrows; 0 stands for chunk.Life.
+	// ChunkLife is the life of a chunk that the daemon borrows; 0 stands for prefetch.Life.
 	ChunkLife time.Duration
 }
 

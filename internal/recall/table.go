@@ -21,12 +21,12 @@ type Charge struct {
 	Limit limit.Limit
 	Cost  limit.Tokens
 	// Bucket is what the region may hold without its store, and earn, by this daemon's clock; see
-	// rights.WithoutStore. For a counting limit its capacity is the rights.
+	// entitlement.WithoutStore. For a counting limit its capacity is the right itself.
 	Bucket limit.Bucket
 	// Full is how long an empty bucket may take to fill, or how long use of a counting limit may
 	// last. An older debt has nothing to be taken off.
 	Full time.Duration
-	// Room bounds the capacity of the store's bucket in any phase of the region; see rights.Room.
+	// Room bounds the capacity of the store's bucket in any phase of the region; see entitlement.Room.
 	// The zero value stands for unknown bounds.
 	Room Room
 	// Extra: the bucket may hold more than its capacity, earned when the key was cold.

@@ -279,7 +279,7 @@ func (p *Policies) forget(before, next *Policy) {
 	p.metrics.UseRules(ids, gone)
 }
 
-// LimitOf returns the limit of a key: the limit that the protocol sends, or else the rule's. It
+// limitOf returns the limit of a key: the limit that the protocol sends, or else the rule's. It
 // returns false if the limit that was sent does not fit the rule's algorithm, or if neither gives
 // one.
 func (n *numbered) limitOf(k budget.KeyLimit) (limit.Limit, bool) {
