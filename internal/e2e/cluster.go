@@ -87,6 +87,8 @@ type Coordinator struct {
 	*Process
 	Address string // of its RPC
 	dataDir string
+	raft    string // the address of its Raft port
+	gossip  string // and of its gossip
 }
 
 // Region is one regional daemon.
@@ -130,22 +132,35 @@ func newCluster(bin, dir string) *Cluster {
 }
 
 func start(ctx context.Context, l *Cluster) (*Cluster, error) {
-	ports, err := freePorts(3*4 + len(l.names)*5)
-	if err != nil {
+	if err := l.prepare(); err != nil {
 		return nil, err
 	}
+	return l, l.run(ctx)
+}
+
+// prepare makes the processes of the cluster, and starts none.
+func (l *Cluster) prepare() error {
+	ports, err := freePorts(3*4 + len(l.names)*5)
+	if err != nil {
+		return err
+	}
 	if err := l.addCoordinators(&ports); err != nil {
-		return nil, err
+		return err
 	}
 	for _, name := range l.names {
 		l.addRegion(name, &ports)
 	}
+	return nil
+}
+
+// run starts the processes, and returns when every region holds a lease.
+func (l *Cluster) run(ctx context.Context) error {
 	for _, p := range l.processes() {
 		if err := p.Start(); err != nil {
-			return l, err
+			return err
 		}
 	}
-	return l, l.AwaitLeases(ctx)
+	return l.AwaitLeases(ctx)
 }
 
 func (l *Cluster) processes() []*Process {

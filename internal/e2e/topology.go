@@ -69,13 +69,13 @@ func (l *Cluster) addCoordinators(free *ports) error {
 		gossip[i] = free.next()
 	}
 	for i := range gossip {
-		name, address := fmt.Sprintf("c%d", i+1), free.next()
+		name, address, raft := fmt.Sprintf("c%d", i+1), free.next(), free.next()
 		dataDir := filepath.Join(l.dir, name)
 		p := newProcess(l.dir, name, filepath.Join(l.bin, "coordinator"), "--node-id", name, "--data-dir", dataDir,
-			"--listen", address, "--raft-listen", free.next(), "--gossip-listen", gossip[i], "--ops-listen", free.next(),
+			"--listen", address, "--raft-listen", raft, "--gossip-listen", gossip[i], "--ops-listen", free.next(),
 			"--join", strings.Join(gossip[:], ","), "--bootstrap-expect", "3",
 			"--regions", strings.Join(l.declaredNames(), ","), "--rules", rulesFile)
-		l.Coordinators = append(l.Coordinators, &Coordinator{Process: p, Address: address, dataDir: dataDir})
+		l.Coordinators = append(l.Coordinators, &Coordinator{Process: p, Address: address, dataDir: dataDir, raft: raft, gossip: gossip[i]})
 	}
 	return nil
 }
