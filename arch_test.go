@@ -113,6 +113,9 @@ var houses = map[string]row{
 	// What stands before the store: deadlines, the breaker, shared calls, retries.
 	"regional/internal/storeguard": {aliquot: []string{"internal/storeclock", "budget", "limit", "lua", "regional/internal/background", "regional/internal/charge", "regional/internal/telemetry", "regional/store"}, outside: []string{"github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"}},
 
+	// What a daemon admits while its store does not answer.
+	"regional/internal/emergency": {aliquot: []string{"internal/entitlement", "internal/recall", "internal/storeclock", "budget", "limit", "lua", "rules", "regional/internal/charge", "regional/internal/storeguard"}},
+
 	"regional/store": {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	"regional":       {aliquot: []string{"regional/...", "internal/storeclock", "internal/ratelog", "internal/recall", "internal/penalty", "internal/prefetch", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/entitlement", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/httpanswer", "internal/checkwire", "internal/envoyrls", "proto/aliquot/..."}, outside: anyModule},
 	// What is replicated: the state machine, the codec, the rules. Raft itself is in cluster.

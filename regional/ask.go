@@ -7,6 +7,7 @@ import (
 
 	"aliquot/lua"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/storeguard"
 )
 
@@ -14,7 +15,7 @@ import (
 type asker struct {
 	auth      *authority
 	guard     *storeguard.Guard
-	emergency *emergency
+	emergency *emergency.Limit
 	slots     *charge.SlotNames
 	wordings  sync.Pool // of *wording
 }
@@ -76,20 +77,20 @@ func (a *asker) try(ctx context.Context, groups []*charge.Transaction) error {
 		w = &charge.CallBuffer{}
 	}
 	results, storeNow, err := a.guard.Take(ctx, head.Epoch, func() []lua.Group {
-		a.emergency.sent(groups, &head)
+		a.emergency.Sent(groups, &head)
 		return w.CallOf(&head, groups, a.slots, local, head.At)
 	})
 	if err != nil {
-		a.emergency.failed(groups, err, head.Latest)
+		a.emergency.Failed(groups, err, head.Latest)
 		return err
 	}
 	received := a.auth.now()
 	for i, g := range groups {
 		if err := results[i].Err; err != nil {
-			a.emergency.failed(groups[i:i+1], err, head.Latest)
+			a.emergency.Failed(groups[i:i+1], err, head.Latest)
 			continue
 		}
-		a.emergency.answered(g, &results[i], storeNow, received)
+		a.emergency.Answered(g, &results[i], storeNow, received)
 		g.Took(local, &results[i], storeNow, received)
 	}
 	seen := w.Seen[:0]

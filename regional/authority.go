@@ -237,7 +237,7 @@ func (a *authority) grant(groups []*charge.Transaction) charge.Header {
 				f = a.frame(&h, tail, a.region.Right(budget.KeyID{}, budget.KeyLimit{Tail: tail}, now))
 			}
 			if ask.Alone() {
-				ask.Right = wholeRight(f.Right)
+				ask.Right = entitlement.Whole(f.Right)
 			} else {
 				l := ask.KeyLimit()
 				ask.Right = a.region.Right(ask.Key, l, now)
@@ -285,14 +285,6 @@ func (a *authority) frame(h *charge.Header, tail time.Duration, r budget.Right) 
 	}
 	h.Frames = append(h.Frames, charge.Framed{Tail: tail, Right: r, Frame: daemon.Frame(r, tail)})
 	return &h.Frames[len(h.Frames)-1]
-}
-
-// wholeRight returns a region's right to a limit that it enforces by itself: a floor that is the
-// whole limit, at any time.
-func wholeRight(common budget.Right) budget.Right {
-	whole := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
-	common.Floor, common.Told, common.LimboFloor, common.Low = whole, whole, whole, whole
-	return common
 }
 
 // observe reports decisions to the state machine. A decision with lost set means that the store had

@@ -27,6 +27,7 @@ import (
 	"aliquot/internal/storeclock"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
@@ -145,15 +146,15 @@ func (d *Daemon) build(kept *state) error {
 		return err
 	}
 	d.guard = storeguard.New(d.store, d.auth, c.Now, d.metrics, d.storeTripped, d.lookAtStore)
-	emergency := newEmergency(c.Now, clock)
-	d.others = d.newOthers(kept, emergency)
+	fallback := emergency.New(c.Now, clock)
+	d.others = d.newOthers(kept, fallback)
 	d.guard.Spends, d.keeper.others = d.others.spends, d.others
 	bugs := &background.Panics{Count: d.metrics.Panics, Log: d.log}
 	d.guard.Bugs = bugs
-	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: charge.NewSlotNames(self)}
+	direct := &asker{auth: d.auth, guard: d.guard, emergency: fallback, slots: charge.NewSlotNames(self)}
 	intake := newIntake()
 	d.limiter = &limiter{
-		policies: d.policies, auth: d.auth, emergency: emergency, metrics: d.metrics, log: d.log,
+		policies: d.policies, auth: d.auth, emergency: fallback, metrics: d.metrics, log: d.log,
 		ask: direct.ask, direct: direct, alone: atOnce, intake: intake, door: newDoor(intake, runtime.GOMAXPROCS(0)),
 	}
 	if c.Redis != MemoryStore {
@@ -171,7 +172,7 @@ func (d *Daemon) build(kept *state) error {
 	recent := newRecent(c.Now)
 	d.reporter = &reporter{
 		region: c.Region, address: d.advertised(), version: c.Version, incarnation: self,
-		auth: d.auth, guard: d.guard, policies: d.policies, emergency: emergency, keeper: d.keeper, others: d.others,
+		auth: d.auth, guard: d.guard, policies: d.policies, emergency: fallback, keeper: d.keeper, others: d.others,
 		planner: &planner{policies: d.policies, auth: d.auth, recent: recent},
 		peers:   newCoordinators(c.Coordinators, c.HTTPClient, d.log, d.metrics),
 		metrics: d.metrics, log: d.log, bugs: bugs,
@@ -211,7 +212,7 @@ func (d *Daemon) build(kept *state) error {
 }
 
 // newOthers returns nil if no other daemon can have the same store.
-func (d *Daemon) newOthers(kept *state, e *emergency) *others {
+func (d *Daemon) newOthers(kept *state, e *emergency.Limit) *others {
 	shared, ok := d.store.(rosterStore)
 	if !ok {
 		return nil
@@ -227,7 +228,7 @@ func (d *Daemon) newOthers(kept *state, e *emergency) *others {
 		}
 	}
 	o.roster = roster.New(daemonID(d.keeper.id, d.advertised()), o.kept, o.now())
-	e.beside(!o.roster.Alone(o.now()))
+	e.Beside(!o.roster.Alone(o.now()))
 	return o
 }
 

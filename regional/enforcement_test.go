@@ -89,7 +89,7 @@ func TestIndependent(t *testing.T) {
 // TestIndependentWithoutTheStore: the whole limit, earned by a clock that may run fast by rho.
 func TestIndependentWithoutTheStore(t *testing.T) {
 	a := charge.Charge{Enforcement: rules.Independent, Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10e6}}}
-	a.Right = wholeRight(budget.Right{Phase: budget.Limbo})
+	a.Right = entitlement.Whole(budget.Right{Phase: budget.Limbo})
 	if b := entitlement.WithoutStore(a.Right, a.Limit, false, 20_000); b.Cap != 100*limit.Token || b.Rate.Micro != 9_803_921 {
 		t.Errorf("%+v, want 100 and 10/s divided by 1.02", b)
 	}
@@ -215,7 +215,7 @@ func TestEmergencyDebtLastsUntilFull(t *testing.T) {
 		{rules.Elastic, budget.Right{Floor: half, FloorSince: 1, Low: tenth}, 100 * time.Second},
 		{rules.Strict, budget.Right{Floor: half, FloorSince: 1}, 24 * time.Hour},
 		{rules.Elastic, budget.Right{Hot: true, Floor: half, Share: tenth}, 100 * time.Second},
-		{rules.Independent, wholeRight(budget.Right{FloorSince: 1}), 10 * time.Second},
+		{rules.Independent, entitlement.Whole(budget.Right{FloorSince: 1}), 10 * time.Second},
 	} {
 		a := charge.Charge{Enforcement: c.enforcement, Limit: l, Right: c.right}
 		got := a.TimeToFull()

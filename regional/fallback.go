@@ -38,7 +38,7 @@ func (l *limiter) fallBackGroup(g *charge.Transaction, contents string, seen []c
 		}
 	}
 	out := append(outcomes[:0], make([]limit.Outcome, len(local))...)
-	held := len(local) == 0 || l.emergency.take(local, closed, contents, out)
+	held := len(local) == 0 || l.emergency.Take(local, closed, contents, out)
 	g.Allowed = held && !closed
 	g.Out = g.EmptyVerdicts()
 	for i := range g.Asks {
@@ -52,7 +52,7 @@ func (l *limiter) fallBackGroup(g *charge.Transaction, contents string, seen []c
 			mode, d.Allowed, d.Remaining = modes.FailOpen, true, charge.UnknownRemaining
 		default:
 			d = limit.Decide(a.Limit, out[0], a.Cost, g.Allowed || out[0].Tokens >= a.Cost)
-			unknown = !d.Allowed && !l.emergency.knows(a)
+			unknown = !d.Allowed && !l.emergency.Knows(a)
 			seen = demand(seen, a, g, out[0])
 			found, out = out[0], out[1:]
 		}

@@ -79,7 +79,7 @@ func (r *reporter) say(ctx context.Context, in *aliquotv1.HelloRequest) (out *al
 // isSecond records whether another daemon of the region is heard, and logs a change to true. The
 // floor belongs to that daemon then.
 func (r *reporter) isSecond(second bool) {
-	r.emergency.leaveFloor(second)
+	r.emergency.LeaveFloor(second)
 	if !r.second.Swap(second) && second {
 		r.log.Warn("another daemon of this region is heard; this one serves what the store lets it, nothing without its store, and takes over when that one falls silent")
 	}

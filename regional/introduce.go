@@ -76,11 +76,11 @@ func (r *reporter) hearWhose(holder aliquotv1.FloorHolder) {
 		r.isSecond(true)
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_NOBODY:
 		r.second.Store(false)
-		r.emergency.leaveFloorFor(room)
+		r.emergency.LeaveFloorFor(room)
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_YOU:
 		r.isSecond(false)
 	default:
-		r.emergency.stillLeft(room)
+		r.emergency.StillLeft(room)
 		return
 	}
 	r.heardWhose.Store(true)

@@ -15,6 +15,7 @@ import (
 	"aliquot/internal/boottime"
 	"aliquot/internal/storeclock"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
@@ -178,7 +179,7 @@ func TestWordsThatSayNothingOfTheFloor(t *testing.T) {
 		peers.clients[0] = &lastHello{answer: c.answer}
 		r := &reporter{
 			region: "us", auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now),
-			policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m, emergency: newEmergency(now, storeclock.New()), wrongCluster: func(error) {},
+			policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m, emergency: emergency.New(now, storeclock.New()), wrongCluster: func(error) {},
 		}
 		r.keeper = newKeeper("", "us", nil, r.policies, log)
 		r.policies.SetCluster(clusterIn(l.config()))

@@ -14,6 +14,7 @@ import (
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
@@ -26,7 +27,7 @@ const chunksAtOnce = 4
 type limiter struct {
 	policies  *policy.Policies
 	auth      *authority
-	emergency *emergency
+	emergency *emergency.Limit
 	metrics   *telemetry.Metrics
 	log       *slog.Logger
 	// ask sends at most storeguard.GroupsPerCall groups to the store. It is asker.ask, or batcher.decide where
@@ -179,7 +180,7 @@ func (l *limiter) spendAll(ctx context.Context, groups []*charge.Transaction) er
 // that no client reads. Groups that the store may still be deciding are replaced in the slice.
 // Their client loses what the store charges for them.
 func (l *limiter) spend(ctx context.Context, groups []*charge.Transaction) error {
-	if l.emergency.owing.Load() == 0 {
+	if !l.emergency.Owes() {
 		return l.put(ctx, groups)
 	}
 	rest, places := make([]*charge.Transaction, 0, len(groups)), make([]int, 0, len(groups))
@@ -199,12 +200,12 @@ func (l *limiter) spend(ctx context.Context, groups []*charge.Transaction) error
 // under way that carries the debt of its keys. Another call would carry the debt as well, and the
 // store would take it off twice.
 func (l *limiter) decidedWhileSettling(g *charge.Transaction) bool {
-	if g.Reserves || !g.FallsBackLocally() || !l.emergency.settling(g) {
+	if g.Reserves || !g.FallsBackLocally() || !l.emergency.Settling(g) {
 		return false
 	}
 	l.auth.floors.RLock()
 	head := l.auth.grant([]*charge.Transaction{g})
-	held := l.emergency.holds(g, head.Epoch)
+	held := l.emergency.Holds(g, head.Epoch)
 	l.auth.floors.RUnlock()
 	if held {
 		l.fallBack([]*charge.Transaction{g})

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
 	"aliquot/rules"
@@ -51,22 +50,5 @@ func TestASecondLookSpendsNothingThatHasEnded(t *testing.T) {
 	}
 	if now = noon.Add(time.Millisecond); !table.Second(g, func() budget.Instant { return now }) {
 		t.Error("it was not admitted by a chunk that it could spend")
-	}
-}
-
-// TestEmergencyGoesByNoLeaseThatHasEnded: the right was read under a lease, which ends
-// before the emergency limit decides by it.
-func TestEmergencyGoesByNoLeaseThatHasEnded(t *testing.T) {
-	now := second
-	e := newEmergency(func() budget.Instant { return now }, storeclock.New())
-	a := anAsk(1)
-	a.Right.Phase, a.Right.Until = budget.Live, 11*second
-	take := func() bool { return e.take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) }
-	take()
-	if now = 10 * second; !take() {
-		t.Fatal("under its lease it admits nothing")
-	}
-	if now = a.Right.Until; take() {
-		t.Error("after its lease it admits")
 	}
 }

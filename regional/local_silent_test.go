@@ -19,6 +19,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/storeguard"
@@ -94,7 +95,7 @@ func limiterBefore(t *testing.T, s storeguard.Store, epoch string, now func() bu
 	if err := p.SetRules(policy.RuleText{Version: 1, YAML: yaml, Numbers: map[string]uint32{"r0": 1}}); err != nil {
 		t.Fatal(err)
 	}
-	e := newEmergency(now, storeclock.New())
+	e := emergency.New(now, storeclock.New())
 	direct := &asker{auth: auth, guard: storeguard.New(s, auth, auth.now, m, func(bool, error) {}, func() {}), emergency: e, slots: charge.NewSlotNames(1)}
 	b := &storeguard.Batcher{Ask: direct.ask, Refused: func(error) {}, Caught: func(cause any) { t.Error(cause) }}
 	return &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.Decide, direct: direct, alone: b.Alone}

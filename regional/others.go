@@ -16,6 +16,7 @@ import (
 	"aliquot/internal/roster"
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
@@ -33,7 +34,7 @@ type others struct {
 	store     rosterStore
 	guard     *storeguard.Guard
 	auth      *authority
-	emergency *emergency
+	emergency *emergency.Limit
 	policies  *policy.Policies
 	metrics   *telemetry.Metrics
 	log       *slog.Logger
@@ -103,7 +104,7 @@ func (o *others) standing(storeless bool) budget.Standing {
 	defer o.mu.Unlock()
 	now := o.now()
 	return budget.Standing{
-		Daemon: o.roster.Self(), Storeless: storeless, Alone: o.roster.Alone(now) && !o.emergency.hasLeft(), Others: o.roster.Others(now),
+		Daemon: o.roster.Self(), Storeless: storeless, Alone: o.roster.Alone(now) && !o.emergency.HasLeft(), Others: o.roster.Others(now),
 	}
 }
 
@@ -142,7 +143,7 @@ func (o *others) change(do func(r *roster.Roster, now budget.Instant)) {
 	defer o.mu.Unlock()
 	now := o.now()
 	do(o.roster, now)
-	o.emergency.beside(!o.roster.Alone(now))
+	o.emergency.Beside(!o.roster.Alone(now))
 	o.tell(now)
 }
 

@@ -107,11 +107,11 @@ func (a *asker) overrun(ctx context.Context, parts *charge.Transaction, used []l
 		return nil, errNoEpoch
 	}
 	err = a.guard.Call(ctx, "overrun", head.Epoch, func(ctx context.Context) (now int64, err error) {
-		a.emergency.overran(parts, used, head.Epoch)
+		a.emergency.Overran(parts, used, head.Epoch)
 		out, err = a.guard.Store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Asks, used, make([]chargedAt, len(used))))
 		return 0, err
 	})
-	a.emergency.adjusted(parts, err == nil)
+	a.emergency.Adjusted(parts, err == nil)
 	if err == nil {
 		a.auth.adjusted(parts.Asks, out)
 	}

@@ -4,11 +4,6 @@ import (
 	"syscall"
 	"testing"
 
-	"aliquot/budget"
-	"aliquot/internal/storeclock"
-	"aliquot/limit"
-	"aliquot/lua"
-	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 )
 
@@ -59,22 +54,5 @@ func TestStoppedStoreRefusesNobodyBelowTheLimit(t *testing.T) {
 				t.Errorf("%d passed of the region's 50", passed)
 			}
 		})
-	}
-}
-
-// TestOtherContentsAreNotRemembered: what the store held before it lost its contents counts for nothing.
-func TestOtherContentsAreNotRemembered(t *testing.T) {
-	now := 100 * second
-	e := newEmergency(func() budget.Instant { return now }, storeclock.New())
-	a := anAsk(1)
-	g := &charge.Transaction{Asks: []charge.Charge{a}}
-	e.sent([]*charge.Transaction{g}, &charge.Header{Epoch: "first"})
-	full := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 50 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
-	e.answered(g, &full, 1, now)
-	if !e.take([]*charge.Charge{&a}, false, "first", make([]limit.Outcome, 1)) {
-		t.Fatal("what the store said is not remembered")
-	}
-	if e.take([]*charge.Charge{&a}, false, "second", make([]limit.Outcome, 1)) {
-		t.Error("it was admitted by what other contents held")
 	}
 }

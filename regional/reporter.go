@@ -18,6 +18,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
@@ -42,7 +43,7 @@ type reporter struct {
 	changedAt budget.Instant
 	// overridesEnded is how many overrides had ended when the state machine was last told.
 	overridesEnded atomic.Uint32
-	emergency      *emergency
+	emergency      *emergency.Limit
 	others         *others
 	keeper         *keeper
 	planner        *planner
@@ -95,7 +96,7 @@ func (r *reporter) run(ctx context.Context) {
 		r.planner.recent.age()
 		if at := r.policies.EndOverrides(r.auth.clock); at != r.changedAt {
 			r.changedAt = at
-			r.emergency.revise()
+			r.emergency.Revise()
 		}
 		for _, effect := range r.auth.effects() {
 			r.do(ctx, effect)
@@ -197,7 +198,7 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 		text := policy.RuleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Entries: rules.EntriesOf(in.GetEntries())}
 		before := r.policies.Load()
 		if replaced = r.policies.SetRules(text) == nil; replaced {
-			r.emergency.revise()
+			r.emergency.Revise()
 			if before.Open && !before.Known() {
 				r.countEarly()
 			}
@@ -236,7 +237,7 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 		return budget.CallFailed{}
 	}
 	r.others.told(d.Epoch, d.Others)
-	r.emergency.inSession(sent)
+	r.emergency.InSession(sent)
 	return budget.DirectiveReceived{Directive: d}
 }
 
@@ -292,7 +293,7 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 	r.learnClock(ctx)
 	end := r.auth.now().Add(storeguard.ApplyDeadline)
 	head := r.auth.headerFor(carried.Asks)
-	r.emergency.applying(carried, head.Epoch)
+	r.emergency.Applying(carried, head.Epoch)
 	shares := make([]limit.Bucket, len(changes))
 	call := make([]lua.Change, len(changes))
 	for i, c := range changes {
@@ -307,7 +308,7 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 		call[i].Grant, call[i].Cold, call[i].From = limit.Tokens(c.Grant), c.Cold, c.From
 	}
 	applied, storeNow, err := r.applyInTime(ctx, end, head.Epoch, call)
-	r.emergency.applied(carried, shares, applied, storeNow)
+	r.emergency.Applied(carried, shares, applied, storeNow)
 	r.others.marked(err == nil)
 	results := make([]budget.ShareResult, len(changes))
 	if err != nil {

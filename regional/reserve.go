@@ -199,7 +199,7 @@ func (a *asker) tryReserve(
 	var out lua.Reserved
 	var storeNow int64
 	err = a.guard.Call(ctx, "reserve", head.Epoch, func(ctx context.Context) (now int64, err error) {
-		a.emergency.sent(groups, &head)
+		a.emergency.Sent(groups, &head)
 		call := new(charge.CallBuffer).CallOf(&head, groups, a.slots, a.auth.local, a.auth.now())
 		if r.Text, err = text(groups); err != nil {
 			return 0, err
@@ -214,15 +214,15 @@ func (a *asker) tryReserve(
 		charge.Unmade(groups)
 	}
 	if err != nil {
-		a.emergency.failed(groups, err, head.Latest)
+		a.emergency.Failed(groups, err, head.Latest)
 		return err
 	}
 	received := a.auth.now()
 	if out.Results == nil {
-		a.emergency.failed(groups, lua.ErrNoRoom, head.Latest) // the reservation was made before, so nothing was charged
+		a.emergency.Failed(groups, lua.ErrNoRoom, head.Latest) // the reservation was made before, so nothing was charged
 	}
 	for i := range out.Results {
-		a.emergency.answered(groups[i], &out.Results[i], storeNow, received)
+		a.emergency.Answered(groups[i], &out.Results[i], storeNow, received)
 		groups[i].Took(a.auth.local, &out.Results[i], storeNow, received)
 	}
 	if out.Earlier != nil {

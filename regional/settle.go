@@ -223,13 +223,13 @@ func (a *asker) settle(ctx context.Context, parts *charge.Transaction, used []li
 			return nil
 		}
 		err := a.guard.Call(ctx, "settle", head.Epoch, func(ctx context.Context) (now int64, err error) {
-			a.emergency.overran(parts, used, head.Epoch)
+			a.emergency.Overran(parts, used, head.Epoch)
 			end.Parts = partsOf(&head, parts.Asks, used, charges)
 			a.auth.refund(parts.Asks, used)
 			out, now, err = a.guard.Store.Settle(ctx, head.Epoch, end)
 			return now, err
 		})
-		a.emergency.adjusted(parts, err == nil && len(out.Adjusted) > 0)
+		a.emergency.Adjusted(parts, err == nil && len(out.Adjusted) > 0)
 		if err == nil {
 			a.auth.adjusted(parts.Asks, out.Adjusted)
 		}

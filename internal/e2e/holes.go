@@ -36,7 +36,7 @@ func Holes() []Hole {
 			{"regional/reporter.go", "Unenforced: !c.Cold}", "Unenforced: !c.Cold && !HOLE}"},
 		}},
 		{Name: "H2", Breaks: "a daemon without its store admits beside another one that has it", run: emergencyBesideStore, edits: []edit{
-			{"regional/emergency.go", "\te.isBeside = another\n", "\te.isBeside = another && !HOLE\n"},
+			{"regional/internal/emergency/emergency.go", "\te.isBeside = another\n", "\te.isBeside = another && !HOLE\n"},
 			{"regional/others.go", "Alone: o.roster.Alone(now) && ", "Alone: HOLE || o.roster.Alone(now) && "},
 		}},
 		{Name: "H4", Breaks: "a store comes back with records of before", run: recordsComeBack},

@@ -11,6 +11,14 @@ import (
 // capacity is the rights.
 func Bucket(l limit.Limit, s budget.Share) limit.Bucket { return l.Part(s.Burst, s.Rate) }
 
+// Whole returns a region's right to a limit that it enforces by itself: a floor that is the whole
+// limit, at any time. common is any right of the region at the same instant.
+func Whole(common budget.Right) budget.Right {
+	whole := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
+	common.Floor, common.Told, common.LimboFloor, common.Low = whole, whole, whole, whole
+	return common
+}
+
 // KeyLimit returns a limit in the terms of the budget protocol, without a placement.
 func KeyLimit(l limit.Limit) budget.KeyLimit {
 	rate := l.PerSecond()

@@ -90,7 +90,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-keeps-lost-contents", Breaks: "a daemon goes by what the store held before its contents were lost",
-			Edits: []Edit{{"regional/emergency.go", "		e.table.Emptied(now)\n", ""}},
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "		e.table.Emptied(now)\n", ""}},
 		},
 		{
 			Name: "recall-keeps-shares", Breaks: "what a daemon remembers of a key stays while its share shrinks in the store",

@@ -16,7 +16,7 @@ func pauses() []Plant {
 		},
 		{
 			Name: "emergency-outlives-lease", Breaks: "the emergency limit goes by a right whose lease has ended since it was read",
-			Edits: []Edit{{"regional/emergency.go", "	case a.Right.Until != 0 && now >= a.Right.Until:\n", "	case a.Right.Until < 0:\n"}},
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "	case a.Right.Until != 0 && now >= a.Right.Until:\n", "	case a.Right.Until < 0:\n"}},
 		},
 		{
 			Name: "stop-not-seen", Breaks: "a region whose clock was stopped goes on by its lease, though the leader's clock shows it",

@@ -1,4 +1,5 @@
-package regional
+// Package emergency decides requests while the regional store does not answer.
+package emergency
 
 import (
 	"errors"
@@ -17,13 +18,13 @@ import (
 	"aliquot/rules"
 )
 
-// emergency is the limit inside the process for the time in which the store does not answer. It
+// Limit is the limit inside the process for the time in which the store does not answer. It
 // consists of what the daemon remembers of the store's records, and of what the region may spend by
 // that. See package recall.
 //
 // Nothing is earned at a floor before it is known to be this region's. The floor may be lent, and
 // only the store and the coordinators remember that. Safe for concurrent use.
-type emergency struct {
+type Limit struct {
 	now   func() budget.Instant
 	clock *storeclock.Map
 	// owing counts the keys that owe something. While it is 0, checks skip the search for them.
@@ -45,14 +46,15 @@ type emergency struct {
 	lapses budget.Instant
 }
 
-func newEmergency(now func() budget.Instant, clock *storeclock.Map) *emergency {
-	return &emergency{now: now, clock: clock, table: recall.New(recall.DefaultKeys, now())}
+// New returns a limit that remembers nothing yet, by the boot clock and the map of the store's clock.
+func New(now func() budget.Instant, clock *storeclock.Map) *Limit {
+	return &Limit{now: now, clock: clock, table: recall.New(recall.DefaultKeys, now())}
 }
 
-// take decides one request under all its limits by what is remembered. It charges none of them
+// Take decides one request under all its limits by what is remembered. It charges none of them
 // unless all hold their costs and denied is false. contents is the epoch of the store's latest
 // contents.
-func (e *emergency) take(asks []*charge.Charge, denied bool, contents string, out []limit.Outcome) bool {
+func (e *Limit) Take(asks []*charge.Charge, denied bool, contents string, out []limit.Outcome) bool {
 	var room [1]recall.Charge // room for the number that most requests have
 	charges := append(room[:0], make([]recall.Charge, len(asks))...)
 	e.mu.Lock()
@@ -68,8 +70,11 @@ func (e *emergency) take(asks []*charge.Charge, denied bool, contents string, ou
 	return e.table.Decide(charges, denied, now, out)
 }
 
-// holds reports whether take would admit a group.
-func (e *emergency) holds(g *charge.Transaction, contents string) bool {
+// Owes reports whether any key owes something.
+func (e *Limit) Owes() bool { return e.owing.Load() != 0 }
+
+// Holds reports whether take would admit a group.
+func (e *Limit) Holds(g *charge.Transaction, contents string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -83,8 +88,8 @@ func (e *emergency) holds(g *charge.Transaction, contents string) bool {
 	return true
 }
 
-// knows reports whether the remaining tokens of an ask's key are known, after take has denied it.
-func (e *emergency) knows(a *charge.Charge) bool {
+// Knows reports whether the remaining tokens of an ask's key are known, after take has denied it.
+func (e *Limit) Knows(a *charge.Charge) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -92,8 +97,8 @@ func (e *emergency) knows(a *charge.Charge) bool {
 	return e.table.Tells(&c, now)
 }
 
-// sent charges the asks of a call that leaves now, and adds to the call what their keys owe.
-func (e *emergency) sent(groups []*charge.Transaction, head *charge.Header) {
+// Sent charges the asks of a call that leaves now, and adds to the call what their keys owe.
+func (e *Limit) Sent(groups []*charge.Transaction, head *charge.Header) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -116,7 +121,7 @@ func (e *emergency) sent(groups []*charge.Transaction, head *charge.Header) {
 }
 
 // carry adds to a call what keys owe, in the first ask of each key. The caller holds mu.
-func (e *emergency) carry(groups []*charge.Transaction, now budget.Instant) {
+func (e *Limit) carry(groups []*charge.Transaction, now budget.Instant) {
 	if e.table.Owing() == 0 {
 		for _, g := range groups {
 			for i := range g.Asks {
@@ -139,9 +144,9 @@ func (e *emergency) carry(groups []*charge.Transaction, now budget.Instant) {
 	e.count()
 }
 
-// answered takes the store's answer to a group of a call. storeNow is the store's clock at the
+// Answered takes the store's answer to a group of a call. storeNow is the store's clock at the
 // decision.
-func (e *emergency) answered(g *charge.Transaction, r *lua.Result, storeNow int64, received budget.Instant) {
+func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, received budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range g.Asks {
@@ -155,9 +160,9 @@ func (e *emergency) answered(g *charge.Transaction, r *lua.Result, storeNow int6
 	e.count()
 }
 
-// failed ends calls of the store that brought no answer. By err a call decided nothing, or it may
+// Failed ends calls of the store that brought no answer. By err a call decided nothing, or it may
 // still decide until latest.
-func (e *emergency) failed(groups []*charge.Transaction, err error, latest budget.Instant) {
+func (e *Limit) Failed(groups []*charge.Transaction, err error, latest budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	nothing := decidedNothing(err)
@@ -184,10 +189,10 @@ func decidedNothing(err error) bool {
 	return otherContents || late || errors.Is(err, lua.ErrInvalid) || errors.Is(err, lua.ErrNoRoom) || storeguard.IsOpen(err) || errors.Is(err, storeguard.ErrBusy)
 }
 
-// settling reports whether a call is under way that carries the debt of one of the group's keys.
+// Settling reports whether a call is under way that carries the debt of one of the group's keys.
 // Another such call would subtract the debt twice.
-func (e *emergency) settling(g *charge.Transaction) bool {
-	if e.owing.Load() == 0 || g.Peek || g.Upkeep {
+func (e *Limit) Settling(g *charge.Transaction) bool {
+	if !e.Owes() || g.Peek || g.Upkeep {
 		return false
 	}
 	e.mu.Lock()
@@ -200,9 +205,9 @@ func (e *emergency) settling(g *charge.Transaction) bool {
 	return false
 }
 
-// applying prepares share changes that leave now. They carry what their keys owe. What the keys
+// Applying prepares share changes that leave now. They carry what their keys owe. What the keys
 // hold is unknown until applied.
-func (e *emergency) applying(changed *charge.Transaction, contents string) {
+func (e *Limit) Applying(changed *charge.Transaction, contents string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -214,8 +219,8 @@ func (e *emergency) applying(changed *charge.Transaction, contents string) {
 	}
 }
 
-// applied takes the store's answer to share changes; made is nil if there was none.
-func (e *emergency) applied(changed *charge.Transaction, shares []limit.Bucket, made []limit.Applied, storeNow int64) {
+// Applied takes the store's answer to share changes; made is nil if there was none.
+func (e *Limit) Applied(changed *charge.Transaction, shares []limit.Bucket, made []limit.Applied, storeNow int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -234,9 +239,9 @@ func (e *emergency) applied(changed *charge.Transaction, shares []limit.Bucket, 
 	e.count()
 }
 
-// overran charges what was used beyond reservations that are being settled, and adds to the call
+// Overran charges what was used beyond reservations that are being settled, and adds to the call
 // what is owed.
-func (e *emergency) overran(parts *charge.Transaction, used []limit.Tokens, contents string) {
+func (e *Limit) Overran(parts *charge.Transaction, used []limit.Tokens, contents string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -248,8 +253,8 @@ func (e *emergency) overran(parts *charge.Transaction, used []limit.Tokens, cont
 	}
 }
 
-// adjusted ends the call of overran.
-func (e *emergency) adjusted(parts *charge.Transaction, made bool) {
+// Adjusted ends the call of overran.
+func (e *Limit) Adjusted(parts *charge.Transaction, made bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range parts.Asks {
@@ -258,15 +263,15 @@ func (e *emergency) adjusted(parts *charge.Transaction, made bool) {
 	e.count()
 }
 
-// revise takes other rules: what they allow counts from now on.
-func (e *emergency) revise() {
+// Revise takes other rules: what they allow counts from now on.
+func (e *Limit) Revise() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.table.Revise(e.now())
 }
 
 // see records that the store has other contents. The caller holds mu.
-func (e *emergency) see(contents string, now budget.Instant) {
+func (e *Limit) see(contents string, now budget.Instant) {
 	if contents == e.contents || contents == "" {
 		return
 	}
@@ -278,11 +283,11 @@ func (e *emergency) see(contents string, now budget.Instant) {
 }
 
 // count updates how many keys owe something. The caller holds mu.
-func (e *emergency) count() { e.owing.Store(int64(e.table.Owing())) }
+func (e *Limit) count() { e.owing.Store(int64(e.table.Owing())) }
 
 // charge returns what an ask costs its key, and what the region may hold of the key. The caller
 // holds mu.
-func (e *emergency) charge(a *charge.Charge, now budget.Instant) recall.Charge {
+func (e *Limit) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 	c := recall.Charge{
 		Key: a.Key, Limit: a.Limit, Cost: a.Cost, Bucket: e.bucketOf(a, now), Own: a.Own,
 		RhoPPM: e.clock.Drift(),
@@ -302,7 +307,7 @@ func (e *emergency) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 
 // memory returns what to tell the store of an ask's key, in case it has lost the record with other
 // contents; nil: nothing. The caller holds mu.
-func (e *emergency) memory(a *charge.Charge, now budget.Instant) *limit.Memory {
+func (e *Limit) memory(a *charge.Charge, now budget.Instant) *limit.Memory {
 	forgives := a.Forgives || a.Rule != nil && a.Rule.Forgives
 	if !forgives && !e.table.Remembers() {
 		return nil
@@ -314,19 +319,19 @@ func (e *emergency) memory(a *charge.Charge, now budget.Instant) *limit.Memory {
 	return e.table.Memory(&c, now)
 }
 
-// inSession records that a coordinator has answered a report sent at sent. For a while after that
+// InSession records that a coordinator has answered a report sent at sent. For a while after that
 // no other daemon gets the region's session.
-func (e *emergency) inSession(sent budget.Instant) {
+func (e *Limit) InSession(sent budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.table.HoldsUntil(sent.Add(budget.SessionHolds(e.clock.Drift())))
 }
 
-// leaveFloor sets whether another daemon has what the region may spend. A coordinator has said that
+// LeaveFloor sets whether another daemon has what the region may spend. A coordinator has said that
 // the other daemon is heard, or was until recently, and that daemon may have lent what this one
 // remembers. /readyz reports it, and sends clients to that daemon. Nothing earned before the end of
 // such a time is kept.
-func (e *emergency) leaveFloor(left bool) {
+func (e *Limit) LeaveFloor(left bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.left && !left {
@@ -335,18 +340,18 @@ func (e *emergency) leaveFloor(left bool) {
 	e.left, e.lapses = left, 0
 }
 
-// hasLeft reports whether this daemon admits nothing because another daemon has what the region may
+// HasLeft reports whether this daemon admits nothing because another daemon has what the region may
 // spend.
-func (e *emergency) hasLeft() bool {
+func (e *Limit) HasLeft() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.left && (e.lapses == 0 || e.now() < e.lapses)
 }
 
-// beside sets whether another daemon of the region is known. That daemon may have the store, and
+// Beside sets whether another daemon of the region is known. That daemon may have the store, and
 // spend by it what this one would admit without the store. Nothing earned before the end of such a
 // time is kept.
-func (e *emergency) beside(another bool) {
+func (e *Limit) Beside(another bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.isBeside && !another {
@@ -355,18 +360,18 @@ func (e *emergency) beside(another bool) {
 	e.isBeside = another
 }
 
-// leaveFloorFor sets that another daemon has what the region may spend, for as long as a
+// LeaveFloorFor sets that another daemon has what the region may spend, for as long as a
 // coordinator says so. For a daemon that hears no coordinator any more it ends after wait: no other
 // daemon was heard, so this one is like a daemon that has never heard of another.
-func (e *emergency) leaveFloorFor(wait time.Duration) {
+func (e *Limit) LeaveFloorFor(wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.left, e.lapses = true, e.now().Add(wait)
 }
 
-// stillLeft takes a coordinator's answer that it does not know which daemon has the floor. It
+// StillLeft takes a coordinator's answer that it does not know which daemon has the floor. It
 // renews the time of an earlier leaveFloorFor.
-func (e *emergency) stillLeft(wait time.Duration) {
+func (e *Limit) StillLeft(wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.lapses != 0 {
@@ -376,7 +381,7 @@ func (e *emergency) stillLeft(wait time.Duration) {
 
 // lapse takes the floor back for a daemon that is cut off, when its time has come. The caller holds
 // mu.
-func (e *emergency) lapse(phase budget.Phase, now budget.Instant) {
+func (e *Limit) lapse(phase budget.Phase, now budget.Instant) {
 	if e.lapses != 0 && phase == budget.CutOff && now >= e.lapses {
 		e.left, e.lapses, e.back = false, 0, now
 	}
@@ -387,7 +392,7 @@ func (e *emergency) lapse(phase budget.Phase, now budget.Instant) {
 // and does not answer. Such a floor counts once all others have made room for it. A right whose
 // lease has ended since it was read is worth nothing; the next request reads another right. The
 // caller holds mu.
-func (e *emergency) bucketOf(a *charge.Charge, now budget.Instant) limit.Bucket {
+func (e *Limit) bucketOf(a *charge.Charge, now budget.Instant) limit.Bucket {
 	switch {
 	case a.Alone():
 	case a.Right.Until != 0 && now >= a.Right.Until:

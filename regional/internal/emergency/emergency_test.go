@@ -1,4 +1,4 @@
-package regional
+package emergency
 
 import (
 	"encoding/binary"
@@ -6,11 +6,16 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/entitlement"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
+	"aliquot/lua"
 	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
+
+// second is a second of the daemon's clock.
+const second = budget.Instant(time.Second)
 
 // anAsk is for key n of a limit of 100, 100 a second, of which the region has half.
 func anAsk(n uint64) charge.Charge {
@@ -34,16 +39,16 @@ func restarted(c budget.Config, at budget.Instant) *budget.Region {
 
 // burstsOfARestarted is the emergency limit of a restarted daemon, and how much of a key it
 // admits at once.
-func burstsOfARestarted(c budget.Config, now *budget.Instant) (e *emergency, burst func(n uint64, enforcement string) (passed int)) {
+func burstsOfARestarted(c budget.Config, now *budget.Instant) (e *Limit, burst func(n uint64, enforcement string) (passed int)) {
 	region := restarted(c, *now)
-	e = newEmergency(func() budget.Instant { return *now }, storeclock.New())
+	e = New(func() budget.Instant { return *now }, storeclock.New())
 	return e, func(n uint64, enforcement string) (passed int) {
 		a := anAsk(n)
 		a.Enforcement = enforcement
 		if a.Right = region.Right(a.Key, a.KeyLimit(), *now); enforcement == rules.Independent {
-			a.Right = wholeRight(a.Right)
+			a.Right = entitlement.Whole(a.Right)
 		}
-		for e.take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) {
+		for e.Take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) {
 			passed++
 		}
 		return passed
@@ -90,7 +95,7 @@ func TestEmergencyLimitOfASecondDaemon(t *testing.T) {
 	if n := burst(1, rules.Strict); n < 44 {
 		t.Fatalf("%d passed of a bucket of 50 that is full, and everyone has made room: nothing was shown", n)
 	}
-	e.leaveFloor(true)
+	e.LeaveFloor(true)
 	for range 100 {
 		now += second / 10
 		if n := burst(1, rules.Strict); n != 0 {
@@ -100,7 +105,7 @@ func TestEmergencyLimitOfASecondDaemon(t *testing.T) {
 	if n := burst(2, rules.Independent); n < 89 {
 		t.Errorf("%d passed of a limit that is this region's alone, a full bucket has 90", n)
 	}
-	e.leaveFloor(false)
+	e.LeaveFloor(false)
 	now += second / 5
 	for _, key := range []uint64{1, 3} {
 		if n := burst(key, rules.Strict); n < 7 || n > 9 {
@@ -123,19 +128,19 @@ func TestEmergencyLimitOfADaemonNobodyIsHeardBeside(t *testing.T) {
 		passes() // a bucket fills from when it was first looked at
 		now += second
 	}
-	e.leaveFloorFor(room)
+	e.LeaveFloorFor(room)
 	if later(room - time.Second - 1); passes() {
 		t.Error("admitted before everyone has made room")
 	}
-	e.stillLeft(room)
+	e.StillLeft(room)
 	if later(room - time.Second - 1); passes() {
 		t.Error("admitted though a coordinator was heard since, who does not know of others")
 	}
 	if later(time.Second); !passes() {
 		t.Error("nothing is admitted though everyone has made room")
 	}
-	e.leaveFloor(true)
-	e.stillLeft(room)
+	e.LeaveFloor(true)
+	e.StillLeft(room)
 	if later(10 * room); passes() {
 		t.Error("admitted of what another daemon may have lent")
 	}
@@ -147,7 +152,7 @@ func TestEmergencyLimitOfASecondDaemonsWindows(t *testing.T) {
 	now := second
 	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
 	region := restarted(config, now)
-	e := newEmergency(func() budget.Instant { return now }, storeclock.New())
+	e := New(func() budget.Instant { return now }, storeclock.New())
 	a := anAsk(1)
 	a.Enforcement = rules.Strict
 	a.Limit = limit.Limit{Algorithm: limit.FixedWindow, Capacity: 100 * limit.Token, Window: time.Hour}
@@ -160,8 +165,8 @@ func TestEmergencyLimitOfASecondDaemonsWindows(t *testing.T) {
 	if bucket() == (limit.Bucket{}) {
 		t.Fatal("a daemon that never heard of another has no floor: nothing was shown")
 	}
-	e.leaveFloor(true)
-	e.leaveFloor(false)
+	e.LeaveFloor(true)
+	e.LeaveFloor(false)
 	for _, is := range []struct {
 		after time.Duration
 		empty bool
@@ -190,14 +195,14 @@ func TestEmergencyLimitOfAFloorThatComesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := second
-			e := newEmergency(func() budget.Instant { return now }, storeclock.New())
+			e := New(func() budget.Instant { return now }, storeclock.New())
 			a, out := anAsk(1), make([]limit.Outcome, 1)
 			a.Right.Hot, a.Right.Phase = name == "lent", budget.Limbo
-			e.take([]*charge.Charge{&a}, false, "", out)
+			e.Take([]*charge.Charge{&a}, false, "", out)
 			now = 60 * second
 			back(&a, now-second/5)
 			passed := 0
-			for e.take([]*charge.Charge{&a}, false, "", out) {
+			for e.Take([]*charge.Charge{&a}, false, "", out) {
 				passed++
 			}
 			if passed < 7 || passed > 9 {
@@ -211,10 +216,10 @@ func TestEmergencyLimitOfAFloorThatComesBack(t *testing.T) {
 // may have spent it. Only the end of such a time counts.
 func TestNothingEarnedBesideAnotherDaemonIsKept(t *testing.T) {
 	now := budget.Instant(10 * time.Second)
-	e := newEmergency(func() budget.Instant { return now }, storeclock.New())
+	e := New(func() budget.Instant { return now }, storeclock.New())
 	since := func(another bool) budget.Instant {
 		now += budget.Instant(time.Second)
-		e.beside(another)
+		e.Beside(another)
 		return e.back
 	}
 	if got := since(false); got != 0 {
@@ -227,5 +232,39 @@ func TestNothingEarnedBesideAnotherDaemonIsKept(t *testing.T) {
 	}
 	if got := since(false); got != ended {
 		t.Errorf("told again that it is alone, it keeps only what it earned since %v", got)
+	}
+}
+
+// TestEmergencyGoesByNoLeaseThatHasEnded: the right was read under a lease, which ends
+// before the emergency limit decides by it.
+func TestEmergencyGoesByNoLeaseThatHasEnded(t *testing.T) {
+	now := second
+	e := New(func() budget.Instant { return now }, storeclock.New())
+	a := anAsk(1)
+	a.Right.Phase, a.Right.Until = budget.Live, 11*second
+	take := func() bool { return e.Take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) }
+	take()
+	if now = 10 * second; !take() {
+		t.Fatal("under its lease it admits nothing")
+	}
+	if now = a.Right.Until; take() {
+		t.Error("after its lease it admits")
+	}
+}
+
+// TestOtherContentsAreNotRemembered: what the store held before it lost its contents counts for nothing.
+func TestOtherContentsAreNotRemembered(t *testing.T) {
+	now := 100 * second
+	e := New(func() budget.Instant { return now }, storeclock.New())
+	a := anAsk(1)
+	g := &charge.Transaction{Asks: []charge.Charge{a}}
+	e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: "first"})
+	full := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 50 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
+	e.Answered(g, &full, 1, now)
+	if !e.Take([]*charge.Charge{&a}, false, "first", make([]limit.Outcome, 1)) {
+		t.Fatal("what the store said is not remembered")
+	}
+	if e.Take([]*charge.Charge{&a}, false, "second", make([]limit.Outcome, 1)) {
+		t.Error("it was admitted by what other contents held")
 	}
 }
