@@ -143,7 +143,7 @@ plants: need-go ## every planted bug, and where the simulator catches it (ONLY=n
 	@$(GO) run ./internal/sim/plants/run -only '$(ONLY)'
 
 .PHONY: plants-doc
-plants-doc: need-go ## search anew for what catches the planted bugs; the table in docs/planted-bugs.md
+plants-doc: need-go ## search anew for what catches the planted bugs; the table in docs/benchmarks/planted-bugs.md
 	@$(GO) run ./internal/sim/plants/run -hunt -doc
 
 .PHONY: demo
@@ -168,8 +168,8 @@ acceptance: build ## every promise at full length on real processes, as a table 
 	$(GO) run ./internal/e2e/outages -runs 1 -matrix -only "1,000 a second" -bin bin
 
 .PHONY: test-long
-test-long: build fuzz-long ## the long fuzzers, then each fault of a store with each algorithm on real processes; docs/outages.md (2 hours)
+test-long: build fuzz-long ## the long fuzzers, then each fault of a store with each algorithm on real processes; docs/benchmarks/outages.md (2 hours)
 	@deploy/local/install.sh redis-server
 	$(GO) run ./internal/e2e/holes
 	$(GO) run ./internal/e2e/outages -bin bin
-	$(GO) run ./internal/e2e/outages -runs 1 -matrix -bin bin -doc docs/outages.md
+	$(GO) run ./internal/e2e/outages -runs 1 -matrix -bin bin -doc docs/benchmarks/outages.md

@@ -9,7 +9,7 @@ import (
 // Enforcement says how the regions' parts of one limit are kept together.
 type Enforcement uint8
 
-// The enforcements; see docs/protocol.md.
+// The enforcements; see docs/reference/protocol.md.
 const (
 	// Strict: all regions together stay within the limit.
 	Strict Enforcement = iota

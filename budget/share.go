@@ -1,7 +1,7 @@
 // Package budget divides one limit among regions. It holds the two state machines of the budget
 // protocol, the leader's and a region's, and the ledger between them. The code is pure: no I/O, no
-// clock, no goroutine, no float. docs/protocol.md explains the protocol; the tests in this package
-// and in internal/sim check it. docs/glossary.md explains the terms.
+// clock, no goroutine, no float. docs/reference/protocol.md explains the protocol; the tests in this package
+// and in internal/sim check it. docs/reference/glossary.md explains the terms.
 package budget
 
 import "math/bits"

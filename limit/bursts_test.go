@@ -8,7 +8,7 @@ import (
 
 // The most that a client gets by asking all the time from some instant on, of a limit of
 // 1000 in a window of 100 s: within a hundredth of the window, within a window and within
-// two, in parts of the limit. This is the table of docs/algorithms.md: go test ./limit
+// two, in parts of the limit. This is the table of docs/reference/algorithms.md: go test ./limit
 // -run TestBursts -v.
 func TestBursts(t *testing.T) {
 	want := map[Algorithm][3]float64{

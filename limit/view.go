@@ -1,6 +1,6 @@
 package limit
 
-// Phase says what a region's right to spend is based on; see docs/protocol.md.
+// Phase says what a region's right to spend is based on; see docs/reference/protocol.md.
 type Phase uint8
 
 // The phases of a region. The zero value is the most cautious one.

@@ -14,7 +14,7 @@ import (
 	"aliquot/regional/internal/modes"
 )
 
-// rightsThatSuffice are those that docs/operations.md tells an operator to give, and no others.
+// rightsThatSuffice are those that docs/reference/stores.md tells an operator to give, and no others.
 const rightsThatSuffice = "ACL SETUSER aliquot on >secret ~aq:* resetchannels -@all +eval +evalsha +info +get +set +append +time +ping +hello +auth"
 
 // TestRightsThatSuffice: a user of Redis with the rights that the docs name can do all that a daemon asks

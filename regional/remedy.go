@@ -19,7 +19,7 @@ func remedy(reason string) string {
 	case "wrongpass":
 		return "this Redis does not take the user and password of --redis"
 	case "noperm":
-		return "this Redis does not let the user of --redis run what is needed; docs/operations.md lists it"
+		return "this Redis does not let the user of --redis run what is needed; docs/reference/stores.md lists it"
 	case "scripts":
 		return "this store cannot run the scripts: use Redis 6.2 or later, or Valkey 7.2 or later, with EVAL and the library struct"
 	case "connection":

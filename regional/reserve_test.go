@@ -193,7 +193,7 @@ rules:
 	})
 }
 
-// TestHierarchy is the table of docs/reserve.md: org > project > key, all or nothing.
+// TestHierarchy is the table of docs/reference/reserve.md: org > project > key, all or nothing.
 func TestHierarchy(t *testing.T) {
 	t.Parallel()
 	const rules = `

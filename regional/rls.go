@@ -264,13 +264,13 @@ func (e *envoyService) warn(c *envoyrls.Check) {
 	if c.Override && !e.service.limiter.policies.Load().TakesLimits() {
 		e.metrics.ignored[ignoredLimit].Inc()
 		e.override.Do(func() {
-			e.log.Warn("a descriptor brings a limit of its own, and no rule has request_limit: allow: the rules decide it; see docs/envoy.md")
+			e.log.Warn("a descriptor brings a limit of its own, and no rule has request_limit: allow: the rules decide it; see docs/reference/envoy.md")
 		})
 	}
 	if c.Refund {
 		e.metrics.ignored[ignoredRefund].Inc()
 		e.refund.Do(func() {
-			e.log.Warn("a descriptor gives hits back (is_negative_hits), which is not done in this version; see docs/envoy.md")
+			e.log.Warn("a descriptor gives hits back (is_negative_hits), which is not done in this version; see docs/reference/envoy.md")
 		})
 	}
 }

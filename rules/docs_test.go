@@ -10,7 +10,7 @@ import (
 // TestPagesAboutTheFile: every example is a file without a problem or a warning, every field is in an
 // example, and the reference has every field and every word.
 func TestPagesAboutTheFile(t *testing.T) {
-	text, err := os.ReadFile("../docs/rules.md")
+	text, err := os.ReadFile("../docs/how-to/write-rules.md")
 	if err != nil {
 		t.Fatal(err)
 	}

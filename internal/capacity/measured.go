@@ -1,7 +1,7 @@
 package capacity
 
 // Measured are the costs as tools/goals measures them (`-only units`, docs/benchmarks/README.md); those of the
-// leader are explained in docs/sharding.md, LeasedFrom and Renewals follow from the life of what a
+// leader are explained in docs/explanation/sharding.md, LeasedFrom and Renewals follow from the life of what a
 // daemon holds (package prefetch), HotPerLedger and ReportsPerRegion are settings.
 func Measured() Costs {
 	return Costs{

@@ -23,7 +23,7 @@ func newCapacity(g *globals) *cobra.Command {
 		Short: "Estimate what an installation of a given size needs",
 		Long: `Estimates the daemons, Redis servers, coordinators and wide-area traffic for a load.
 The estimate uses measured unit costs: --costs prints them, --cost overrides one. The
-defaults are the size that Aliquot is made for. docs/capacity.md explains it.`,
+defaults are the size that Aliquot is made for. docs/how-to/plan-capacity.md explains it.`,
 		Example: `  aliquot capacity
   aliquot capacity --checks 100000 --gateways 4 --regions 2 --shards 2 --keys 50000 --batch 1
   aliquot capacity --cost check_us=2 --output json`,

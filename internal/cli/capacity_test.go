@@ -62,7 +62,7 @@ func TestLargeNumbersAreShort(t *testing.T) {
 
 // The page shows what the command prints.
 func TestThePageAboutCapacityIsUpToDate(t *testing.T) {
-	page, err := os.ReadFile("../../docs/capacity.md")
+	page, err := os.ReadFile("../../docs/how-to/plan-capacity.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +71,6 @@ func TestThePageAboutCapacityIsUpToDate(t *testing.T) {
 		printed.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
 	if !strings.Contains(string(page), printed.String()) {
-		t.Errorf("docs/capacity.md does not show what `aliquot capacity` prints:\n%s", printed.String())
+		t.Errorf("docs/how-to/plan-capacity.md does not show what `aliquot capacity` prints:\n%s", printed.String())
 	}
 }

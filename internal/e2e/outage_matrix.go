@@ -113,7 +113,7 @@ func each(run, many int) (out []client) {
 	return out
 }
 
-// Cell is a result in the words of the table in docs/outages.md.
+// Cell is a result in the words of the table in docs/benchmarks/outages.md.
 func (r *OutageResult) Cell() string {
 	text := fmt.Sprintf("%d of %d; %.3f; %.1f s", r.Refused, r.Asked, r.Gain, r.Normal.Seconds())
 	if r.Unanswered > 0 {

@@ -45,7 +45,7 @@ func commands(text string) []string {
 // have to be found and understood.
 type says map[string]string
 
-// TestDocumentedCurlLines runs every curl line of the README and of docs/http.md, in
+// TestDocumentedCurlLines runs every curl line of the README and of docs/reference/http.md, in
 // their order.
 func TestDocumentedCurlLines(t *testing.T) {
 	says{
@@ -54,12 +54,12 @@ func TestDocumentedCurlLines(t *testing.T) {
 		"/rules/tier/pro":   `^\{"type":"about:blank","title":"Not Found","status":404,"detail":"not in the rules: no rule names a tier`, // these rules have none
 		"/v1/orders?page=2": `^HTTP/1\.1 200 OK\r\n(.*\r\n)*X-Ratelimit-Limit: 300\r\n`,
 		"cost=301":          `^HTTP/1\.1 429 Too Many Requests\r\n(.*\r\n)*X-Decision-Id: us-east-(.*\r\n)*\r\n\{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",.*"error":\{"code":"RATE_LIMIT_EXCEEDED",`,
-	}.run(t, startDev(t), "../../README.md", "../../docs/http.md")
+	}.run(t, startDev(t), "../../README.md", "../../docs/reference/http.md")
 }
 
-// TestDocumentedReservation runs those of docs/reserve.md under the rules there.
+// TestDocumentedReservation runs those of docs/reference/reserve.md under the rules there.
 func TestDocumentedReservation(t *testing.T) {
-	text, err := os.ReadFile("../../docs/reserve.md")
+	text, err := os.ReadFile("../../docs/reference/reserve.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestDocumentedReservation(t *testing.T) {
 		"/Reserve": `^\{"decision":\{"allowed":true,.*"key-calls".*\},"id":"call-1\.[\w-]{22}","expiresUnixMs":"\d+"\}`,
 		"/Settle": `^\{"state":"settled","limits":\[(\{"ruleId":"(org|project|key)-tokens","unit":"tokens_out","reserved":"2000","used":"312","refunded":"1688","charged":"0"\},){3}` +
 			`\{"ruleId":"key-prompt","unit":"tokens_in","reserved":"1200","used":"1187","refunded":"13",`,
-	}.run(t, startDev(t, "--rules", file), "../../docs/reserve.md")
+	}.run(t, startDev(t, "--rules", file), "../../docs/reference/reserve.md")
 }
 
 // of is what a command has to answer.

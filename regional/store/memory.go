@@ -35,7 +35,7 @@ const (
 	// shardCount is at most 64, because the set of a group's shards is the bits of one word.
 	shardCount = 64
 	// DefaultMaxKeys bounds separately the cold records of buckets, those of counting limits, and
-	// the hot records. That many cold buckets take about 100 MB; see docs/algorithms.md.
+	// the hot records. That many cold buckets take about 100 MB; see docs/reference/algorithms.md.
 	DefaultMaxKeys = 1_000_000
 )
 

@@ -14,7 +14,7 @@ import (
 )
 
 // TestSizes prints what a key takes, in Redis and in memory: the table of
-// docs/algorithms.md. go test ./regional/store -run TestSizes -v
+// docs/reference/algorithms.md. go test ./regional/store -run TestSizes -v
 func TestSizes(t *testing.T) {
 	s := openRedis(t, redistest.Start(t))
 	epoch := learn(t, s)

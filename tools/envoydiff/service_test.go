@@ -23,13 +23,13 @@ import (
 	"aliquot/internal/envoyimport"
 )
 
-// requests is how many the run has; docs/envoy.md has the table of a long one.
+// requests is how many the run has; docs/reference/envoy.md has the table of a long one.
 var requests = flag.Int("requests", 1500, "requests that TestADaemonAnswersAsThatProjectDoes sends to both")
 
 // longUnits begin once a week and less.
 var longUnits = []string{"week", "month", "year"}
 
-// The differences that docs/envoy.md lists, by the words of its table.
+// The differences that docs/reference/envoy.md lists, by the words of its table.
 const (
 	deniedCounts  = "a denied request"
 	lookAtUsedUp  = "`hits_addend: 0`, limit just used up"
@@ -295,7 +295,7 @@ func (c *comparison) status(
 
 // TestADaemonAnswersAsThatProjectDoes sends the same requests to envoyproxy/ratelimit and to a region with the
 // imported rules, about that project's own configurations and drawn ones. What differs is on the list of
-// docs/envoy.md; of a thing that is not this fails. With -requests it sends more, and prints the table.
+// docs/reference/envoy.md; of a thing that is not this fails. With -requests it sends more, and prints the table.
 func TestADaemonAnswersAsThatProjectDoes(t *testing.T) {
 	texts := peerConfigurations(t)
 	if len(texts) < 16 {
@@ -345,7 +345,7 @@ func TestADaemonAnswersAsThatProjectDoes(t *testing.T) {
 	for _, what := range slices.Sorted(maps.Keys(c.counts)) {
 		t.Logf("| %s | %d |", what, c.counts[what])
 		if !slices.Contains(listed, what) {
-			t.Errorf("%s is not on the list of docs/envoy.md", what)
+			t.Errorf("%s is not on the list of docs/reference/envoy.md", what)
 		}
 	}
 	if c.over < c.asked/10 || c.asked-c.over < c.asked/10 {
@@ -353,10 +353,10 @@ func TestADaemonAnswersAsThatProjectDoes(t *testing.T) {
 	}
 }
 
-// listedDifferences are the first cells of the tables of docs/envoy.md.
+// listedDifferences are the first cells of the tables of docs/reference/envoy.md.
 func listedDifferences(t *testing.T) (out []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/envoy.md")
+	text, err := os.ReadFile("../../docs/reference/envoy.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// dialect are words that the project's words have replaced. See docs/glossary.md.
+// dialect are words that the project's words have replaced. See docs/reference/glossary.md.
 var dialect = regexp.MustCompile(`(?i)\b(anew|whoever|reigns?|stood|hopeless|wayward|tardy|somebody|of late|tells that|mend(s|ed)?|what is said|comego|wanderers?)\b`)
 
 // figures are the measurements of one checkout. Lines and files are of Go code without tests and

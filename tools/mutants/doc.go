@@ -19,5 +19,5 @@
 // on the change then, the change is listed as "once": neither caught nor survived.
 //
 // A change that survives is not yet a fault: another line may keep the promise, or the line may
-// have nothing to do with it. docs/mutants.md has the reason for each survivor.
+// have nothing to do with it. docs/benchmarks/mutants.md has the reason for each survivor.
 package main

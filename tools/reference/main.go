@@ -1,4 +1,4 @@
-// Command reference writes docs/reference: pages that are generated from the flags, the commands, the
+// Command reference writes docs/reference: the pages that are generated from the flags, the commands, the
 // metrics, the .proto files, the alerts and the rules' fields. From the top of the sources:
 //
 //	go run -C tools ./reference
@@ -47,6 +47,20 @@ var pages = []page{
 	{"alerts.md", "Alerts", "Every alert, with its expression and what to do.", alertsText},
 }
 
+// written are the pages of the folder that are not generated, for the list of pages.
+var written = []page{
+	{file: "rule-changes.md", title: "Changes of the rules", about: "Versions, plans, stages and entries."},
+	{file: "http.md", title: "Behind a proxy", about: "What `GET /check` reads and answers."},
+	{file: "envoy.md", title: "Envoy's protocol", about: "What each field of it means here."},
+	{file: "reserve.md", title: "Reserve and Settle", about: "Use that is known only afterwards."},
+	{file: "algorithms.md", title: "Algorithms", about: "What each one promises and costs."},
+	{file: "operations.md", title: "Operations", about: "How coordinators and regions come, go and restart."},
+	{file: "stores.md", title: "The Redis of a region", about: "Versions, rights, Cluster, Sentinel and what a fault does."},
+	{file: "inputs.md", title: "Bad inputs", about: "Each bad input with its answer."},
+	{file: "protocol.md", title: "The protocol, the long form", about: "Every rule, bound and check of the protocol."},
+	{file: "glossary.md", title: "Glossary", about: "The words that are ours."},
+}
+
 // generate writes the pages that differ from what is there, and returns their names.
 func generate(root string) (changed []string, err error) {
 	if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
@@ -61,7 +75,7 @@ func generate(root string) (changed []string, err error) {
 		changed = append(changed, folder+"/"+name)
 		return os.WriteFile(file, []byte(text), 0o644)
 	}
-	index := head("Reference", "These pages are generated from the sources, and `make check` tells when one is out of date.")
+	index := head("Reference", "Pages to look things up in. `make check` tells when a generated one is out of date.") + "## Generated from the sources\n\n"
 	for _, p := range pages {
 		text, err := p.text(root)
 		if err != nil {
@@ -70,6 +84,10 @@ func generate(root string) (changed []string, err error) {
 		if err := write(p.file, head(p.title, p.about)+text); err != nil {
 			return changed, err
 		}
+		index += fmt.Sprintf("- [%s](%s). %s\n", p.title, p.file, p.about)
+	}
+	index += "\n## Written by hand\n\n"
+	for _, p := range written {
 		index += fmt.Sprintf("- [%s](%s). %s\n", p.title, p.file, p.about)
 	}
 	return changed, write("README.md", index)

@@ -50,7 +50,7 @@ func metricsText(string) (_ string, err error) {
 	}
 	var b strings.Builder
 	b.WriteString(wrapped("Both daemons serve them under `/metrics` of `--ops-listen`: 127.0.0.1:7403 for a coordinator, 127.0.0.1:7503 for a "+
-		"regional daemon. No label has a value that a client chooses. [Operations](../operations.md) says what to look at.") + "\n\n")
+		"regional daemon. No label has a value that a client chooses. [Operations](operations.md) says what to look at.") + "\n\n")
 	for _, daemon := range []struct {
 		name string
 		from *prometheus.Registry

@@ -9,7 +9,7 @@ import (
 // rulesText describes the fields of the rules file.
 func rulesText(string) (string, error) {
 	var b strings.Builder
-	b.WriteString(wrapped("[The rules file](../rules.md) explains them with examples. A duration is a number of seconds (`60`, `1.5`) or a text "+
+	b.WriteString(wrapped("[The rules file](../how-to/write-rules.md) explains them with examples. A duration is a number of seconds (`60`, `1.5`) or a text "+
 		"with the units `ms`, `s`, `m`, `h` and `d` (`\"1h30m\"`).") + "\n\n")
 	for _, s := range rules.Sections() {
 		name := s.Name

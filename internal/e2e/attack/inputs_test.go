@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write the answers of TestInputs into "+inputsPage)
 
-const inputsPage = "docs/inputs.md"
+const inputsPage = "docs/reference/inputs.md"
 
 // input is one bad input. sent describes what send sends, and send returns the answer.
 type input struct {
@@ -34,7 +34,7 @@ type input struct {
 	send func(*cluster) string
 }
 
-// inputGroup is a table of docs/inputs.md.
+// inputGroup is a table of docs/reference/inputs.md.
 type inputGroup struct {
 	title, command string
 	inputs         []input
@@ -54,7 +54,7 @@ func (g *inputGroup) answers(l *cluster) []string {
 	return out
 }
 
-// TestInputs sends every bad input of docs/inputs.md to real daemons, which must answer as that page says, go on, keep
+// TestInputs sends every bad input of docs/reference/inputs.md to real daemons, which must answer as that page says, go on, keep
 // their lease and serve a good client.
 func TestInputs(t *testing.T) {
 	l := start(t)

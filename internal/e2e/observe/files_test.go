@@ -36,7 +36,7 @@ func TestPromtool(t *testing.T) {
 // TestAlertsHelpWhoeverTheyWake: each alert says what is wrong and what to do, names a
 // section of the handbook that is there, and has a case in which it fires.
 func TestAlertsHelpWhoeverTheyWake(t *testing.T) {
-	cases, handbook := string(read(t, alertsTestFile)), string(read(t, operationsFile))
+	cases, handbook := string(read(t, alertsTestFile)), string(read(t, runbookFile))
 	anchors := map[string]bool{}
 	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(handbook, -1) {
 		anchors[anchorOf(heading[1])] = true
@@ -56,9 +56,9 @@ func TestAlertsHelpWhoeverTheyWake(t *testing.T) {
 		if len(a.Annotations["summary"]) < 20 || len(a.Annotations["description"]) < 80 {
 			t.Errorf("%s: summary %q, description %q", a.Alert, a.Annotations["summary"], a.Annotations["description"])
 		}
-		anchor, found := strings.CutPrefix(a.Annotations["runbook"], "docs/operations.md#")
+		anchor, found := strings.CutPrefix(a.Annotations["runbook"], "docs/how-to/answer-an-alert.md#")
 		if !found || !anchors[anchor] {
-			t.Errorf("%s: docs/operations.md has no section for %q", a.Alert, a.Annotations["runbook"])
+			t.Errorf("%s: docs/how-to/answer-an-alert.md has no section for %q", a.Alert, a.Annotations["runbook"])
 		}
 		fires := regexp.MustCompile(`exp_samples: .*alertname="` + a.Alert + `",alertstate="firing"|alertname: ` + a.Alert + `\n +exp_alerts:\n`)
 		if !fires.MatchString(cases) {

@@ -25,7 +25,7 @@ const (
 	alertsTestFile = module + "/deploy/prometheus/alerts_test.yml"
 	dashboardFile  = module + "/deploy/grafana/dashboards/global-usage.json"
 	provisioning   = module + "/deploy/grafana/provisioning"
-	operationsFile = module + "/docs/operations.md"
+	runbookFile    = module + "/docs/how-to/answer-an-alert.md"
 )
 
 // until polls a condition until it holds, and fails the test if it never does.

@@ -1,7 +1,7 @@
 // Package check searches, breadth first, everything that can happen to the state machines of
 // package budget and the stores of package limit in small worlds: two or three regions, one key of
 // a tiny limit, and a bounded number of faults. It drives the code that ships. In every state it
-// asserts what docs/protocol.md promises: shares and liabilities sum to at most the limit, and no
+// asserts what docs/reference/protocol.md promises: shares and liabilities sum to at most the limit, and no
 // more can be spent than an ideal bucket for the whole world holds. From some of the states it also
 // asserts that the world recovers when nothing fails any more.
 //

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The figures that docs/comparison.md shows and the project promises, in virtual time:
+// The figures that docs/explanation/comparison.md shows and the project promises, in virtual time:
 // the same on every machine.
 
 // meanOf runs a workload over several seeds.

@@ -10,7 +10,7 @@ import (
 // page is about planted bugs, from the root of the module, and the table stands in it
 // between two marks.
 const (
-	page        = "docs/planted-bugs.md"
+	page        = "docs/benchmarks/planted-bugs.md"
 	tableBegins = "<!-- table: written by `make plants-doc` -->\n"
 	tableEnds   = "<!-- end of table -->\n"
 )

@@ -5,7 +5,7 @@
 // whole code does, and has to break a promise in one that is whole without it.
 //
 // The catalogue is in the files list_*.go; known.json remembers where each plant was
-// last seen; docs/planted-bugs.md is the table.
+// last seen; docs/benchmarks/planted-bugs.md is the table.
 package plants
 
 import (

@@ -30,7 +30,7 @@ const usage = `usage: run [-seed N] [-hours H] [-workers N] [-faults LIST] [-tab
 Lives through H virtual hours, in worlds of ten minutes with the seeds from N on.
 With -faults it lives through the one world of the seed, with this trouble alone;
 a violation tells the list. Ends with exit status 1 if a promise was broken.
-Then it compares limiters under the same workloads; docs/comparison.md says how.
+Then it compares limiters under the same workloads; docs/explanation/comparison.md says how.
 `
 
 // gcPercent: worlds are small and make much garbage, so collecting it less often

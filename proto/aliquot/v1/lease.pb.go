@@ -294,7 +294,7 @@ type HelloRequest struct {
 	Region string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
 	// Minted when the daemon starts.
 	Incarnation uint64 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	// The identity of the regional store's contents; see docs/protocol.md. Empty: the store
+	// The identity of the regional store's contents; see docs/reference/protocol.md. Empty: the store
 	// has not answered since the daemon started. Then no session is opened, the answer is
 	// that to a second daemon, and floor_holder tells whether it is one.
 	RedisEpoch string `protobuf:"bytes,3,opt,name=redis_epoch,json=redisEpoch,proto3" json:"redis_epoch,omitempty"`
@@ -304,7 +304,7 @@ type HelloRequest struct {
 	Held         []*HeldKey `protobuf:"bytes,6,rep,name=held,proto3" json:"held,omitempty"`
 	// The shard of the ledger this session is about, by the first of the virtual
 	// shards it holds: 0 until the ledger is split over several Raft groups. One that
-	// this coordinator does not lead is invalid_argument. See docs/sharding.md.
+	// this coordinator does not lead is invalid_argument. See docs/explanation/sharding.md.
 	Shard         uint32 `protobuf:"varint,7,opt,name=shard,proto3" json:"shard,omitempty"`
 	DaemonVersion string `protobuf:"bytes,8,opt,name=daemon_version,json=daemonVersion,proto3" json:"daemon_version,omitempty"`
 	// Where this region's daemon answers checks (a hint for tools).

@@ -28,7 +28,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // LeaseService is spoken between regional daemons and the leader; a coordinator
-// that is not the leader forwards. docs/protocol.md tells how it is used.
+// that is not the leader forwards. docs/reference/protocol.md tells how it is used.
 type LeaseServiceClient interface {
 	// Hello opens a session, unless it is answered with busy. An undeclared region,
 	// or one that was fenced, is permission_denied.
@@ -72,7 +72,7 @@ func (c *leaseServiceClient) Report(ctx context.Context, in *ReportRequest, opts
 // for forward compatibility.
 //
 // LeaseService is spoken between regional daemons and the leader; a coordinator
-// that is not the leader forwards. docs/protocol.md tells how it is used.
+// that is not the leader forwards. docs/reference/protocol.md tells how it is used.
 type LeaseServiceServer interface {
 	// Hello opens a session, unless it is answered with busy. An undeclared region,
 	// or one that was fenced, is permission_denied.

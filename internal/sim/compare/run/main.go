@@ -1,4 +1,4 @@
-// Command run prints the table of limiters and workloads; docs/comparison.md explains it.
+// Command run prints the table of limiters and workloads; docs/explanation/comparison.md explains it.
 // The same seed is the same table.
 package main
 
