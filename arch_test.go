@@ -61,7 +61,7 @@ var houses = map[string]row{
 	// Envoy's rate limit protocol.
 	"internal/envoyrls": {aliquot: []string{"rules"}, outside: []string{"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	// The messages between regions and coordinators, in the terms of the protocol.
-	"internal/leasewire": {aliquot: []string{"budget", "internal/hashslot", "proto/aliquot/v1"}, banned: pure},
+	"internal/leasewire": {aliquot: []string{"budget", "internal/hashslot", "limit", "proto/aliquot/v1"}, banned: pure},
 	// Bounds of log lines.
 	"internal/ratelog": {banned: pure},
 	// What an installation needs.
@@ -117,7 +117,7 @@ var houses = map[string]row{
 	"regional/internal/emergency": {aliquot: []string{"internal/entitlement", "internal/recall", "internal/storeclock", "budget", "limit", "lua", "rules", "regional/internal/charge", "regional/internal/storeguard"}},
 
 	"regional/store": {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "internal/storeclock", "internal/ratelog", "internal/recall", "internal/penalty", "internal/prefetch", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/entitlement", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/httpanswer", "internal/checkwire", "internal/envoyrls", "proto/aliquot/..."}, outside: anyModule},
+	"regional":       {aliquot: []string{"regional/...", "internal/storeclock", "internal/leasewire", "internal/ratelog", "internal/recall", "internal/penalty", "internal/prefetch", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/entitlement", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/httpanswer", "internal/checkwire", "internal/envoyrls", "proto/aliquot/..."}, outside: anyModule},
 	// What is replicated: the state machine, the codec, the rules. Raft itself is in cluster.
 	"cluster/state": {aliquot: []string{"budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Who is there, as hints.

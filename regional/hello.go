@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/leasewire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/policy"
 )
 
 // helloed gives the state machine the result of a Hello.
@@ -33,9 +36,10 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 	}
 	h.RulesVersion, h.RulesEnded = r.policies.Load().Text.Version, r.overridesEnded.Load()
 	h.Standing = r.others.standing(r.noStore())
-	in := helloRequest(r.region, h)
+	in := leasewire.HelloRequest(r.region, h)
 	in.Address, in.DaemonVersion = r.address, r.version
-	r.auth.tellUnreported(in)
+	since, spent := r.auth.tellUnreported()
+	in.SpentSince, in.Spent = since, leasewire.SpentTo(spent)
 	sent := r.auth.now()
 	out, ev := r.say(ctx, in)
 	if _, opens := ev.(budget.HelloAnswered); opens {
@@ -101,7 +105,7 @@ func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, er
 		}
 		return nil, err
 	}
-	ok, err := helloIn(cluster.Index(r.region), out)
+	ok, err := leasewire.HelloAnswerFrom(cluster.Index(r.region), out)
 	if err != nil {
 		return nil, err
 	}
@@ -132,3 +136,19 @@ func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, er
 // back too early.
 var errConfigNotKept = errors.New("the region's floor or the lease has changed and the state file cannot be written; " +
 	"no session is opened before it is, see to the disk or the file's permissions")
+
+// clusterIn converts the cluster's configuration. It does not check it.
+func clusterIn(in *aliquotv1.RegionConfig) policy.Cluster {
+	c := policy.Cluster{
+		ClusterID: in.GetClusterId(), Version: in.GetConfigVersion(),
+		Lease:     time.Duration(in.GetLeaseMicros()) * time.Microsecond,
+		LeaseWait: time.Duration(in.GetLeaseWaitMicros()) * time.Microsecond,
+		RhoPPM:    in.GetRhoPpm(), InitialEpoch: in.GetInitialRedisEpoch(), Secret: in.GetHashSecret(),
+	}
+	for _, r := range in.GetRegions() {
+		c.Regions = append(c.Regions, policy.Region{
+			Name: r.GetName(), Floor: leasewire.ShareFrom(r.GetFloor()), Low: leasewire.ShareFrom(r.GetLow()), FloorVersion: r.GetFloorVersion(),
+		}.Normal())
+	}
+	return c
+}

@@ -17,6 +17,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/boottime"
+	"aliquot/internal/leasewire"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -272,12 +273,12 @@ func planOf(d *Daemon, apiKey string) *charge.Decision {
 
 // keyOf is the key of rule r0 and a client. The rule must not be independent.
 func keyOf(d *Daemon, apiKey string) *aliquotv1.KeyId {
-	return keyOut(planOf(d, apiKey).Groups[0].Asks[0].Key)
+	return leasewire.KeyTo(planOf(d, apiKey).Groups[0].Asks[0].Key)
 }
 
 // rightOf is what the machine lets the region spend of a key.
 func (a *authority) rightOf(key *aliquotv1.KeyId) budget.Right {
-	k, err := keyIn(key)
+	k, err := leasewire.KeyFrom(key)
 	if err != nil {
 		panic(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"aliquot/internal/boottime"
 	"aliquot/internal/entitlement"
 	"aliquot/internal/hashslot"
+	"aliquot/internal/leasewire"
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -210,15 +211,43 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 	}
 }
 
+// maxEarly caps the requests of before the rules that are looked at when the rules come.
+const maxEarly = 10_000
+
+// countEarly counts what passed before the first rules were known, by those rules. Only a daemon that
+// runs with --without-rules allow has let anything pass.
+func (r *reporter) countEarly() {
+	p := r.policies.Load()
+	var early []charge.Transaction
+	var at []budget.Instant
+	part := r.planner.recent.take()
+	part.each(func(q *recentRequest) bool {
+		var d charge.Decision
+		d.Plan(p, &q.Request, time.Now().UnixMilli(), nil)
+		for _, g := range d.Groups {
+			if !g.Shadow {
+				early, at = append(early, *g), append(at, q.at)
+			}
+		}
+		return len(early) < maxEarly
+	})
+	for i := range early {
+		for j := range early[i].Asks {
+			a := &early[i].Asks[j]
+			r.auth.admitEarly(a.Key, a.KeyLimit(), int64(a.Cost), at[i])
+		}
+	}
+}
+
 func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionEvent {
 	rep.RulesVersion, rep.RulesEnded = r.policies.VersionSeen(), r.overridesEnded.Load()
 	rep.Standing = r.others.inSession(r.noStore())
 	rep.Contents = r.auth.contents()
-	in := reportRequest(r.region, rep)
+	in := leasewire.ReportRequest(r.region, rep)
 	if p := r.policies.Load(); p.Counts != nil {
 		in.DecidedRulesVersion, in.Allowed, in.Denied = p.Text.Version, p.Counts.Allowed.Load(), p.Counts.Denied.Load()
 	}
-	in.Plan, in.Spent = r.planner.pending(), r.auth.reportUnreported(rep.Keys)
+	in.Plan, in.Spent = r.planner.pending(), leasewire.SpentTo(r.auth.reportUnreported(rep.Keys))
 	sent := r.auth.now()
 	out, err := r.peers.report(ctx, in)
 	if err != nil {
@@ -231,7 +260,7 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 		r.background("a plan", func() { r.planner.run(ctx, task) })
 	}
 	r.takeRules(out.GetRules())
-	d, err := directiveIn(rep.Region, out)
+	d, err := leasewire.DirectiveFrom(rep.Region, out)
 	if err != nil {
 		r.log.Error("a directive was refused", "error", err)
 		return budget.CallFailed{}

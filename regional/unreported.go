@@ -5,8 +5,6 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
-	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/storeguard"
 )
@@ -116,11 +114,11 @@ func (u *unreported) rulesReplaced(now budget.Instant) {
 	}
 }
 
-// tell adds the counts to a Hello of a daemon without a session.
-func (u *unreported) tell(h *aliquotv1.HelloRequest) {
-	h.SpentSince = u.since
+// tell returns the counts for a Hello of a daemon without a session, and the nonce of the Hello whose
+// answer their ages count from; 0: the leader has given no such answer, so nothing is told.
+func (u *unreported) tell() (since uint64, spent []budget.Spent) {
 	if u.since == 0 {
-		return // the leader has given no answer from which ages count
+		return 0, nil
 	}
 	for k, before := range u.told {
 		if use, again := u.keys[k]; again && use.limit == before.limit {
@@ -132,8 +130,9 @@ func (u *unreported) tell(h *aliquotv1.HelloRequest) {
 	}
 	u.told, u.keys = u.keys, nil
 	for k, use := range u.told {
-		h.Spent = append(h.Spent, use.message(k, u.answered.Sub(use.began)))
+		spent = append(spent, use.spent(k, u.answered.Sub(use.began)))
 	}
+	return u.since, spent
 }
 
 // countFrom takes the answer to a Hello: what the Hello told is told. Ages count from the answer to
@@ -143,7 +142,7 @@ func (u *unreported) countFrom(nonce uint64, now budget.Instant) {
 }
 
 // report returns the counts of the keys of a report, of which nothing is remembered from then on.
-func (u *unreported) report(keys []budget.KeyReport, now budget.Instant) (out []*aliquotv1.KeyReport) {
+func (u *unreported) report(keys []budget.KeyReport, now budget.Instant) (out []budget.Spent) {
 	for i := range keys {
 		if len(u.keys) == 0 {
 			return out
@@ -155,24 +154,22 @@ func (u *unreported) report(keys []budget.KeyReport, now budget.Instant) (out []
 		}
 		delete(u.keys, k.Key)
 		if use = use.under(k.Limit, now); use.admitted > 0 {
-			out = append(out, use.message(k.Key, now.Sub(use.began)))
+			out = append(out, use.spent(k.Key, now.Sub(use.began)))
 		}
 	}
 	return out
 }
 
-func (s spentUse) message(k budget.KeyID, age time.Duration) *aliquotv1.KeyReport {
-	return &aliquotv1.KeyReport{
-		Key: keyOut(k), Limit: limitOut(s.limit), AdmittedMicro: s.admitted, RefundedMicro: s.refunded,
-		AgeMicros: max(0, age).Microseconds() + 1,
-	}
+func (s spentUse) spent(k budget.KeyID, age time.Duration) budget.Spent {
+	return budget.Spent{Key: k, Limit: s.limit, Admitted: s.admitted, Refunded: s.refunded, Age: age}
 }
 
-// tellUnreported adds what was admitted without a session to a Hello.
-func (a *authority) tellUnreported(h *aliquotv1.HelloRequest) {
+// tellUnreported returns what was admitted without a session, for a Hello. Ages count from the answer
+// to the Hello with the nonce since; 0: nothing is told.
+func (a *authority) tellUnreported() (since uint64, spent []budget.Spent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.unreported.tell(h)
+	return a.unreported.tell()
 }
 
 // countUnreported takes the answer to the Hello with this nonce. A nonce of 0 means that there is a
@@ -184,7 +181,7 @@ func (a *authority) countUnreported(nonce uint64) {
 }
 
 // reportUnreported returns what was admitted of the keys of a report beside its counters.
-func (a *authority) reportUnreported(keys []budget.KeyReport) []*aliquotv1.KeyReport {
+func (a *authority) reportUnreported(keys []budget.KeyReport) []budget.Spent {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.unreported.report(keys, a.now())
@@ -202,32 +199,9 @@ func (a *authority) keepUntold() {
 	}
 }
 
-// maxEarly caps the requests of before the rules that are looked at when the rules come.
-const maxEarly = 10_000
-
-// countEarly counts what passed before the first rules were known, by those rules. Only a daemon that
-// runs with --without-rules allow has let anything pass.
-func (r *reporter) countEarly() {
-	p := r.policies.Load()
-	var early []charge.Transaction
-	var at []budget.Instant
-	part := r.planner.recent.take()
-	part.each(func(q *recentRequest) bool {
-		var d charge.Decision
-		d.Plan(p, &q.Request, time.Now().UnixMilli(), nil)
-		for _, g := range d.Groups {
-			if !g.Shadow {
-				early, at = append(early, *g), append(at, q.at)
-			}
-		}
-		return len(early) < maxEarly
-	})
-	r.auth.mu.Lock()
-	defer r.auth.mu.Unlock()
-	for i := range early {
-		for j := range early[i].Asks {
-			a := &early[i].Asks[j]
-			r.auth.unreported.admit(a.Key, a.KeyLimit(), int64(a.Cost), at[i].Add(-decidedWithin))
-		}
-	}
+// admitEarly counts a cost that was admitted of a key at an instant before the rules were known.
+func (a *authority) admitEarly(k budget.KeyID, l budget.KeyLimit, cost int64, at budget.Instant) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unreported.admit(k, l, cost, at.Add(-decidedWithin))
 }

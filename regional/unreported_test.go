@@ -50,36 +50,31 @@ var spentLimit = budget.KeyLimit{Capacity: 7e6, Rate: 1e6}
 // most; what it told goes when it is answered, and what came meanwhile stays.
 func TestUnreported(t *testing.T) {
 	var u unreported
-	hello := func() *aliquotv1.HelloRequest {
-		out := &aliquotv1.HelloRequest{}
-		u.tell(out)
-		return out
-	}
 	at := func(s float64) budget.Instant { return budget.Instant(s * 1e9) }
 	u.admit(spentKey(1), spentLimit, 3e6, at(1))
 	u.refund(spentKey(1), 1e6)
-	if h := hello(); len(h.GetSpent()) != 0 || h.GetSpentSince() != 0 {
-		t.Errorf("before an answer: %v", h)
+	if since, spent := u.tell(); len(spent) != 0 || since != 0 {
+		t.Errorf("before an answer: %v since %d", spent, since)
 	}
 	u.countFrom(4, at(3))
 	u.admit(spentKey(1), spentLimit, 2e6, at(3.5))
-	h := hello()
-	if k := h.GetSpent()[0]; h.GetSpentSince() != 4 || k.GetAdmittedMicro() != 5e6 || k.GetRefundedMicro() != 1e6 || k.GetAgeMicros() != 2e6+1 {
-		t.Errorf("%v; 5 tokens since 2 s before the answer to 4, one given back", h)
+	since, spent := u.tell()
+	if k := spent[0]; since != 4 || k.Admitted != 5e6 || k.Refunded != 1e6 || k.Age != 2*time.Second {
+		t.Errorf("%v since %d; 5 tokens since 2 s before the answer to 4, one given back", spent, since)
 	}
-	if h := hello(); len(h.GetSpent()) != 1 || h.GetSpent()[0].GetAdmittedMicro() != 5e6 {
-		t.Errorf("again without an answer: %v", h)
+	if _, spent := u.tell(); len(spent) != 1 || spent[0].Admitted != 5e6 {
+		t.Errorf("again without an answer: %v", spent)
 	}
 	u.admit(spentKey(2), spentLimit, 1e6, at(4))
 	u.countFrom(6, at(5))
-	if h := hello(); len(h.GetSpent()) != 1 || h.GetSpent()[0].GetKey().GetRule() != 2 {
-		t.Errorf("after the answer: %v", h)
+	if _, spent := u.tell(); len(spent) != 1 || spent[0].Key != spentKey(2) {
+		t.Errorf("after the answer: %v", spent)
 	}
 	for i := range maxUnreported + 5 {
 		u.admit(spentKey(i), spentLimit, 1e6, at(6))
 	}
-	if h := hello(); len(h.GetSpent()) != maxUnreported {
-		t.Errorf("%d keys", len(h.GetSpent()))
+	if _, spent := u.tell(); len(spent) != maxUnreported {
+		t.Errorf("%d keys", len(spent))
 	}
 	u.admit(budget.KeyID{Rule: 1 | policy.IndependentBit}, spentLimit, 1e6, at(6))
 	if len(u.keys) != 0 {
@@ -98,7 +93,7 @@ func TestUnreportedOfAKeyThatGetsHot(t *testing.T) {
 	if out := u.report([]budget.KeyReport{candidate, unused}, at(2)); len(out) != 0 {
 		t.Errorf("told of a key that is not hot, or whose limit is not known: %v", out)
 	}
-	if out := u.report([]budget.KeyReport{hot}, at(3)); len(out) != 1 || out[0].GetAdmittedMicro() != 5e6 || out[0].GetAgeMicros() != 2e6+1 {
+	if out := u.report([]budget.KeyReport{hot}, at(3)); len(out) != 1 || out[0].Admitted != 5e6 || out[0].Age != 2*time.Second {
 		t.Errorf("%v", out)
 	}
 	if out := u.report([]budget.KeyReport{hot}, at(3)); len(out) != 0 {

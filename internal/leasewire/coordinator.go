@@ -1,5 +1,5 @@
-// Package leasewire translates the messages of LeaseService to the types of package budget and back,
-// for a coordinator. It is pure.
+// Package leasewire translates the messages of LeaseService to the types of package budget and back.
+// It is pure.
 package leasewire
 
 import (

@@ -56,11 +56,6 @@ func (h *Header) View(a *Charge) limit.View {
 	return v
 }
 
-// WholeBucket returns a limit as one bucket, for a check of its range.
-func WholeBucket(l budget.KeyLimit) limit.Bucket {
-	return limit.Bucket{Cap: limit.Tokens(l.Capacity), Rate: limit.Rate{Micro: l.Rate, Frac: l.RateFrac}}
-}
-
 // SlotNames gives names to the slots of concurrency limits: numbers above 0 and at most
 // limit.MaxExact, each given once. A daemon counts up from a random number, so that the names of
 // two daemons of one region, or of a daemon and its successor, do not collide. With a thousand

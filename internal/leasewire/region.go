@@ -1,4 +1,4 @@
-package regional
+package leasewire
 
 import (
 	"fmt"
@@ -6,55 +6,55 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/regional/internal/charge"
-	"aliquot/regional/internal/policy"
 )
 
-// Conversion of LeaseService's messages between the state machine's types and the wire's.
-
-func helloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
+// HelloRequest returns a region's Hello as a message.
+func HelloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 	out := &aliquotv1.HelloRequest{
 		Shard: h.Shard, Region: region, Incarnation: h.Incarnation, RedisEpoch: h.RedisEpoch,
 		Nonce: h.Nonce, RulesVersion: h.RulesVersion, RulesEnded: h.RulesEnded, UnreachedSlots: h.Unreached.Bytes(),
 		Held:   make([]*aliquotv1.HeldKey, len(h.Held)),
-		Daemon: uint64(h.Daemon), Storeless: h.Storeless, Alone: h.Alone, Others: daemonsOut(h.Others),
+		Daemon: uint64(h.Daemon), Storeless: h.Storeless, Alone: h.Alone, Others: daemonsToWire(h.Others),
 	}
 	for i, k := range h.Held {
-		out.Held[i] = &aliquotv1.HeldKey{Key: keyOut(k.Key), Gen: genOut(k.Gen), Share: shareOut(k.Share), Limit: limitOut(k.Limit)}
+		out.Held[i] = &aliquotv1.HeldKey{Key: KeyTo(k.Key), Gen: genToWire(k.Gen), Share: ShareTo(k.Share), Limit: limitToWire(k.Limit)}
 	}
 	return out
 }
 
-func reportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
+// ReportRequest returns a region's report as a message.
+func ReportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 	out := &aliquotv1.ReportRequest{
 		Shard: r.Shard, Region: region, Epoch: r.Epoch, Session: r.Session, Seq: r.Seq, TSend: int64(r.TSend),
 		Ack: r.Ack, RulesVersion: r.RulesVersion, RulesEnded: r.RulesEnded, PaceMicros: r.Pace.Microseconds(), Opening: r.Opening, Contents: r.Contents, Keys: make([]*aliquotv1.KeyReport, len(r.Keys)),
 		UnreachedSlots: r.Unreached.Bytes(),
-		Daemon:         uint64(r.Daemon), Storeless: r.Storeless, Alone: r.Alone, Others: daemonsOut(r.Others),
+		Daemon:         uint64(r.Daemon), Storeless: r.Storeless, Alone: r.Alone, Others: daemonsToWire(r.Others),
 	}
 	for i := range r.Keys {
 		k := &r.Keys[i]
 		out.Keys[i] = &aliquotv1.KeyReport{
-			Key: keyOut(k.Key), Gen: genOut(k.Gen), Share: shareOut(k.Share),
+			Key: KeyTo(k.Key), Gen: genToWire(k.Gen), Share: ShareTo(k.Share),
 			AdmittedMicro: k.Admitted, OfferedMicro: k.Offered, ReleasedMicro: k.Released,
-			TokensMicro: k.Tokens, Limit: limitOut(k.Limit), Rejecting: k.Rejecting, Cold: k.Cold,
+			TokensMicro: k.Tokens, Limit: limitToWire(k.Limit), Rejecting: k.Rejecting, Cold: k.Cold,
 			IdleNs: int64(k.Idle), GapNs: int64(k.Gap), InUse: k.InUse, Label: k.Label, RefundedMicro: k.Refunded,
 		}
 	}
 	return out
 }
 
-// directiveIn converts the answer to a report.
-func directiveIn(region int, in *aliquotv1.ReportResponse) (budget.Directive, error) {
-	actions, err := actionsIn(in.GetActions())
+// DirectiveFrom returns the directive in the answer to a report. region is the index of the region. The
+// error names what no leader sends.
+func DirectiveFrom(region int, in *aliquotv1.ReportResponse) (budget.Directive, error) {
+	actions, err := actionsFromWire(in.GetActions())
 	return budget.Directive{
 		Shard: in.GetShard(), Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Seq: in.GetSeq(),
-		TSend: budget.Instant(in.GetTSend()), Renew: in.GetRenew(), Actions: actions, Others: daemonsIn(in.GetOthers()),
+		TSend: budget.Instant(in.GetTSend()), Renew: in.GetRenew(), Actions: actions, Others: daemonsFromWire(in.GetOthers()),
 	}, err
 }
 
-func daemonsOut(ids []budget.DaemonID) []uint64 {
+func daemonsToWire(ids []budget.DaemonID) []uint64 {
 	out := make([]uint64, len(ids))
 	for i, id := range ids {
 		out[i] = uint64(id)
@@ -62,8 +62,8 @@ func daemonsOut(ids []budget.DaemonID) []uint64 {
 	return out
 }
 
-// daemonsIn converts the ids of daemons, at most budget.MaxDaemons.
-func daemonsIn(ids []uint64) []budget.DaemonID {
+// daemonsFromWire converts the ids of daemons, at most budget.MaxDaemons.
+func daemonsFromWire(ids []uint64) []budget.DaemonID {
 	var out []budget.DaemonID
 	for _, id := range ids[:min(len(ids), budget.MaxDaemons)] {
 		out = append(out, budget.DaemonID(id))
@@ -71,9 +71,10 @@ func daemonsIn(ids []uint64) []budget.DaemonID {
 	return out
 }
 
-// helloIn converts the answer to a Hello.
-func helloIn(region int, in *aliquotv1.HelloResponse) (budget.HelloOK, error) {
-	actions, err := actionsIn(in.GetActions())
+// HelloAnswerFrom returns the session in the answer to a Hello. region is the index of the region. The
+// error names what no leader sends.
+func HelloAnswerFrom(region int, in *aliquotv1.HelloResponse) (budget.HelloOK, error) {
+	actions, err := actionsFromWire(in.GetActions())
 	ok := budget.HelloOK{
 		Shard: in.GetShard(), Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Nonce: in.GetNonce(), Actions: actions,
 		Watermark: budget.Gen{Epoch: in.GetWatermark().GetEpoch(), Counter: in.GetWatermark().GetCounter()},
@@ -84,31 +85,15 @@ func helloIn(region int, in *aliquotv1.HelloResponse) (budget.HelloOK, error) {
 	return ok, err
 }
 
-// clusterIn converts the cluster's configuration. It does not check it.
-func clusterIn(in *aliquotv1.RegionConfig) policy.Cluster {
-	c := policy.Cluster{
-		ClusterID: in.GetClusterId(), Version: in.GetConfigVersion(),
-		Lease:     time.Duration(in.GetLeaseMicros()) * time.Microsecond,
-		LeaseWait: time.Duration(in.GetLeaseWaitMicros()) * time.Microsecond,
-		RhoPPM:    in.GetRhoPpm(), InitialEpoch: in.GetInitialRedisEpoch(), Secret: in.GetHashSecret(),
-	}
-	for _, r := range in.GetRegions() {
-		c.Regions = append(c.Regions, policy.Region{
-			Name: r.GetName(), Floor: shareIn(r.GetFloor()), Low: shareIn(r.GetLow()), FloorVersion: r.GetFloorVersion(),
-		}.Normal())
-	}
-	return c
-}
-
-// actionsIn converts actions. It refuses all of them if one has a value that no leader sends.
-func actionsIn(in []*aliquotv1.Action) ([]budget.Action, error) {
+// actionsFromWire converts actions. It refuses all of them if one has a value that no leader sends.
+func actionsFromWire(in []*aliquotv1.Action) ([]budget.Action, error) {
 	out := make([]budget.Action, len(in))
 	for i, a := range in {
-		key, err := keyIn(a.GetKey())
+		key, err := KeyFrom(a.GetKey())
 		if err != nil {
 			return nil, err
 		}
-		share := shareIn(a.GetShare())
+		share := ShareFrom(a.GetShare())
 		if share.Rate < 0 || share.Rate > budget.Unit || share.Burst < 0 || share.Burst > budget.Unit {
 			return nil, fmt.Errorf("regional: action with share %+v out of range", share)
 		}
@@ -122,13 +107,14 @@ func actionsIn(in []*aliquotv1.Action) ([]budget.Action, error) {
 		out[i] = budget.Action{
 			Key: key, Gen: gen,
 			Share: share, Granted: a.GetGrantedMicro(), Cold: a.GetCold(), From: a.GetFrom(),
-			Limit: limitIn(a.GetLimit()),
+			Limit: leaderLimit(a.GetLimit()),
 		}
 	}
 	return out, nil
 }
 
-func keyIn(in *aliquotv1.KeyId) (budget.KeyID, error) {
+// KeyFrom returns the key of an action. The error says how long its hash is, if that is wrong.
+func KeyFrom(in *aliquotv1.KeyId) (budget.KeyID, error) {
 	k := budget.KeyID{Rule: in.GetRule()}
 	if copy(k.Hash[:], in.GetHash()) != len(k.Hash) || len(in.GetHash()) != len(k.Hash) {
 		return k, fmt.Errorf("regional: key hash of %d bytes; it must have %d", len(in.GetHash()), len(k.Hash))
@@ -136,31 +122,22 @@ func keyIn(in *aliquotv1.KeyId) (budget.KeyID, error) {
 	return k, nil
 }
 
-func keyOut(k budget.KeyID) *aliquotv1.KeyId {
+// KeyTo returns a key as a message.
+func KeyTo(k budget.KeyID) *aliquotv1.KeyId {
 	return &aliquotv1.KeyId{Rule: k.Rule, Hash: k.Hash[:]}
 }
 
-func genOut(g budget.Gen) *aliquotv1.Generation {
+func genToWire(g budget.Gen) *aliquotv1.Generation {
 	return &aliquotv1.Generation{Epoch: g.Epoch, Counter: g.Counter}
 }
 
-func shareOut(s budget.Share) *aliquotv1.Share {
-	return &aliquotv1.Share{Rate: s.Rate, Burst: s.Burst}
-}
-
-func shareIn(in *aliquotv1.Share) budget.Share {
+// ShareFrom returns a share as the leader sends it, without a check of its range.
+func ShareFrom(in *aliquotv1.Share) budget.Share {
 	return budget.Share{Rate: in.GetRate(), Burst: in.GetBurst()}
 }
 
-func limitOut(l budget.KeyLimit) *aliquotv1.KeyLimit {
-	return &aliquotv1.KeyLimit{
-		CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac,
-		Placement: aliquotv1.Placement(l.Placement), TailMicros: l.Tail.Microseconds(), Algorithm: uint32(l.Algorithm),
-	}
-}
-
-// limitIn converts a limit. A limit out of range becomes the zero value, an unknown limit.
-func limitIn(in *aliquotv1.KeyLimit) budget.KeyLimit {
+// leaderLimit converts a limit. A limit out of range becomes the zero value, an unknown limit.
+func leaderLimit(in *aliquotv1.KeyLimit) budget.KeyLimit {
 	if tail := in.GetTailMicros(); tail < 0 || tail > budget.MaxTail.Microseconds() {
 		return budget.KeyLimit{}
 	}
@@ -170,8 +147,26 @@ func limitIn(in *aliquotv1.KeyLimit) budget.KeyLimit {
 		Placement: budget.Placement(in.GetPlacement()),
 		Algorithm: uint8(min(in.GetAlgorithm(), math.MaxUint8)),
 	}
-	if !l.Placement.Valid() || l.Capacity < 0 || l.Rate < 0 || l.RateFrac < 0 || !charge.WholeBucket(l).Valid() {
+	if !l.Placement.Valid() || l.Capacity < 0 || l.Rate < 0 || l.RateFrac < 0 || !wholeBucket(l).Valid() {
 		return budget.KeyLimit{}
 	}
 	return l
+}
+
+// wholeBucket returns a limit as one bucket, for a check of its range.
+func wholeBucket(l budget.KeyLimit) limit.Bucket {
+	return limit.Bucket{Cap: limit.Tokens(l.Capacity), Rate: limit.Rate{Micro: l.Rate, Frac: l.RateFrac}}
+}
+
+// SpentTo returns use beside the counters of a session as messages. SpentFrom reads them. An age is
+// rounded up, because it says when the use began at the latest.
+func SpentTo(spent []budget.Spent) []*aliquotv1.KeyReport {
+	var out []*aliquotv1.KeyReport
+	for _, s := range spent {
+		out = append(out, &aliquotv1.KeyReport{
+			Key: KeyTo(s.Key), Limit: limitToWire(s.Limit), AdmittedMicro: s.Admitted, RefundedMicro: s.Refunded,
+			AgeMicros: max(0, s.Age).Microseconds() + 1,
+		})
+	}
+	return out
 }
