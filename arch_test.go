@@ -87,6 +87,8 @@ var houses = map[string]row{
 	"internal/sim/plants/run":    {aliquot: []string{"internal/sim/plants"}},
 	"internal/sim/plants/worker": {aliquot: []string{"limit", "internal/sim", "internal/sim/check"}},
 
+	// Loopback addresses for tests.
+	"internal/testaddr": {},
 	"internal/boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},
 	"internal/rpc":      {aliquot: []string{"proto/..."}, outside: []string{"connectrpc.com/connect", "golang.org/x/net/netutil", "google.golang.org/protobuf"}},
 	// How many connections the daemons' listeners have, which clients have no use for.

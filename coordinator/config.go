@@ -62,6 +62,9 @@ type Config struct {
 	Now func() budget.Instant
 	// OnListening, if not nil, is called once when all ports are open.
 	OnListening func(Addresses)
+
+	// cutOffAfter is for tests: how long requests in progress may take when the daemon stops; 0: drainTimeout.
+	cutOffAfter time.Duration
 }
 
 // Addresses are the addresses that a daemon listens on, with the real port where the setting says 0.

@@ -2,15 +2,23 @@ package coordinator_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 
+	"aliquot/cluster/raftlog"
+	"aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
 // limited is a rules file with one limit.
@@ -122,26 +130,49 @@ func TestRuleHistoryOutlivesARestart(t *testing.T) {
 	}
 }
 
-// TestBadRulesNeverReachTheLog: what is refused leaves the rules in force, makes no
-// version, and is counted.
+// TestBadRulesNeverReachTheLog: what is refused leaves the rules in force, is counted, and is no entry of the log.
 func TestBadRulesNeverReachTheLog(t *testing.T) {
 	r := startCluster(t, 1)[0]
 	r.applyRules(t, limited(100))
-	before := status(t, r).GetAppliedIndex()
 	for _, yaml := range []string{"rules: 1", "rules: [{id: a, params: {capacity: 0, refill_rate: 1}}]", "\t", strings.Repeat("#", 4<<20+1)} {
 		if _, err := r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: yaml}); connect.CodeOf(err) != connect.CodeInvalidArgument {
 			t.Errorf("%.40q: %v", yaml, err)
 		}
 	}
-	if got, err := r.rules.GetRules(t.Context(), &aliquotv1.GetRulesRequest{}); err != nil || got.GetYaml() != limited(100) {
+	if got, err := r.rules.GetRules(t.Context(), &aliquotv1.GetRulesRequest{}); err != nil || got.GetVersion() != 1 || got.GetYaml() != limited(100) {
 		t.Errorf("in force: %v, %v", got, err)
-	}
-	if after := status(t, r).GetAppliedIndex(); after != before {
-		t.Errorf("applied index %d, before the refusals %d", after, before)
 	}
 	if _, body := r.get(t, "http://"+r.Ops+"/metrics"); !strings.Contains(body, "aliquot_rules_reload_failures_total 4") {
 		t.Error("the refusals are not counted")
 	}
+	r.stop(t)
+	if got := rulesInLog(t, r.cfg.DataDir); !slices.Equal(got, []string{limited(100)}) {
+		t.Errorf("the log has these rules: %q", got)
+	}
+}
+
+// rulesInLog are the texts of rules that a coordinator, which has ended, has in its log.
+func rulesInLog(t *testing.T, dataDir string) (texts []string) {
+	t.Helper()
+	log, err := raftlog.Open(filepath.Join(dataDir, "wal"), 16<<20, hclog.NewNullLogger(), func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last, err := log.Bounds()
+	for i := first; i <= last && err == nil; i++ {
+		var entry raft.Log
+		var cmd *raftlogv1.Command
+		if err = log.GetLog(i, &entry); err != nil || entry.Type != raft.LogCommand {
+			continue
+		}
+		if cmd, err = state.DecodeCommand(entry.Data); cmd.GetApplyRules() != nil {
+			texts = append(texts, cmd.GetApplyRules().GetYaml())
+		}
+	}
+	if err := errors.Join(err, log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return texts
 }
 
 // TestRulesAsJSON: GET /rules is the file, or JSON for a client that asks for it.

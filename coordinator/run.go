@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,10 +209,11 @@ func (d *daemon) stop() error {
 
 // drain closes the listener at once and waits for requests in progress.
 func (d *daemon) drain(s *http.Server) {
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	wait := cmp.Or(d.cfg.cutOffAfter, drainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
-		d.log.Warn("some requests did not end in time and were cut off", "after", drainTimeout, "error", err)
+		d.log.Warn("some requests did not end in time and were cut off", "after", wait, "error", err)
 		_ = s.Close() // its error would repeat the log line above
 	}
 }
