@@ -22,8 +22,9 @@ const (
 	// while its bytes are read.
 	bringsHTTP, bringsGRPC = 1, 16
 	// decidingOfCore is how many decisions a core may have under way. A daemon with one core may
-	// have twice as many, and maxDeciding is the bound for all cores together.
-	decidingOfCore = 64
+	// have twice as many, and maxDeciding is the bound for all cores together. Those of one core
+	// fill three calls of the store: with two, the daemon waited for the store a tenth of the time.
+	decidingOfCore = 96
 	// answersOfRefusal is the number of decisions for each refusal, so that refusals take a few per
 	// cent of the processor's time. refuseEvery is the time after which one call is refused in any
 	// case.

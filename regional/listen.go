@@ -40,10 +40,11 @@ const (
 	maxSmallMessage = 64 << 10
 	// streamWorkers is the number of goroutines that serve one gRPC call after another. The stack
 	// of a new goroutine for a call is copied twice before the call is read, which took a sixth of
-	// the processor time of a check that memory decides. 64 is the number of calls under way in the
-	// busiest closed loop of the benchmarks; of 16, 64, 256 and 1024 it took the least time. If all
-	// workers are busy, a call gets a goroutine of its own.
-	streamWorkers = 64
+	// the processor time of a check that memory decides. 256 is above decidingOfCore for two cores:
+	// of a daemon with one core that is asked more than it can decide, three in four calls began a
+	// goroutine while there were 64 workers, and it decided 5 to 10 % less. If all workers are busy,
+	// a call gets a goroutine of its own.
+	streamWorkers = 256
 	// maxGRPCIdle closes a connection without calls, with or without pings, so that the connections
 	// of clients that are done do not fill the listener's limit. A gRPC client connects again by
 	// itself. The time is longer than proxies keep an idle connection.
