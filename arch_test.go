@@ -135,8 +135,14 @@ var houses = map[string]row{
 	"coordinator/internal/audit": {aliquot: []string{"budget"}, banned: pure},
 	// The loop that drives the leader's state machine, and what it decides beside it.
 	"coordinator/internal/leader": {aliquot: []string{"coordinator/internal/audit", "cluster", "cluster/state", "budget", "internal/ratelog", "internal/entitlement", "rules", "limit"}, outside: anyModule},
-	// The RPC services, the little REST there is, metrics and health.
-	"coordinator/internal/service": {aliquot: []string{"coordinator/internal/leader", "cluster", "cluster/state", "budget", "internal/config", "internal/leasewire", "internal/rpc", "proto/aliquot/...", "rules", "limit"}, outside: anyModule},
+	// Which daemon of a region may use the floor while no store has answered.
+	"coordinator/internal/claims": {aliquot: []string{"coordinator/internal/leader", "budget", "proto/aliquot/v1"}, banned: pure},
+	// What is promised of a limit, in sentences.
+	"coordinator/internal/promise": {aliquot: []string{"coordinator/internal/leader", "cluster/state", "budget", "limit", "proto/aliquot/v1", "rules"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
+	// The little REST there is.
+	"coordinator/internal/rest": {aliquot: []string{"internal/rpc", "proto/aliquot/v1"}, outside: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
+	// The RPC services, metrics and health.
+	"coordinator/internal/service": {aliquot: []string{"coordinator/internal/claims", "coordinator/internal/leader", "coordinator/internal/promise", "coordinator/internal/rest", "cluster", "cluster/state", "budget", "internal/config", "internal/leasewire", "internal/rpc", "proto/aliquot/...", "rules", "limit"}, outside: anyModule},
 
 	"internal/bench": {aliquot: []string{"internal/bench/latency", "rules", "limit", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	// The load, which asks any server, and servers that decide nothing.

@@ -77,7 +77,7 @@ var guards = strings.Fields(`
 	cluster cluster_breaker cluster_clock cluster_config cluster_contents cluster_epoch cluster_heard cluster_nodes
 	cluster_reach cluster_refusals cluster_reserve cluster_run cluster_take cold memory memory_apply memory_reserve
 	redis reply_bounds sentinel shard
-	audit key breach floors leadership loop promise rollout floor_claims lease
+	audit key breach floors leadership loop promise rollout claims lease
 	bootstrap commands fsm identity join leader membership node proof propose remove log damage seal snapshots proofs
 	command machine regions rulebook snapshot`)
 

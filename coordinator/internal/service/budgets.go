@@ -16,6 +16,7 @@ import (
 	"aliquot/cluster"
 	clusterstate "aliquot/cluster/state"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/coordinator/internal/promise"
 	"aliquot/internal/leasewire"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -45,17 +46,17 @@ type budgetService struct {
 // GetBudget returns the budget of one rule and key.
 func (s *budgetService) GetBudget(ctx context.Context, req *aliquotv1.GetBudgetRequest) (*aliquotv1.GetBudgetResponse, error) {
 	var b budgetView
-	var p *limitPromise
+	var p *promise.Limit
 	var err error
 	s.node.View(func(state *clusterstate.State) { b, p, err = readBudget(state, req) })
 	if err != nil {
 		return nil, toRPC(err)
 	}
-	b.budget.Promise = p.toWire(leader.Conditions{})
+	b.budget.Promise = p.ToWire(leader.Conditions{})
 	known := s.addLeaderState(ctx, []budgetView{b}, s.getFromLeader(req))
 	if known != nil {
-		b.budget.Promise = p.toWire(known.Conditions)
-		setResidual(b.budget, b.limit, b.older, b.shares, known.Regions)
+		b.budget.Promise = p.ToWire(known.Conditions)
+		promise.SetResidual(b.budget, b.limit, b.older, b.shares, known.Regions)
 	}
 	return &aliquotv1.GetBudgetResponse{Budget: b.budget}, nil
 }
@@ -69,7 +70,7 @@ func (s *budgetService) getFromLeader(req *aliquotv1.GetBudgetRequest) func(cont
 }
 
 // readBudget reads one budget from the applied state, and the limit whose promise is to be described.
-func readBudget(state *clusterstate.State, req *aliquotv1.GetBudgetRequest) (budgetView, *limitPromise, error) {
+func readBudget(state *clusterstate.State, req *aliquotv1.GetBudgetRequest) (budgetView, *promise.Limit, error) {
 	rule, err := findRule(state, req.GetRuleId())
 	if err != nil {
 		return budgetView{}, nil, err
@@ -83,8 +84,8 @@ func readBudget(state *clusterstate.State, req *aliquotv1.GetBudgetRequest) (bud
 	nowMS := time.Now().UnixMilli()
 	l, window := rule.LimitFor(apiKey, nowMS)
 	b := viewOf(state, rule, key, l, window)
-	b.limit, b.older, b.shares = leader.KeyLimit(rule, l), olderLimits(state, rule, apiKey, nowMS), enforceable(state, key)
-	return b, newLimitPromise(state, rule, l), nil
+	b.limit, b.older, b.shares = leader.KeyLimit(rule, l), promise.OlderLimits(state, rule, apiKey, nowMS), promise.Enforceable(state, key)
+	return b, promise.New(state, rule, l), nil
 }
 
 // keyHashOf returns the hash of the key in the request.
@@ -153,11 +154,11 @@ func (s *budgetService) ListBudgets(ctx context.Context, req *aliquotv1.ListBudg
 	for id, limit := range page.promises {
 		switch {
 		case known != nil:
-			out.Promises[id] = limit.toWire(known.Conditions)
+			out.Promises[id] = limit.ToWire(known.Conditions)
 		case fromLeader[id] != nil:
 			out.Promises[id] = fromLeader[id]
 		default:
-			out.Promises[id] = limit.toWire(leader.Conditions{})
+			out.Promises[id] = limit.ToWire(leader.Conditions{})
 		}
 	}
 	return out, nil
@@ -166,7 +167,7 @@ func (s *budgetService) ListBudgets(ctx context.Context, req *aliquotv1.ListBudg
 // page is one page of budgets with the limits of its rules, by rule id, and the token of the next page.
 type page struct {
 	budgets  []budgetView
-	promises map[string]*limitPromise
+	promises map[string]*promise.Limit
 	next     string
 }
 
@@ -183,7 +184,7 @@ func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (p page, err err
 	if err != nil {
 		return p, err
 	}
-	p.promises = map[string]*limitPromise{}
+	p.promises = map[string]*promise.Limit{}
 	s.node.View(func(state *clusterstate.State) {
 		var only *rules.Rule
 		if req.GetRuleId() != "" {
@@ -198,7 +199,7 @@ func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (p page, err err
 			}
 			p.budgets = append(p.budgets, viewOf(state, rule, key, rule.Limit, rule.Window))
 			if p.promises[rule.ID] == nil {
-				p.promises[rule.ID] = newLimitPromise(state, rule, rule.Limit)
+				p.promises[rule.ID] = promise.New(state, rule, rule.Limit)
 			}
 		}
 	})
@@ -232,7 +233,7 @@ type budgetView struct {
 	budget *aliquotv1.Budget
 	// Only for GetBudget: the limit in force, older limits, and what each region may be enforcing.
 	limit  budget.KeyLimit
-	older  []olderLimit
+	older  []promise.Older
 	shares []budget.Share
 }
 
@@ -254,7 +255,7 @@ func viewOf(s *clusterstate.State, rule *rules.Rule, key budget.KeyID, l limit.L
 			Capacity: int64(l.Capacity / limit.Token), RefillRate: leader.RatePerSecond(l), Window: durationpb.New(window),
 		},
 	}
-	setBounds(b, rule, l, &s.Ledger.Config)
+	promise.SetBounds(b, rule, l, &s.Ledger.Config)
 	if rule.Enforcement == rules.Independent {
 		b.Hot = false
 	}

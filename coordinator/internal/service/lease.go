@@ -14,6 +14,7 @@ import (
 	"aliquot/budget"
 	"aliquot/cluster"
 	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/claims"
 	"aliquot/coordinator/internal/leader"
 	"aliquot/internal/leasewire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -28,8 +29,8 @@ type leaseService struct {
 	metrics    *metrics
 	plans      *planner
 	sentRules  sentRules
-	claims     floorClaims
-	stopped    stoppedDaemons
+	claims     claims.Floors
+	stopped    claims.Stopped
 }
 
 // Report takes the usage of a region and answers with a directive.
@@ -47,7 +48,7 @@ func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest)
 	}
 	if req.GetLeaving() {
 		if req.GetSession() != 0 {
-			s.stopped.add(req.GetRegion(), leader.SessionID{Epoch: req.GetEpoch(), Session: req.GetSession()})
+			s.stopped.Add(req.GetRegion(), leader.SessionID{Epoch: req.GetEpoch(), Session: req.GetSession()})
 		}
 		return &aliquotv1.ReportResponse{}, toRPC(loop.DaemonLeft(region, budget.DaemonID(req.GetDaemon())))
 	}
@@ -237,7 +238,7 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	if h.RedisEpoch == "" && h.Shard == loop.Shard() { // the state machine refuses another shard
 		return s.helloWithoutStore(ctx, loop, h, req)
 	}
-	if s.claims.startSession(req.GetRegion(), h.Incarnation, loop.Now()) {
+	if s.claims.StartSession(req.GetRegion(), h.Incarnation, loop.Now()) {
 		res, err := s.answerWithoutSession(ctx, loop, region, req)
 		if err == nil {
 			res.Wait = true // another daemon uses the floor
@@ -265,12 +266,12 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	return res, nil
 }
 
-// openSession lets the state machine open a session that startSession has allowed. If the daemon that
+// openSession lets the state machine open a session that StartSession has allowed. If the daemon that
 // has the session was stopped, its session ends first.
 func (s *leaseService) openSession(ctx context.Context, loop *leader.Loop, h budget.Hello, name string) (ok budget.HelloOK, err error) {
-	defer func() { s.claims.sessionDone(name, h.Incarnation, err == nil) }()
+	defer func() { s.claims.SessionDone(name, h.Incarnation, err == nil) }()
 	ok, err = loop.Hello(ctx, h)
-	if errors.Is(err, budget.ErrRegionBusy) && s.stopped.endStoppedSession(loop, name, h.Region) {
+	if errors.Is(err, budget.ErrRegionBusy) && s.stopped.EndSession(loop, name, h.Region) {
 		ok, err = loop.Hello(ctx, h)
 	}
 	return ok, err
@@ -282,8 +283,8 @@ func (s *leaseService) helloWithoutStore(ctx context.Context, loop *leader.Loop,
 	var whose aliquotv1.FloorHolder
 	var heard budget.Instant
 	err := loop.Query(ctx, func(m *budget.Leader, now budget.Instant) {
-		session := holderBySessions(m.Region(h.Region, now, 0), h.Incarnation, loop.StartedAt(), now, loop.FloorAfterUse())
-		whose, heard = s.claims.claim(req.GetRegion(), h.Incarnation, session, now), now
+		session := claims.HolderBySessions(m.Region(h.Region, now, 0), h.Incarnation, loop.StartedAt(), now, loop.FloorAfterUse())
+		whose, heard = s.claims.Claim(req.GetRegion(), h.Incarnation, session, now), now
 	})
 	if err != nil {
 		return nil, err
@@ -292,7 +293,7 @@ func (s *leaseService) helloWithoutStore(ctx context.Context, loop *leader.Loop,
 	if err != nil {
 		return nil, err
 	}
-	res.FloorHolder = s.claims.confirm(req.GetRegion(), h.Incarnation, whose, heard, loop.Now())
+	res.FloorHolder = s.claims.Confirm(req.GetRegion(), h.Incarnation, whose, heard, loop.Now())
 	return res, nil
 }
 
@@ -319,7 +320,7 @@ func (s *leaseService) answerWithoutSession(ctx context.Context, loop *leader.Lo
 	if err := loop.VerifyLeader(ctx); err != nil {
 		return nil, err
 	}
-	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true, FloorHolder: heldByOther}
+	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true, FloorHolder: claims.HeldByOther}
 	s.node.View(func(state *clusterstate.State) {
 		setConfig(res, state, region, req)
 	})

@@ -13,8 +13,14 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	"aliquot/coordinator/internal/claims"
 	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+const (
+	other = aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER
+	you   = aliquotv1.FloorHolder_FLOOR_HOLDER_YOU
 )
 
 // helloTest is a Loop that the test drives, over a real node of one, with the service that takes
@@ -159,12 +165,12 @@ func (h *helloTest) expectFloor(what string, incarnation uint64, whose aliquotv1
 func TestFloorIsWhoseSessionIsBeingOpened(t *testing.T) {
 	h := newHelloTest(t)
 	h.expectFloor("before anyone else came", 3, you)
-	h.now = h.now.Add(daemonTimeout)
+	h.now = h.now.Add(claims.DaemonTimeout)
 	opening := h.sendHello(t.Context(), 2, "n:r:1")
 	h.runPosted()
 	proof := get(t, "the proof of leadership", h.Proof())
 	h.expectFloor("before the proof is told", 3, other)
-	h.now = h.now.Add(daemonTimeout) // the proof took long
+	h.now = h.now.Add(claims.DaemonTimeout) // the proof took long
 	h.expectFloor("long before the proof is told", 3, other)
 	h.ProofDone(t.Context(), proof)
 	if got := get(t, "the session", opening); got.err != nil || got.GetSession() == 0 {
@@ -200,7 +206,7 @@ func TestWhatWasNotAnsweredIsNotTold(t *testing.T) {
 	if got := get(t, "the end of a Hello", unanswered); got.err == nil {
 		t.Fatalf("answered without a proof of leadership: %v", got.HelloResponse)
 	}
-	if !h.service.claims.startSession("us", 2, h.now) {
+	if !h.service.claims.StartSession("us", 2, h.now) {
 		t.Error("who asks for a session need not wait, though nobody was told")
 	}
 }
@@ -210,7 +216,7 @@ func TestHelloToAnotherShard(t *testing.T) {
 	h := newHelloTest(t)
 	h.SetShard(budget.Shards / 2)
 	h.expectFloor("without a store", 3, you)
-	h.now = h.now.Add(daemonTimeout)
+	h.now = h.now.Add(claims.DaemonTimeout)
 	open := func(incarnation uint64) helloResult {
 		t.Helper()
 		opening := h.sendHello(t.Context(), incarnation, "n:r:1")
@@ -271,12 +277,12 @@ func TestOnlyADaemonWithASessionLeavesItsPlace(t *testing.T) {
 		}
 	}
 	leave(0)
-	if got := h.service.stopped.byRegion; len(got) != 0 {
+	if got, stopped := h.service.stopped.Last("us"); stopped {
 		t.Errorf("without a session: %v", got)
 	}
 	leave(3)
 	leave(0)
-	if got := h.service.stopped.byRegion["us"]; got != (leader.SessionID{Epoch: 5, Session: 3}) {
+	if got, _ := h.service.stopped.Last("us"); got != (leader.SessionID{Epoch: 5, Session: 3}) {
 		t.Errorf("after a session: %v", got)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"aliquot/budget"
 	"aliquot/cluster"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/coordinator/internal/rest"
 	"aliquot/internal/config"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -115,10 +116,7 @@ func (s *Services) Handler(ready func(context.Context) error) http.Handler {
 	reflector := grpcreflect.NewStaticReflector(names...)
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, small))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
-	mux.HandleFunc("GET /rules", s.rules.serveRules)
-	mux.HandleFunc("PUT /rules/tier/{tier}", s.rules.putTier)
-	mux.HandleFunc("DELETE /rules/tier/{tier}", s.rules.deleteTier)
-	mux.HandleFunc("GET /{$}", serveIndex)
+	rest.Register(mux, s.rules)
 	return limitBody(weigh(mux))
 }
 

@@ -1,7 +1,10 @@
-package service
+// Package rest serves what there is without RPC: the rules as they were written, the value of one tier,
+// and a page for a browser. Every answer comes from the service of the rules.
+package rest
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,10 +20,29 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	clusterstate "aliquot/cluster/state"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
+
+// Rules is the service of the rules.
+type Rules interface {
+	GetRules(context.Context, *aliquotv1.GetRulesRequest) (*aliquotv1.GetRulesResponse, error)
+	EditRules(context.Context, *aliquotv1.EditRulesRequest) (*aliquotv1.ApplyRulesResponse, error)
+	// VersionHere returns the version of the rules in force on this node.
+	VersionHere() uint64
+}
+
+// handler serves the rules to HTTP clients.
+type handler struct{ rules Rules }
+
+// Register adds the paths to mux.
+func Register(mux *http.ServeMux, rules Rules) {
+	h := handler{rules}
+	mux.HandleFunc("GET /rules", h.serveRules)
+	mux.HandleFunc("PUT /rules/tier/{tier}", h.putTier)
+	mux.HandleFunc("DELETE /rules/tier/{tier}", h.deleteTier)
+	mux.HandleFunc("GET /{$}", serveIndex)
+}
 
 const index = `Aliquot coordinator: splits rate limits over regions and keeps their sum at the limit.
 
@@ -44,8 +66,8 @@ func serveIndex(w http.ResponseWriter, r *http.Request) {
 // serveRules serves the rules in force here as they were written, or as JSON with version, author and
 // comment if the request accepts that. The version is the ETag. Version 0 is empty: no rules were
 // applied yet.
-func (s *ruleService) serveRules(w http.ResponseWriter, r *http.Request) {
-	res, err := s.GetRules(r.Context(), &aliquotv1.GetRulesRequest{})
+func (h handler) serveRules(w http.ResponseWriter, r *http.Request) {
+	res, err := h.rules.GetRules(r.Context(), &aliquotv1.GetRulesRequest{})
 	if err != nil {
 		serveProblem(w, err)
 		return
@@ -185,7 +207,7 @@ func (w *window) UnmarshalJSON(data []byte) error {
 // putTier sets the value of one tier, above what the file states. If-Match with the ETag of GET /rules
 // makes it conditional. The body is read as JSON whatever its Content-Type is: curl -d sends another
 // one, and a browser asks before it sends a PUT to another origin.
-func (s *ruleService) putTier(w http.ResponseWriter, r *http.Request) {
+func (h handler) putTier(w http.ResponseWriter, r *http.Request) {
 	tier, err := readTier(http.MaxBytesReader(w, r.Body, maxTierBody))
 	if err != nil {
 		status := http.StatusBadRequest
@@ -195,16 +217,16 @@ func (s *ruleService) putTier(w http.ResponseWriter, r *http.Request) {
 		serveStatus(w, status, "the body: "+err.Error()+`; send JSON such as {"limit": 500, "capacity": 500}`)
 		return
 	}
-	s.serveTier(w, r, tier)
+	h.serveTier(w, r, tier)
 }
 
 // deleteTier removes the value of one tier, so that the file's value holds again.
-func (s *ruleService) deleteTier(w http.ResponseWriter, r *http.Request) {
-	s.serveTier(w, r, &aliquotv1.TierEdit{Remove: true})
+func (h handler) deleteTier(w http.ResponseWriter, r *http.Request) {
+	h.serveTier(w, r, &aliquotv1.TierEdit{Remove: true})
 }
 
 // serveTier changes the tier in the path, and answers with its rules.
-func (s *ruleService) serveTier(w http.ResponseWriter, r *http.Request, tier *aliquotv1.TierEdit) {
+func (h handler) serveTier(w http.ResponseWriter, r *http.Request, tier *aliquotv1.TierEdit) {
 	tier.Tier = r.PathValue("tier")
 	req := &aliquotv1.EditRulesRequest{
 		Edit:   &aliquotv1.EditRulesRequest_Tier{Tier: tier},
@@ -215,9 +237,9 @@ func (s *ruleService) serveTier(w http.ResponseWriter, r *http.Request, tier *al
 		serveStatus(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	res, err := s.EditRules(r.Context(), req)
+	res, err := h.rules.EditRules(r.Context(), req)
 	if err != nil {
-		if req.ExpectedVersion != nil && s.differs(*req.ExpectedVersion) {
+		if req.ExpectedVersion != nil && *req.ExpectedVersion != h.rules.VersionHere() {
 			serveStatus(w, http.StatusPreconditionFailed, problemDetail(err))
 			return
 		}
@@ -226,12 +248,6 @@ func (s *ruleService) serveTier(w http.ResponseWriter, r *http.Request, tier *al
 	}
 	w.Header().Set("ETag", etag(res.GetVersion()))
 	serveJSON(w, http.StatusOK, res)
-}
-
-// differs reports whether another version is in force here.
-func (s *ruleService) differs(version uint64) (is bool) {
-	s.node.View(func(state *clusterstate.State) { is = state.Rules.Version != version })
-	return is
 }
 
 func readTier(body io.Reader) (*aliquotv1.TierEdit, error) {

@@ -1,4 +1,6 @@
-package service
+// Package promise describes what the regions together promise of a limit, as messages: its bounds with a
+// sentence for each, what outdated rules may admit above it, and what each region may enforce.
+package promise
 
 import (
 	"slices"
@@ -14,9 +16,9 @@ import (
 	"aliquot/rules"
 )
 
-// setBounds sets the figures of the promise that any node knows. In t seconds all regions together
+// SetBounds sets the figures of the promise that any node knows. In t seconds all regions together
 // admit at most capacity + worst-case excess + bound rate x t.
-func setBounds(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.Config) {
+func SetBounds(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.Config) {
 	p := leader.PromiseTerms(rule, leader.KeyLimit(rule, l), c, leader.Conditions{}).Promise()
 	b.Enforcement = rule.Enforcement
 	b.WorstCaseExcess = leader.Tokens(p.Excess)
@@ -33,22 +35,22 @@ func boundRate(rule *rules.Rule, l limit.Limit, c *budget.Config) float64 {
 	return rate
 }
 
-// limitPromise is a limit, as it was read, whose promise is to be described.
-type limitPromise struct {
+// Limit is a limit, as it was read, whose promise is to be described.
+type Limit struct {
 	rule   *rules.Rule
 	limit  limit.Limit
 	config budget.Config
 }
 
-// newLimitPromise copies what may change once the state is unlocked.
-func newLimitPromise(s *clusterstate.State, rule *rules.Rule, l limit.Limit) *limitPromise {
-	p := &limitPromise{rule: rule, limit: l, config: s.Ledger.Config}
+// New copies what may change once the state is unlocked.
+func New(s *clusterstate.State, rule *rules.Rule, l limit.Limit) *Limit {
+	p := &Limit{rule: rule, limit: l, config: s.Ledger.Config}
 	p.config.Regions = slices.Clone(p.config.Regions)
 	return p
 }
 
-// toWire returns the promise as a message, with a sentence for each bound.
-func (p *limitPromise) toWire(s leader.Conditions) *aliquotv1.Promise {
+// ToWire returns the promise as a message, with a sentence for each bound.
+func (p *Limit) ToWire(s leader.Conditions) *aliquotv1.Promise {
 	s = s.FirstRegions(len(p.config.Regions))
 	kept := leader.PromiseTerms(p.rule, leader.KeyLimit(p.rule, p.limit), &p.config, s).Promise()
 	out := &aliquotv1.Promise{
@@ -81,7 +83,7 @@ func newShortfall(name string, value float64, unit, meaning string) *aliquotv1.B
 	return &aliquotv1.Bound{Name: name, Kind: "shortfall", Value: value, Unit: unit, Meaning: meaning}
 }
 
-func (p *limitPromise) excessBounds(kept *budget.Promise) []*aliquotv1.Bound {
+func (p *Limit) excessBounds(kept *budget.Promise) []*aliquotv1.Bound {
 	if kept.Counts == budget.Slots {
 		return append([]*aliquotv1.Bound{
 			newExcess("in_use", leader.Tokens(kept.Burst), inTokens, "all regions together have this much in use at a time, at most"),
@@ -104,7 +106,7 @@ func (p *limitPromise) excessBounds(kept *budget.Promise) []*aliquotv1.Bound {
 }
 
 // forgiven is the bound of what a loss of a store forgives; none if that is nothing.
-func (p *limitPromise) forgiven(kept *budget.Promise) []*aliquotv1.Bound {
+func (p *Limit) forgiven(kept *budget.Promise) []*aliquotv1.Bound {
 	if kept.Forgiven == 0 {
 		return nil
 	}
@@ -112,7 +114,7 @@ func (p *limitPromise) forgiven(kept *budget.Promise) []*aliquotv1.Bound {
 		"admitted besides, once for each time that a region's store loses its contents, at most (on_data_loss: forgive)")}
 }
 
-func (p *limitPromise) excessMeaning(kept *budget.Promise) string {
+func (p *Limit) excessMeaning(kept *budget.Promise) string {
 	switch {
 	case kept.Excess == 0:
 		return "how far the burst can be above the capacity: never"
@@ -124,7 +126,7 @@ func (p *limitPromise) excessMeaning(kept *budget.Promise) string {
 	return "how far the burst can be above the capacity: an idle key has its burst in the other regions too. It is earned again at the limit's rate"
 }
 
-func (p *limitPromise) shortfallBounds(kept *budget.Promise, s leader.Conditions) []*aliquotv1.Bound {
+func (p *Limit) shortfallBounds(kept *budget.Promise, s leader.Conditions) []*aliquotv1.Bound {
 	if p.rule.Enforcement == rules.Independent {
 		return []*aliquotv1.Bound{newShortfall("lost", 0, inTokens, "nothing: no region waits for another")}
 	}
@@ -168,26 +170,26 @@ func markUnmeasured(p *budget.Promise, b *aliquotv1.Bound) *aliquotv1.Bound {
 	return b
 }
 
-// olderLimit is the limit of one rule and API key in a version of the rules that is not in force: an
+// Older is the limit of one rule and API key in a version of the rules that is not in force: an
 // older version, or one that is or was staged.
-type olderLimit struct {
+type Older struct {
 	version uint64
 	limit   budget.KeyLimit
 	// regions are the indices of the regions in which it was staged; nil: all regions.
 	regions []int
 }
 
-// olderLimits returns the limits of a rule and API key that regions may still follow at nowMS, in Unix
+// OlderLimits returns the limits of a rule and API key that regions may still follow at nowMS, in Unix
 // milliseconds.
-func olderLimits(s *clusterstate.State, rule *rules.Rule, apiKey string, nowMS int64) []olderLimit {
+func OlderLimits(s *clusterstate.State, rule *rules.Rule, apiKey string, nowMS int64) []Older {
 	if rule.Enforcement == rules.Independent {
 		return nil // an independent rule has no common bound to break
 	}
-	var out []olderLimit
+	var out []Older
 	for _, o := range s.Rules.Others() {
 		if before := o.Set.Rule(rule.ID); before != nil {
 			l, _ := before.LimitFor(apiKey, nowMS)
-			other := olderLimit{version: o.Version, limit: leader.KeyLimit(before, l)}
+			other := Older{version: o.Version, limit: leader.KeyLimit(before, l)}
 			for _, name := range o.Regions {
 				other.regions = append(other.regions, s.Ledger.Config.Index(name))
 			}
@@ -197,9 +199,9 @@ func olderLimits(s *clusterstate.State, rule *rules.Rule, apiKey string, nowMS i
 	return out
 }
 
-// setResidual sets what regions that have not acknowledged the rules in force may admit above the
+// SetResidual sets what regions that have not acknowledged the rules in force may admit above the
 // limit. known is the status of the regions from the leader.
-func setResidual(b *aliquotv1.Budget, now budget.KeyLimit, older []olderLimit, shares []budget.Share, known []budget.RegionStatus) {
+func SetResidual(b *aliquotv1.Budget, now budget.KeyLimit, older []Older, shares []budget.Share, known []budget.RegionStatus) {
 	var out []budget.Outdated
 	for i, share := range shares {
 		o := budget.Outdated{Share: share}
@@ -215,9 +217,9 @@ func setResidual(b *aliquotv1.Budget, now budget.KeyLimit, older []olderLimit, s
 	b.ResidualExcess, b.ResidualExcessRate = float64(burst)/leader.MicroToken, float64(rate)/leader.MicroToken
 }
 
-// enforceable returns the most that each region may be enforcing of a key: its liability, and its floor
+// Enforceable returns the most that each region may be enforcing of a key: its liability, and its floor
 // for the case that it is silent.
-func enforceable(s *clusterstate.State, key budget.KeyID) []budget.Share {
+func Enforceable(s *clusterstate.State, key budget.KeyID) []budget.Share {
 	liability := s.Ledger.Shares(key)
 	out := make([]budget.Share, len(s.Ledger.Config.Regions))
 	for i := range out {

@@ -1,4 +1,4 @@
-package service
+package promise
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ import (
 // worded is what is promised of 300 at once and 100 a second, or in 3 s, over three
 // regions.
 func worded(enforcement string, algorithm limit.Algorithm, with func(*budget.Config), s leader.Conditions) map[string]*aliquotv1.Bound {
-	p := limitPromise{
+	p := Limit{
 		rule:  &rules.Rule{Enforcement: enforcement, Limit: limit.Limit{Algorithm: algorithm}},
 		limit: limit.Limit{Algorithm: algorithm, Capacity: 300 * limit.Token, Rate: limit.Rate{Micro: 100e6}, Window: 3 * time.Second},
 	}
@@ -24,7 +24,7 @@ func worded(enforcement string, algorithm limit.Algorithm, with func(*budget.Con
 		with(&p.config)
 	}
 	out := map[string]*aliquotv1.Bound{}
-	for _, b := range p.toWire(s).GetBounds() {
+	for _, b := range p.ToWire(s).GetBounds() {
 		out[b.GetName()] = b
 	}
 	return out
@@ -34,13 +34,13 @@ func worded(enforcement string, algorithm limit.Algorithm, with func(*budget.Con
 // rule has that bound.
 func TestPromiseOfALoss(t *testing.T) {
 	for _, algorithm := range []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.Concurrency} {
-		p := limitPromise{
+		p := Limit{
 			rule:  &rules.Rule{Enforcement: rules.Strict, Forgives: true, Limit: limit.Limit{Algorithm: algorithm}},
 			limit: limit.Limit{Algorithm: algorithm, Capacity: 300 * limit.Token, Rate: limit.Rate{Micro: 100e6}, Window: 3 * time.Second},
 		}
 		p.config = budget.NewConfig([]string{"a", "b", "c"}, 10*time.Second, 20_000)
 		value := 0.0
-		for _, b := range p.toWire(leader.Conditions{}).GetBounds() {
+		for _, b := range p.ToWire(leader.Conditions{}).GetBounds() {
 			if b.GetName() == "excess_data_loss" {
 				value = b.GetValue()
 			}

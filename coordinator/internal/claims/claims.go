@@ -1,4 +1,7 @@
-package service
+// Package claims decides which daemon of a region may use the region's floor while the region's store has
+// not answered yet. It holds the claims of such daemons, and the sessions of daemons that have stopped.
+// Both stand in the memory of the leader alone.
+package claims
 
 import (
 	"slices"
@@ -10,11 +13,11 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// daemonTimeout is the silence after which a daemon no longer speaks for its region, as in the leader's
+// DaemonTimeout is the silence after which a daemon no longer speaks for its region, as in the leader's
 // state machine.
-const daemonTimeout = 3 * time.Second
+const DaemonTimeout = 3 * time.Second
 
-// floorClaims decides which daemon of a region may use the region's floor although its store has not
+// Floors decides which daemon of a region may use the region's floor although its store has not
 // answered since it started. Only one may: two would admit the floor twice. None may beside a daemon
 // with a session, which may have lent the floor.
 //
@@ -25,83 +28,83 @@ const daemonTimeout = 3 * time.Second
 // The claims are only in this node's memory. A new leader has none and may accept another claim. The
 // daemon with the earlier claim learns of that with its next Hello, a second later. The zero value has
 // no claims. It is safe for concurrent use.
-type floorClaims struct {
+type Floors struct {
 	mu       sync.Mutex
-	byRegion map[string]floorClaim
+	byRegion map[string]claim
 	opening  map[string][]uint64 // by region: the incarnations whose Hello may still open a session
 }
 
-// floorClaim is the claim of one daemon.
-type floorClaim struct {
+// claim is the claim of one daemon.
+type claim struct {
 	incarnation     uint64
 	lastHello       budget.Instant
 	sessionWantedAt budget.Instant // when another daemon last asked for a session; 0: never
 	informed        bool           // whether the daemon with the claim knows of that request
 }
 
-// heldByOther is the answer to a daemon that must not use its region's floor.
-const heldByOther = aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER
+// HeldByOther is the answer to a daemon that must not use its region's floor.
+const HeldByOther = aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER
 
-// claim handles the Hello of a daemon without a store, and returns who holds the floor. The result is
-// not the answer yet: confirm returns that. session is the holder as far as the sessions of the
+// Claim handles the Hello of a daemon without a store, and returns who holds the floor. The result is
+// not the answer yet: Confirm returns that. session is the holder as far as the sessions of the
 // region's other daemons show; no session may open between that reading and this call.
-func (c *floorClaims) claim(region string, incarnation uint64, session aliquotv1.FloorHolder, now budget.Instant) aliquotv1.FloorHolder {
+func (c *Floors) Claim(region string, incarnation uint64, session aliquotv1.FloorHolder, now budget.Instant) aliquotv1.FloorHolder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byRegion == nil {
-		c.byRegion = map[string]floorClaim{}
+		c.byRegion = map[string]claim{}
 	}
 	has := c.byRegion[region]
 	own := has.incarnation == incarnation
 	switch {
-	case session == heldByOther:
+	case session == HeldByOther:
 		if own {
 			delete(c.byRegion, region)
 		}
-		return heldByOther
+		return HeldByOther
 	case !own && recent(has.lastHello, now):
-		return heldByOther
+		return HeldByOther
 	case c.sessionWanted(region, incarnation, now):
 		if own {
 			has.lastHello = now
 			c.byRegion[region] = has
 		}
-		return heldByOther
+		return HeldByOther
 	}
-	c.byRegion[region] = floorClaim{incarnation: incarnation, lastHello: now}
+	c.byRegion[region] = claim{incarnation: incarnation, lastHello: now}
 	return session
 }
 
 // sessionWanted reports whether another daemon has lately asked for a session, or is opening one. The
 // caller holds c.mu.
-func (c *floorClaims) sessionWanted(region string, incarnation uint64, now budget.Instant) bool {
+func (c *Floors) sessionWanted(region string, incarnation uint64, now budget.Instant) bool {
 	return recent(c.byRegion[region].sessionWantedAt, now) ||
 		slices.ContainsFunc(c.opening[region], func(by uint64) bool { return by != incarnation })
 }
 
-// confirm returns the answer to a daemon without a store whose Hello arrived at the instant heard. It
+// Confirm returns the answer to a daemon without a store whose Hello arrived at the instant heard. It
 // is called when nothing can fail any more before the answer is sent: a claim counts as informed only
-// by an answer that is sent. whose is the result of claim; it may no longer hold if the answer took
+// by an answer that is sent. whose is the result of Claim; it may no longer hold if the answer took
 // long.
-func (c *floorClaims) confirm(region string, incarnation uint64, whose aliquotv1.FloorHolder, heard, now budget.Instant) aliquotv1.FloorHolder {
+func (c *Floors) Confirm(region string, incarnation uint64, whose aliquotv1.FloorHolder, heard, now budget.Instant) aliquotv1.FloorHolder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	has := c.byRegion[region]
 	if has.incarnation != incarnation || has.lastHello != heard {
-		return heldByOther // it lost its claim, or has sent another Hello and waits for that answer
+		return HeldByOther // it lost its claim, or has sent another Hello and waits for that answer
 	}
 	has.lastHello = now
 	if c.sessionWanted(region, incarnation, now) {
-		has.informed, whose = true, heldByOther
+		has.informed, whose = true, HeldByOther
 	}
 	c.byRegion[region] = has
 	return whose
 }
 
-// startSession handles the request of a daemon for a session. It reports whether the daemon has to
+// StartSession handles the request of a daemon for a session. It reports whether the daemon has to
 // wait, because another one may use the floor and is not informed yet. If it does not wait, the caller
-// must call sessionDone afterwards.
-func (c *floorClaims) startSession(region string, incarnation uint64, now budget.Instant) (wait bool) {
+// must call SessionDone afterwards.
+func (c *Floors) StartSession(region string, incarnation uint64, now budget.Instant) (wait bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	has, claimed := c.byRegion[region]
@@ -123,10 +126,10 @@ func (c *floorClaims) startSession(region string, incarnation uint64, now budget
 	return false
 }
 
-// sessionDone notes that a Hello which did not have to wait has its answer. With a session the sessions
+// SessionDone notes that a Hello which did not have to wait has its answer. With a session the sessions
 // themselves show who holds the floor. Without one, the request no longer keeps the floor from anybody
 // else.
-func (c *floorClaims) sessionDone(region string, incarnation uint64, session bool) {
+func (c *Floors) SessionDone(region string, incarnation uint64, session bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if i := slices.Index(c.opening[region], incarnation); i >= 0 {
@@ -143,19 +146,19 @@ func (c *floorClaims) sessionDone(region string, incarnation uint64, session boo
 
 // recent reports whether a daemon that was last heard at this instant (0: never) still speaks for its
 // region.
-func recent(heard, now budget.Instant) bool { return heard != 0 && now.Sub(heard) < daemonTimeout }
+func recent(heard, now budget.Instant) bool { return heard != 0 && now.Sub(heard) < DaemonTimeout }
 
-// holderBySessions returns who holds a region's floor as far as the sessions of this epoch show, for a
+// HolderBySessions returns who holds a region's floor as far as the sessions of this epoch show, for a
 // daemon without a session. known is the status of the region. began is the start of the epoch. room is
 // the silence after which every other region has made room for the floor.
-func holderBySessions(known budget.RegionStatus, incarnation uint64, began, now budget.Instant, room time.Duration) aliquotv1.FloorHolder {
+func HolderBySessions(known budget.RegionStatus, incarnation uint64, began, now budget.Instant, room time.Duration) aliquotv1.FloorHolder {
 	heard := known.LastReport
 	if known.Incarnation == incarnation {
 		heard = 0
 	}
 	switch {
 	case recent(heard, now):
-		return heldByOther
+		return HeldByOther
 	case heard != 0 && now.Sub(heard) < room:
 		return aliquotv1.FloorHolder_FLOOR_HOLDER_NOBODY
 	case now.Sub(began) < room:
@@ -164,17 +167,17 @@ func holderBySessions(known budget.RegionStatus, incarnation uint64, began, now 
 	return aliquotv1.FloorHolder_FLOOR_HOLDER_YOU
 }
 
-// stoppedDaemons remembers the sessions of daemons that have stopped. The next daemon of the region
+// Stopped remembers the sessions of daemons that have stopped. The next daemon of the region
 // then need not wait until the state machine counts the session as silent. A session ends only when
 // another daemon wants its place. A region whose only daemon restarts is not silent meanwhile: that
 // would cost the others a floor. The zero value has none. It is safe for concurrent use.
-type stoppedDaemons struct {
+type Stopped struct {
 	mu       sync.Mutex
 	byRegion map[string]leader.SessionID // by region: the latest
 }
 
-// add notes that a daemon has ended its session.
-func (l *stoppedDaemons) add(region string, of leader.SessionID) {
+// Add notes that a daemon has ended its session.
+func (l *Stopped) Add(region string, of leader.SessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byRegion == nil {
@@ -183,9 +186,18 @@ func (l *stoppedDaemons) add(region string, of leader.SessionID) {
 	l.byRegion[region] = of
 }
 
-// endStoppedSession ends the session of a stopped daemon of the region. It reports whether there may
+// Last returns the session of the daemon of the region that stopped last, unless EndSession has ended
+// it.
+func (l *Stopped) Last(region string) (of leader.SessionID, stopped bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of, stopped = l.byRegion[region]
+	return of, stopped
+}
+
+// EndSession ends the session of a stopped daemon of the region. It reports whether there may
 // have been one. The state machine finds it ended before the next event.
-func (l *stoppedDaemons) endStoppedSession(loop *leader.Loop, region string, index int) bool {
+func (l *Stopped) EndSession(loop *leader.Loop, region string, index int) bool {
 	l.mu.Lock()
 	of, left := l.byRegion[region]
 	delete(l.byRegion, region)

@@ -1,4 +1,4 @@
-package service
+package claims
 
 import (
 	"testing"
@@ -28,9 +28,9 @@ func TestFloorBySession(t *testing.T) {
 		led       time.Duration
 		want      aliquotv1.FloorHolder
 	}{
-		{"another is heard", 1, daemonTimeout - time.Second, time.Hour, other},
-		{"by a new leader", 1, daemonTimeout - time.Second, time.Second, other},
-		{"it fell silent", 1, daemonTimeout, time.Hour, nobody},
+		{"another is heard", 1, DaemonTimeout - time.Second, time.Hour, other},
+		{"by a new leader", 1, DaemonTimeout - time.Second, time.Second, other},
+		{"it fell silent", 1, DaemonTimeout, time.Hour, nobody},
 		{"room is nearly made", 1, room - 1, time.Hour, nobody},
 		{"room is made", 1, room, time.Hour, you},
 		{"nobody is heard by a new leader", 0, 0, room - 1, unknown},
@@ -41,7 +41,7 @@ func TestFloorBySession(t *testing.T) {
 		if c.heard != 0 {
 			known.LastReport = at(-c.heard)
 		}
-		if got := holderBySessions(known, 7, at(-c.led), at(0), room); got != c.want {
+		if got := HolderBySessions(known, 7, at(-c.led), at(0), room); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -50,28 +50,28 @@ func TestFloorBySession(t *testing.T) {
 // TestClaims: of two daemons without a store one goes by the floor; it hears of a daemon that
 // asks for a session before that one gets it.
 func TestClaims(t *testing.T) {
-	var c floorClaims
+	var c Floors
 	tell := func(when time.Duration, incarnation uint64, session, want aliquotv1.FloorHolder) {
 		t.Helper()
-		got := c.claim("us", incarnation, session, at(when))
-		if got = c.confirm("us", incarnation, got, at(when), at(when)); got != want {
+		got := c.Claim("us", incarnation, session, at(when))
+		if got = c.Confirm("us", incarnation, got, at(when), at(when)); got != want {
 			t.Errorf("at %v daemon %d is told %v, want %v", when, incarnation, got, want)
 		}
 	}
 	ask := func(when time.Duration, incarnation uint64, wait bool) {
 		t.Helper()
-		if got := c.startSession("us", incarnation, at(when)); got != wait {
+		if got := c.StartSession("us", incarnation, at(when)); got != wait {
 			t.Errorf("at %v daemon %d has to wait: %v", when, incarnation, got)
 		} else if !wait {
-			defer c.sessionDone("us", incarnation, true)
+			defer c.SessionDone("us", incarnation, true)
 		}
 	}
 	tell(0, 1, you, you)
 	tell(0, 2, you, other)
 	tell(time.Second, 1, nobody, nobody)
-	tell(daemonTimeout, 2, you, other)
-	tell(time.Second+daemonTimeout, 2, you, you) // the first was not heard again
-	tell(time.Second+daemonTimeout, 1, you, other)
+	tell(DaemonTimeout, 2, you, other)
+	tell(time.Second+DaemonTimeout, 2, you, you) // the first was not heard again
+	tell(time.Second+DaemonTimeout, 1, you, other)
 
 	ask(5*time.Second, 3, true)
 	ask(5*time.Second, 3, true)
@@ -84,15 +84,15 @@ func TestClaims(t *testing.T) {
 	tell(20*time.Second, 1, you, you)
 	ask(20*time.Second, 3, true)
 	tell(20*time.Second, 1, you, other)
-	tell(20*time.Second+daemonTimeout, 1, you, you) // the one that asked did not come again
-	ask(20*time.Second+daemonTimeout, 3, true)
-	ask(20*time.Second+2*daemonTimeout, 3, false) // the claimant is gone
+	tell(20*time.Second+DaemonTimeout, 1, you, you) // the one that asked did not come again
+	ask(20*time.Second+DaemonTimeout, 3, true)
+	ask(20*time.Second+2*DaemonTimeout, 3, false) // the claimant is gone
 	tell(30*time.Second, 1, you, you)
 	ask(30*time.Second, 1, false) // its store answers
 	ask(30*time.Second, 3, false)
 	ask(40*time.Second, 5, false)
 	tell(40*time.Second, 1, you, you) // what was opened has ended
-	if got := c.claim("eu", 9, you, at(30*time.Second)); got != you {
+	if got := c.Claim("eu", 9, you, at(30*time.Second)); got != you {
 		t.Errorf("in another region: %v", got)
 	}
 }
@@ -100,11 +100,11 @@ func TestClaims(t *testing.T) {
 // TestClaimsMeetOnTheWay: what happens between the hearing of a daemon and the answer to it
 // counts, however long that takes.
 func TestClaimsMeetOnTheWay(t *testing.T) {
-	var c floorClaims
+	var c Floors
 	hear := func(when time.Duration, incarnation uint64) (answer func(later time.Duration) aliquotv1.FloorHolder) {
-		whose := c.claim("us", incarnation, you, at(when))
+		whose := c.Claim("us", incarnation, you, at(when))
 		return func(later time.Duration) aliquotv1.FloorHolder {
-			return c.confirm("us", incarnation, whose, at(when), at(later))
+			return c.Confirm("us", incarnation, whose, at(when), at(later))
 		}
 	}
 	check := func(what string, got, want aliquotv1.FloorHolder) {
@@ -114,28 +114,28 @@ func TestClaimsMeetOnTheWay(t *testing.T) {
 		}
 	}
 	first := hear(0, 1)
-	if !c.startSession("us", 2, at(time.Second)) {
+	if !c.StartSession("us", 2, at(time.Second)) {
 		t.Error("a session is opened beside one that is about to hear that the floor is its own")
 	}
 	check("another has asked meanwhile", first(2*time.Second), other)
-	if c.startSession("us", 2, at(2*time.Second)) {
+	if c.StartSession("us", 2, at(2*time.Second)) {
 		t.Error("who asks for a session waits, though the claimant was told")
 	}
-	check("a session is being opened for long", hear(2*daemonTimeout, 1)(2*daemonTimeout), other)
-	check("and for a third one", hear(4*daemonTimeout, 3)(4*daemonTimeout), other)
-	c.sessionDone("us", 2, false)
-	check("it was not opened", hear(4*daemonTimeout, 1)(4*daemonTimeout), you)
+	check("a session is being opened for long", hear(2*DaemonTimeout, 1)(2*DaemonTimeout), other)
+	check("and for a third one", hear(4*DaemonTimeout, 3)(4*DaemonTimeout), other)
+	c.SessionDone("us", 2, false)
+	check("it was not opened", hear(4*DaemonTimeout, 1)(4*DaemonTimeout), you)
 
 	late := hear(time.Minute, 1)
-	if c.startSession("us", 2, at(time.Minute+daemonTimeout)) {
+	if c.StartSession("us", 2, at(time.Minute+DaemonTimeout)) {
 		t.Error("a claim outlasts its claimant")
 	}
-	check("its claim is over", late(time.Minute+daemonTimeout), other)
-	c.sessionDone("us", 2, true)
+	check("its claim is over", late(time.Minute+DaemonTimeout), other)
+	c.SessionDone("us", 2, true)
 
 	slow := hear(time.Hour, 1)
-	check("it is heard until it is answered", slow(time.Hour+daemonTimeout), you)
-	if !c.startSession("us", 2, at(time.Hour+2*daemonTimeout-1)) {
+	check("it is heard until it is answered", slow(time.Hour+DaemonTimeout), you)
+	if !c.StartSession("us", 2, at(time.Hour+2*DaemonTimeout-1)) {
 		t.Error("a session is opened beside one that was told that the floor is its own")
 	}
 	if len(c.opening) != 0 {
