@@ -115,6 +115,8 @@ var houses = map[string]row{
 	// What stands before the store: deadlines, the breaker, shared calls, retries.
 	"regional/internal/storeguard": {aliquot: []string{"internal/storeclock", "budget", "limit", "lua", "regional/internal/background", "regional/internal/charge", "regional/internal/telemetry", "regional/store"}, outside: []string{"github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"}},
 
+	// What this region may spend.
+	"regional/internal/authority": {aliquot: []string{"internal/entitlement", "internal/prefetch", "internal/storeclock", "budget", "limit", "regional/internal/charge", "regional/internal/policy", "regional/internal/storeguard", "regional/internal/telemetry"}, outside: []string{"github.com/prometheus/client_golang"}},
 	// What a daemon admits while its store does not answer.
 	"regional/internal/emergency": {aliquot: []string{"internal/entitlement", "internal/recall", "internal/storeclock", "budget", "limit", "lua", "rules", "regional/internal/charge", "regional/internal/storeguard"}},
 

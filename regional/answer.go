@@ -44,7 +44,7 @@ func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkw
 	key, shut := shut(d, r)
 	var now budget.Instant
 	if shut {
-		now = s.limiter.auth.now()
+		now = s.limiter.auth.Now()
 		if out.DecisionID = s.names.named(key, now); out.DecisionID != "" {
 			return
 		}
@@ -61,7 +61,7 @@ func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkw
 	kept.Limits = slices.Clone(out.Limits) // the slice in out is used again
 	s.denials.add(number, explained{
 		policy: d.Policy, request: *r, decision: keptDecision(d, s.limiter.auth), answer: kept,
-		unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.lease(),
+		unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.Lease(),
 	})
 }
 

@@ -52,9 +52,9 @@ func TestASessionOpensWithManyShares(t *testing.T) {
 		if answer.Status != 200 {
 			t.Fatalf("a check meanwhile: %+v", answer)
 		}
-		return d.auth.session().Epoch == 2
+		return d.auth.Session().Epoch == 2
 	})
-	if held := d.auth.info().HotKeys; held != keys {
+	if held := d.auth.Info().HotKeys; held != keys {
 		t.Errorf("it holds %d keys, want %d", held, keys)
 	}
 }

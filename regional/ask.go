@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"aliquot/lua"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/storeguard"
@@ -13,7 +14,7 @@ import (
 
 // asker sends groups to the store, in one call. Safe for concurrent use.
 type asker struct {
-	auth      *authority
+	auth      *authority.Authority
 	guard     *storeguard.Guard
 	emergency *emergency.Limit
 	slots     *charge.SlotNames
@@ -64,14 +65,14 @@ func (a *asker) again(ctx context.Context, try func() error) error {
 // try makes the call. It reads all rights at one instant, so that all views of the call have the
 // same phase, contents and deadline, whichever callers the groups came from.
 func (a *asker) try(ctx context.Context, groups []*charge.Transaction) error {
-	a.auth.floors.RLock()
-	defer a.auth.floors.RUnlock()
+	a.auth.HoldFloor()
+	defer a.auth.ReleaseFloor()
 	defer charge.Lost(groups) // the borrowed tokens that have not come back by then, also after a panic
 	head, err := a.grant(ctx, groups)
 	if err != nil {
 		return err
 	}
-	local := a.auth.local
+	local := a.auth.Local
 	w, _ := a.wordings.Get().(*charge.CallBuffer)
 	if w == nil {
 		w = &charge.CallBuffer{}
@@ -84,7 +85,7 @@ func (a *asker) try(ctx context.Context, groups []*charge.Transaction) error {
 		a.emergency.Failed(groups, err, head.Latest)
 		return err
 	}
-	received := a.auth.now()
+	received := a.auth.Now()
 	for i, g := range groups {
 		if err := results[i].Err; err != nil {
 			a.emergency.Failed(groups[i:i+1], err, head.Latest)
@@ -101,9 +102,9 @@ func (a *asker) try(ctx context.Context, groups []*charge.Transaction) error {
 			charge.Lost(groups[i : i+1])
 			continue
 		}
-		seen = g.SettleHere(local, results[i], a.auth.now, seen)
+		seen = g.SettleHere(local, results[i], a.auth.Now, seen)
 	}
-	a.auth.observe(seen)
+	a.auth.Observe(seen)
 	w.Seen = seen
 	a.keep(w)
 	return nil
@@ -112,12 +113,12 @@ func (a *asker) try(ctx context.Context, groups []*charge.Transaction) error {
 // grant reads the rights of all asks. If the store's clock is not known it reads the clock first,
 // because no lease holds by an unknown clock.
 func (a *asker) grant(ctx context.Context, groups []*charge.Transaction) (charge.Header, error) {
-	head := a.auth.grant(groups)
+	head := a.auth.Grant(groups)
 	if head.Epoch != "" && head.Deadline == 0 {
 		if err := a.guard.ReadClock(ctx, head.Epoch); err != nil {
 			return head, err
 		}
-		head = a.auth.grant(groups)
+		head = a.auth.Grant(groups)
 	}
 	if head.Epoch == "" {
 		return head, errNoEpoch

@@ -60,14 +60,13 @@ func asks(ctx context.Context, d *Daemon) <-chan error {
 	return answer
 }
 
-var errDenied = errors.New("denied")
-
 // waiting is how many checks wait for a share.
-func (a *authority) waiting() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.borrow.waiting
+func waiting(d *Daemon) int {
+	checks, _ := d.auth.Waiting()
+	return checks
 }
+
+var errDenied = errors.New("denied")
 
 // A check that only the place of the share denies waits until it has moved here, and
 // so do others, up to what the limit could serve.
@@ -80,7 +79,7 @@ func TestCheckWaitsForTheShare(t *testing.T) {
 		for range 4 {
 			answers = append(answers, asks(t.Context(), d))
 		}
-		eventually(t, "four checks wait", func() bool { return d.auth.waiting() == 4 })
+		eventually(t, "four checks wait", func() bool { return waiting(d) == 4 })
 		if a := check(t, d, "k"); a.Allowed {
 			t.Error("a fifth one is allowed")
 		}
@@ -96,8 +95,8 @@ func TestCheckWaitsForTheShare(t *testing.T) {
 			}
 		}
 		exactly(t, "of four that waited, those that the two tokens served", passed, 2, d)
-		if d.auth.waiting() != 0 || len(d.auth.borrow.arrivals) != 0 {
-			t.Errorf("left behind: %+v", d.auth.borrow)
+		if checks, keys := d.auth.Waiting(); checks != 0 || keys != 0 {
+			t.Errorf("left behind: %d checks, %d keys", checks, keys)
 		}
 		metrics := scrape(t, d)
 		for _, line := range []string{`{region="us",result="moved"} 4`, `{region="us",result="full"} 1`} {
@@ -108,7 +107,7 @@ func TestCheckWaitsForTheShare(t *testing.T) {
 		if a := check(t, d, "k"); a.Allowed {
 			t.Error("allowed after everything was spent")
 		}
-		if d.auth.waiting() != 0 || !strings.Contains(scrape(t, d), `aliquot_borrow_waits_total{region="us",result="moved"} 4`) {
+		if waiting(d) != 0 || !strings.Contains(scrape(t, d), `aliquot_borrow_waits_total{region="us",result="moved"} 4`) {
 			t.Error("a check waits for a share that is here")
 		}
 	})
@@ -129,7 +128,7 @@ func TestChecksThatWaitHoldNoTurn(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "four checks wait", func() bool { return d.auth.waiting() == 4 })
+	eventually(t, "four checks wait", func() bool { return waiting(d) == 4 })
 	if taken, _ := d.service.intake.Used(); taken != 0 {
 		t.Errorf("%d turns are taken by checks that wait", taken)
 	}
@@ -156,12 +155,12 @@ func TestCallerLeavesWhileItWaits(t *testing.T) {
 	d := used(t, l, MemoryStore)
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := asks(ctx, d)
-	eventually(t, "the check waits", func() bool { return d.auth.waiting() == 1 })
+	eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
 	cancel()
 	if err := <-answer; !errors.Is(err, charge.ErrGone) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller that left hears %v", err)
 	}
-	if d.auth.waiting() != 0 {
+	if waiting(d) != 0 {
 		t.Error("it still counts as waiting")
 	}
 }
@@ -204,56 +203,5 @@ func TestWhoDoesNotWait(t *testing.T) {
 				t.Error("it waited")
 			}
 		})
-	}
-}
-
-func TestBorrowersAreBounded(t *testing.T) {
-	b := borrowers{arrivals: map[budget.KeyID]*arrival{}, unlent: map[budget.KeyID]unlent{}}
-	l := budget.KeyLimit{Capacity: 2 * int64(limit.Token)}
-	var all []*arrival
-	for i := range maxBorrowers {
-		at := b.enter(budget.KeyID{Rule: uint32(i / 2)}, l, budget.Share{})
-		if at == nil {
-			t.Fatalf("borrower %d is refused", i)
-		}
-		all = append(all, at)
-	}
-	if b.enter(budget.KeyID{Rule: maxBorrowers}, l, budget.Share{}) != nil {
-		t.Error("one more than there may be")
-	}
-	b.leave(all)
-	if b.waiting != 0 || len(b.arrivals) != 0 {
-		t.Errorf("left behind: %d waiting, %d keys", b.waiting, len(b.arrivals))
-	}
-	for i := range 3 {
-		if got := b.enter(budget.KeyID{}, l, budget.Share{}) != nil; got != (i < 2) {
-			t.Errorf("borrower %d of a limit of two: %v", i, got)
-		}
-	}
-}
-
-// TestWaitsInVain: one wait in vain keeps no check from waiting, for the share may have been late. Each later one keeps
-// them from it for twice as long, two seconds at the most. Checks that wait together count once.
-func TestWaitsInVain(t *testing.T) {
-	b := borrowers{unlent: map[budget.KeyID]unlent{}}
-	key, now := budget.KeyID{Rule: 1}, budget.Instant(time.Hour)
-	const wait = 500 * time.Millisecond
-	for i, want := range []time.Duration{0, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 2 * time.Second} {
-		began := now
-		for range 3 {
-			now = now.Add(wait)
-			b.waitedInVain(key, began, now)
-			now = now.Add(time.Millisecond - wait)
-		}
-		noted := began.Add(wait)
-		if got := b.unlent[key].until.Sub(noted); got != want {
-			t.Errorf("after %d waits in vain none waits for %v, want %v", i+1, got, want)
-		}
-		now = max(b.unlent[key].until, noted)
-	}
-	now = now.Add(unlentKnown)
-	b.waitedInVain(key, now, now.Add(wait))
-	if got := b.unlent[key].until; got != now.Add(wait) {
-		t.Errorf("long after that none waits for %v", got.Sub(now))
 	}
 }

@@ -18,7 +18,7 @@ func (r *reporter) compare(leader uint64, shows int64, sent budget.Instant) {
 	if shows == 0 {
 		return
 	}
-	if stopped := r.reference.Read(leader, shows, sent, r.auth.now(), int32(r.auth.clock.Drift())); stopped > 0 {
+	if stopped := r.reference.Read(leader, shows, sent, r.auth.Now(), int32(r.auth.Clock.Drift())); stopped > 0 {
 		r.stoodStill("by the leader's clock", stopped)
 	}
 }
@@ -32,7 +32,7 @@ func (r *reporter) watchWall() {
 		return
 	}
 	before := time.Now()
-	boot := r.auth.now()
+	boot := r.auth.Now()
 	if wall := time.Now(); wall.Sub(before) < sameInstant {
 		if stepped := r.wall.Read(boot, wall); stepped > 0 {
 			r.stoodStill("by the wall clock, which was set forward", stepped)
@@ -44,7 +44,7 @@ func (r *reporter) watchWall() {
 // lease.
 func (r *reporter) stoodStill(by string, stopped time.Duration) {
 	r.log.Warn("this machine's clock stood still, as that of a paused virtual machine does; the lease is given up", "seen", by, "for_at_least", stopped)
-	r.auth.post(budget.ClockStopped{})
+	r.auth.Post(budget.ClockStopped{})
 }
 
 // newWall returns a wall clock to watch if the daemon uses this machine's boot clock, and nil

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/storeclock"
 )
 
 // opened is how many sessions a leader has opened.
@@ -27,38 +26,11 @@ func TestALeaseEndsWithAClockThatStoodStill(t *testing.T) {
 		l.clock = func() int64 { return clock() + (3 * time.Second).Microseconds() }
 	})
 	eventually(t, "another session is opened", func() bool { return l.opened() > before })
-	if phase := d.auth.info().Phase; phase != budget.Limbo {
+	if phase := d.auth.Info().Phase; phase != budget.Limbo {
 		t.Errorf("without another lease the phase is %v", phase)
 	}
 	l.set(func() { l.mean = false })
-	eventually(t, "it has a lease again", func() bool { return d.auth.info().Phase == budget.Live })
-}
-
-// TestAStepOfTheStoresClockIsDistrusted: nothing tells it from a clock of the daemon's that
-// was stopped.
-func TestAStepOfTheStoresClockIsDistrusted(t *testing.T) {
-	now := 100 * second
-	a := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now), storeclock.New(), func() budget.Instant { return now })
-	a.StoreEpoch("e1")
-	<-a.wake
-	at := func(store int64) (woken bool) {
-		a.Sample("e1", storeclock.Sample{Store: store, Sent: now, Received: now})
-		select {
-		case <-a.wake:
-			return true
-		default:
-			return false
-		}
-	}
-	for _, c := range []struct {
-		store int64
-		woken bool
-	}{{1_000_000, false}, {2_000_000, false}, {2_500_000, false}, {5_000_000, true}, {1_000_000, false}} {
-		if woken := at(c.store); woken != c.woken {
-			t.Errorf("at %d of the store's clock, %d of the daemon's: %t", c.store, now, woken)
-		}
-		now += second
-	}
+	eventually(t, "it has a lease again", func() bool { return d.auth.Info().Phase == budget.Live })
 }
 
 // TestTheWallClockIsWatchedBesideTheBootClock alone: a clock that a test sets has none.

@@ -65,7 +65,7 @@ func TestManyAtOnce(t *testing.T) {
 			eventually(t, "a Hello after the flush", func() bool {
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				return l.hellos[len(l.hellos)-1].GetRedisEpoch() == d.auth.currentEpoch()
+				return l.hellos[len(l.hellos)-1].GetRedisEpoch() == d.auth.CurrentEpoch()
 			})
 		}
 	})

@@ -19,6 +19,7 @@ import (
 	"aliquot/internal/storeclock"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
@@ -99,10 +100,10 @@ func TestAHelloIsWordedWhenItLeaves(t *testing.T) {
 		log, m, leader := slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry()), &lastHello{}
 		peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
 		peers.clients[0], peers.failures = leader, 1000
-		auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), func() budget.Instant { return second })
+		auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), func() budget.Instant { return second })
 		r := &reporter{
 			region: "us", policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
-			auth: auth, guard: storeguard.New(nil, auth, auth.now, m, func(bool, error) {}, func() {}),
+			auth: auth, guard: storeguard.New(nil, auth, auth.Now, m, func(bool, error) {}, func() {}),
 		}
 		done := make(chan struct{})
 		go func() {

@@ -31,13 +31,13 @@ func TestKeysWithoutRoomAskForNoShare(t *testing.T) {
 				if denied == 0 {
 					t.Fatal("there was room for all")
 				}
-				if n := l.auth.info().Candidates; n != 0 {
+				if n := l.auth.Info().Candidates; n != 0 {
 					t.Errorf("%d keys that came once, without a record of their own, ask for a share", n)
 				}
 				for range 10 {
 					lets(t, l, "often")
 				}
-				if n := l.auth.info().Candidates; n != 1 {
+				if n := l.auth.Info().Candidates; n != 1 {
 					t.Errorf("%d candidates, want the key that comes often", n)
 				}
 			})

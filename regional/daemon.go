@@ -25,6 +25,7 @@ import (
 	"aliquot/internal/rpc"
 	"aliquot/internal/rpc/connections"
 	"aliquot/internal/storeclock"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
@@ -46,7 +47,7 @@ type Daemon struct {
 	sockets  sockets
 	store    storeguard.Store
 	policies *policy.Policies
-	auth     *authority
+	auth     *authority.Authority
 	guard    *storeguard.Guard
 	limiter  *limiter
 	conduct  *conduct
@@ -138,8 +139,8 @@ func (d *Daemon) build(kept *state) error {
 		region.SetConfig(kept.Cluster.Index(c.Region), kept.Cluster.Protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch, now)
 	}
 	d.keeper = newKeeper(c.StateFile, c.Region, kept, d.policies, d.log)
-	d.auth = newAuthority(region, clock, c.Now)
-	watchAuthority(d.metrics, d.auth, c.Registry)
+	d.auth = authority.New(region, clock, c.Now)
+	d.auth.Watch(d.metrics, c.Registry)
 	connections.Watch(c.Registry, d.sockets.connect, d.sockets.grpc, d.sockets.ops)
 	var err error
 	if d.store, err = d.openStore(); err != nil {
@@ -168,7 +169,7 @@ func (d *Daemon) build(kept *state) error {
 	if c.bootClock {
 		d.limiter.clock = &boottime.Clock{}
 	}
-	d.upkeep = &upkeep{table: d.auth.local, auth: d.auth, ask: d.limiter.ask, bugs: bugs}
+	d.upkeep = &upkeep{table: d.auth.Local, auth: d.auth, ask: d.limiter.ask, bugs: bugs}
 	recent := newRecent(c.Now)
 	d.reporter = &reporter{
 		region: c.Region, address: d.advertised(), version: c.Version, incarnation: self,
@@ -357,7 +358,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	case err = <-d.failed:
 	}
 	d.drain()
-	session := d.auth.session() // a report under way loses it when it is given up
+	session := d.auth.Session() // a report under way loses it when it is given up
 	stop()
 	work.Wait()
 	d.reporter.leave(session)

@@ -2,10 +2,9 @@ package regional
 
 import (
 	"sync"
-	"time"
 
-	"aliquot/budget"
 	"aliquot/internal/checkwire"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 )
@@ -29,24 +28,7 @@ type explained struct {
 	decision charge.Decision
 	answer   checkwire.Answer
 	unixMS   int64
-	lease    lease
-}
-
-// lease describes the lease behind a region's rights at one instant.
-type lease struct {
-	phase     budget.Phase
-	remaining time.Duration
-	session   budget.SessionID
-	// epoch of the latest leader that opened a session; 0: none has.
-	epoch uint64
-}
-
-// lease returns the present lease.
-func (a *authority) lease() lease {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	info := a.region.Info(a.now())
-	return lease{phase: info.Phase, remaining: info.LeaseRemaining, epoch: info.Epoch, session: a.region.Session()}
+	lease    authority.Lease
 }
 
 // denials remembers the latest denials by their numbers, with the state at the time of each. Safe

@@ -186,9 +186,9 @@ func enforced(t *testing.T, d *Daemon, apiKey string) (bucket limit.Bucket) {
 	t.Helper()
 	eventually(t, "the store decides", func() bool {
 		groups := planOf(d, apiKey).Groups
-		head := d.auth.grant(groups)
+		head := d.auth.Grant(groups)
 		results, _, err := d.guard.Take(t.Context(), head.Epoch, func() []lua.Group {
-			return new(charge.CallBuffer).CallOf(&head, groups, nil, d.auth.local, d.auth.now())
+			return new(charge.CallBuffer).CallOf(&head, groups, nil, d.auth.Local, d.auth.Now())
 		})
 		if err == nil {
 			bucket = results[0].Limits[0].Bucket

@@ -12,6 +12,7 @@ import (
 
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
@@ -56,7 +57,7 @@ func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (
 	if err != nil {
 		return explained{}, err
 	}
-	e := explained{policy: s.limiter.policies.Load(), request: r, unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.lease()}
+	e := explained{policy: s.limiter.policies.Load(), request: r, unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.Lease()}
 	if e.decision, err = s.limiter.peek(ctx, e.policy, &r); err != nil {
 		return explained{}, err
 	}
@@ -70,7 +71,7 @@ func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (
 // words returns what one daemon knows of a decision, as a message.
 func (e *explained) words() *aliquotv1.ExplainResponse {
 	out := &aliquotv1.ExplainResponse{
-		Decision: e.answer.Message(), UnixMs: e.unixMS, Lease: e.lease.words(),
+		Decision: e.answer.Message(), UnixMs: e.unixMS, Lease: leaseWords(&e.lease),
 	}
 	if e.policy.Set == nil {
 		return out
@@ -202,16 +203,17 @@ func noteText(pattern string, e *rules.Note) string {
 	return text
 }
 
-func (l *lease) words() *aliquotv1.LeaseExplanation {
+// leaseWords returns a lease as a message.
+func leaseWords(l *authority.Lease) *aliquotv1.LeaseExplanation {
 	out := &aliquotv1.LeaseExplanation{
-		Phase: "limbo", Remaining: durationpb.New(l.remaining), Epoch: l.epoch,
+		Phase: "limbo", Remaining: durationpb.New(l.Remaining), Epoch: l.Epoch,
 	}
 	switch {
-	case l.phase == budget.Live:
+	case l.Phase == budget.Live:
 		out.Phase = "live"
-	case l.phase == budget.CutOff:
+	case l.Phase == budget.CutOff:
 		out.Phase = "floor"
-	case l.epoch == 0:
+	case l.Epoch == 0:
 		out.Phase = "silent"
 	}
 	return out

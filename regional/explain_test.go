@@ -201,7 +201,7 @@ func TestExplainOfAHotKey(t *testing.T) {
 			t.Fatalf("%v", e)
 		}
 	}
-	if info := d.auth.info(); info.Candidates != 0 {
+	if info := d.auth.Info(); info.Candidates != 0 {
 		t.Errorf("%d keys were noticed", info.Candidates)
 	}
 	l.lend(keyOf(d, "k"), budget.Unit/4)

@@ -72,7 +72,7 @@ func TestLostContents(t *testing.T) {
 				})
 				return
 			}
-			before := d.auth.currentEpoch()
+			before := d.auth.CurrentEpoch()
 			lose(redis)
 			born := time.Now()
 			eventually(t, "the store decides again", func() bool { return check(t, d, "k").Mode == modes.Store })
@@ -83,7 +83,7 @@ func TestLostContents(t *testing.T) {
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				last := l.hellos[len(l.hellos)-1].GetRedisEpoch()
-				return last != before && last == d.auth.currentEpoch()
+				return last != before && last == d.auth.CurrentEpoch()
 			})
 		})
 	}

@@ -13,14 +13,14 @@ import (
 
 // fallBack decides groups without the store, by each rule's on_redis_failure.
 func (l *limiter) fallBack(groups []*charge.Transaction) {
-	l.auth.floors.RLock()
-	defer l.auth.floors.RUnlock()
-	contents := l.auth.grant(groups).Epoch
+	l.auth.HoldFloor()
+	defer l.auth.ReleaseFloor()
+	contents := l.auth.Grant(groups).Epoch
 	var seen []charge.Observation
 	for _, g := range groups {
 		seen = l.fallBackGroup(g, contents, seen)
 	}
-	l.auth.observe(seen)
+	l.auth.Observe(seen)
 }
 
 func (l *limiter) fallBackGroup(g *charge.Transaction, contents string, seen []charge.Observation) []charge.Observation {

@@ -64,10 +64,10 @@ func TestFloorGrows(t *testing.T) {
 		c.Redis = redis
 		d, _ := startLive(t, c)
 		l.setFloor(oneOf(2), oneOf(4), 2)
-		eventually(t, "the machine knows", func() bool { return d.auth.rightOf(keyOf(d, "k")).FloorSince != 0 })
+		eventually(t, "the machine knows", func() bool { return rightOf(d, keyOf(d, "k")).FloorSince != 0 })
 		exactly(t, "of a bucket that may have been spent from at a floor of 100", burst(t, d, "k"), 100, d)
 		l.setFloor(oneOf(2), oneOf(2), 0)
-		eventually(t, "no change matters", func() bool { return d.auth.rightOf(keyOf(d, "k")).FloorSince == 0 })
+		eventually(t, "no change matters", func() bool { return rightOf(d, keyOf(d, "k")).FloorSince == 0 })
 		exactly(t, "of a fresh bucket, half of 400 is 200", burst(t, d, "k2"), 200, d)
 	})
 }
@@ -103,7 +103,7 @@ func TestFloorNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the smaller floor is kept and in force", func() bool {
-		return floorOnDisk(t, &c).Floor.Burst == budget.Unit/4 && d.auth.info().SessionOpen
+		return floorOnDisk(t, &c).Floor.Burst == budget.Unit/4 && d.auth.Info().SessionOpen
 	})
 	exactly(t, "a quarter of 400 is 100", burst(t, d, "k2"), 100, d)
 }
@@ -117,7 +117,7 @@ func TestFloorsOutOfDateAreNotBelieved(t *testing.T) {
 		c := withRedis(t, l)
 		d, stop := startKept(t, c)
 		l.setFloor(oneOf(4), oneOf(4), 2)
-		eventually(t, "the floor is acknowledged", func() bool { return d.auth.info().SessionOpen && d.auth.info().Epoch == 2 })
+		eventually(t, "the floor is acknowledged", func() bool { return d.auth.Info().SessionOpen && d.auth.Info().Epoch == 2 })
 		stop()
 		l.set(func() {
 			l.us, l.version, l.exclusive = &aliquotv1.DeclaredRegion{Name: "us", Floor: oneOf(2)}, 1, result == "busy"
@@ -138,7 +138,7 @@ func TestFloorsOutOfDateAreNotBelieved(t *testing.T) {
 func TestFloorWaitsForDecisions(t *testing.T) {
 	l := newLeader(t, ruled(rules.Strict))
 	d, _ := startLive(t, testConfig(l.address()))
-	d.auth.floors.RLock() // as such a decision does
+	d.auth.HoldFloor() // as such a decision does
 	l.setFloor(oneOf(4), oneOf(4), 2)
 	var session uint64
 	eventually(t, "the Hello is answered", func() bool {
@@ -160,7 +160,7 @@ func TestFloorWaitsForDecisions(t *testing.T) {
 			t.Fatal("acknowledged while a decision under the old floor was under way")
 		}
 	}
-	d.auth.floors.RUnlock()
+	d.auth.ReleaseFloor()
 	eventually(t, "the floor is acknowledged", opened)
 }
 

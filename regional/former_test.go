@@ -16,6 +16,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/boottime"
 	"aliquot/internal/storeclock"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
@@ -208,10 +209,10 @@ func TestTheEndOfAnOverrideReplacesTheRules(t *testing.T) {
 		log, m, leader := slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry()), &lastHello{}
 		peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
 		peers.clients[0] = leader
-		auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), func() budget.Instant { return second })
+		auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), func() budget.Instant { return second })
 		r := &reporter{
 			region: "us", policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
-			auth: auth, guard: storeguard.New(nil, auth, auth.now, m, func(bool, error) {}, func() {}),
+			auth: auth, guard: storeguard.New(nil, auth, auth.Now, m, func(bool, error) {}, func() {}),
 		}
 		text := fmt.Sprintf("rules:\n  - id: r\n    algorithm: token_bucket\n"+
 			"    params: {capacity: 60, refill_rate: 7}\n    override: {k: {capacity: 540, refill_rate: 67, until: %q}}\n",
@@ -221,7 +222,7 @@ func TestTheEndOfAnOverrideReplacesTheRules(t *testing.T) {
 		}
 		replaced := func() uint64 {
 			r.takeRules(nil)
-			return auth.stood.Rules
+			return auth.Standing().Rules
 		}
 		before := replaced()
 		<-time.After(59 * time.Second)

@@ -26,7 +26,7 @@ func TestImpossibleGenerations(t *testing.T) {
 	sessions := l.sessions()
 	l.give(key, budget.Unit/8, budget.Unit/8)
 	eventually(t, "the session has ended, and another one began", func() bool { return l.sessions() > sessions })
-	if right := d.auth.rightOf(key); right.Share.Rate != budget.Unit/4 {
+	if right := rightOf(d, key); right.Share.Rate != budget.Unit/4 {
 		t.Errorf("the share is %+v, want the last possible one's", right)
 	}
 	l.set(func() { l.epoch, l.counter = l.epoch+1, 0; l.session++ })

@@ -216,7 +216,7 @@ func phase(t testing.TB, d *Daemon, want budget.Phase) {
 	stood := stalls(t)
 	live := false
 	eventually(t, "phase "+want.String(), func() bool {
-		got := d.auth.info().Phase
+		got := d.auth.Info().Phase
 		if want == budget.Limbo && got == budget.CutOff {
 			if live && stood() < aStall {
 				t.Fatalf("phase %v without phase %v before", got, want)

@@ -16,12 +16,12 @@ import (
 func (r *reporter) helloed(ev budget.RegionEvent) {
 	switch e := ev.(type) {
 	case budget.HelloAnswered:
-		r.auth.adopt(e, e.OK.Region, e.Config)
+		r.auth.Adopt(e, e.OK.Region, e.Config)
 	case budget.CallFailed:
 		if e.Config != nil {
-			r.auth.adopt(e, e.Self, *e.Config)
+			r.auth.Adopt(e, e.Self, *e.Config)
 		} else {
-			r.auth.post(e)
+			r.auth.Post(e)
 		}
 	}
 }
@@ -38,16 +38,16 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 	h.Standing = r.others.standing(r.noStore())
 	in := leasewire.HelloRequest(r.region, h)
 	in.Address, in.DaemonVersion = r.address, r.version
-	since, spent := r.auth.tellUnreported()
+	since, spent := r.auth.TellUnreported()
 	in.SpentSince, in.Spent = since, leasewire.SpentTo(spent)
-	sent := r.auth.now()
+	sent := r.auth.Now()
 	out, ev := r.say(ctx, in)
 	if _, opens := ev.(budget.HelloAnswered); opens {
 		r.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
-		r.auth.countUnreported(0) // the session's reports will tell it
+		r.auth.CountUnreported(0) // the session's reports will tell it
 	}
 	if out.GetBusy() {
-		r.auth.countUnreported(in.GetNonce())
+		r.auth.CountUnreported(in.GetNonce())
 	}
 	if ev != nil || out.GetBusy() {
 		r.isSecond(out.GetBusy())
@@ -109,8 +109,8 @@ func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, er
 	if err != nil {
 		return nil, err
 	}
-	r.auth.clock.SetRho(cluster.RhoPPM)
-	r.auth.configure(ok.Region, cluster.Protocol(), cluster.InitialEpoch)
+	r.auth.Clock.SetRho(cluster.RhoPPM)
+	r.auth.Configure(ok.Region, cluster.Protocol(), cluster.InitialEpoch)
 	r.policies.SetCluster(cluster)
 	r.takeRules(out.GetRules())
 	if out.GetNoRules() {

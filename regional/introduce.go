@@ -22,7 +22,7 @@ func (r *reporter) introduceIfDue(ctx context.Context) {
 		return
 	}
 	// A connection may have learnt the contents when keepStore has not.
-	if r.auth.currentEpoch() != "" || !r.introducing.CompareAndSwap(false, true) {
+	if r.auth.CurrentEpoch() != "" || !r.introducing.CompareAndSwap(false, true) {
 		return
 	}
 	r.introduced = now
@@ -36,7 +36,7 @@ func (r *reporter) introduceIfDue(ctx context.Context) {
 func (r *reporter) introduce(ctx context.Context) {
 	r.saying.Lock()
 	defer r.saying.Unlock()
-	if !r.peers.turn(ctx, len(r.policies.Load().Cluster.Regions)) || r.auth.currentEpoch() != "" {
+	if !r.peers.turn(ctx, len(r.policies.Load().Cluster.Regions)) || r.auth.CurrentEpoch() != "" {
 		return
 	}
 	known := r.policies.Load().Cluster

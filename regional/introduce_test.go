@@ -15,6 +15,7 @@ import (
 	"aliquot/internal/boottime"
 	"aliquot/internal/storeclock"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
@@ -57,14 +58,14 @@ func TestRulesComeWithoutAStore(t *testing.T) {
 		t.Errorf("a key that was blocked since: %s", a.Mode)
 	}
 	l.setFloor(oneOf(4), oneOf(4), 2)
-	eventually(t, "the floor told", func() bool { return d.auth.floor(0).Rate == oneOf(4).GetRate() })
+	eventually(t, "the floor told", func() bool { return d.auth.Config().Regions[0].Told.Rate == oneOf(4).GetRate() })
 }
 
 // Contents that a new connection has told of end that, too: from then on the machine says
 // Hello.
 func TestNobodyIsIntroducedWhoseStoreIsKnown(t *testing.T) {
 	now := func() budget.Instant { return second }
-	r := &reporter{auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now)}
+	r := &reporter{auth: authority.New(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now)}
 	r.storeless.Store(true)
 	r.auth.StoreEpoch("e1")
 	r.introduceIfDue(t.Context())
@@ -81,7 +82,7 @@ func TestRefusedRulesAreNotAskedForAgain(t *testing.T) {
 	peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
 	peers.clients[0] = leader
 	r := &reporter{
-		region: "us", auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now),
+		region: "us", auth: authority.New(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now),
 		policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
 	}
 	if err := r.policies.SetRules(policy.RuleText{Version: 7, YAML: "rules: of another time"}); err == nil {
@@ -145,7 +146,7 @@ func TestReadyWithoutAStoreOrACoordinator(t *testing.T) {
 	c.Redis, c.Coordinators = silentStore(t), []string{"127.0.0.1:1"}
 	d, _ := start(t, c)
 	eventually(t, "the store is known not to answer", d.reporter.storeless.Load)
-	if r := d.readiness(); d.auth.info().Phase != budget.CutOff && (r.Ready || !strings.Contains(r.Reason, "nor has a coordinator")) {
+	if r := d.readiness(); d.auth.Info().Phase != budget.CutOff && (r.Ready || !strings.Contains(r.Reason, "nor has a coordinator")) {
 		t.Errorf("at the start: %+v", r)
 	}
 	phase(t, d, budget.CutOff)
@@ -178,7 +179,7 @@ func TestWordsThatSayNothingOfTheFloor(t *testing.T) {
 		peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
 		peers.clients[0] = &lastHello{answer: c.answer}
 		r := &reporter{
-			region: "us", auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now),
+			region: "us", auth: authority.New(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now),
 			policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m, emergency: emergency.New(now, storeclock.New()), wrongCluster: func(error) {},
 		}
 		r.keeper = newKeeper("", "us", nil, r.policies, log)

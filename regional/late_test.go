@@ -23,11 +23,11 @@ func TestStoreClockSetForward(t *testing.T) {
 	})
 	for tries, done := 0, 0; done < 3; tries++ {
 		auth := d.limiter.auth
-		now := auth.now()
+		now := auth.Now()
 		hourAgo := time.Now().Add(-time.Hour).UnixMicro() // what the store's clock showed before it was set
-		auth.ClockWasSet(auth.currentEpoch(), storeclock.Sample{Store: hourAgo, Sent: now, Received: now})
+		auth.ClockWasSet(auth.CurrentEpoch(), storeclock.Sample{Store: hourAgo, Sent: now, Received: now})
 		// The daemon may look at the store's clock at any time, and a busy store miss a deadline.
-		past := auth.clock.Until(now.Add(storeclock.MaxFlight)) <= time.Now().UnixMicro()
+		past := auth.Clock.Until(now.Add(storeclock.MaxFlight)) <= time.Now().UnixMicro()
 		a := check(t, d, fmt.Sprint("k", tries))
 		if past && a.Allowed && a.Mode == modes.Store {
 			done++
@@ -35,8 +35,8 @@ func TestStoreClockSetForward(t *testing.T) {
 			t.Fatalf("after the store's clock was set forward: deadlines in its past %v, %+v", past, a)
 		}
 	}
-	now := d.limiter.auth.now()
-	if until := d.limiter.auth.clock.Until(now); time.Since(time.UnixMicro(until)) > time.Minute {
+	now := d.limiter.auth.Now()
+	if until := d.limiter.auth.Clock.Until(now); time.Since(time.UnixMicro(until)) > time.Minute {
 		t.Errorf("the clock was not learnt anew: now is %v", time.UnixMicro(until))
 	}
 }

@@ -277,14 +277,12 @@ func keyOf(d *Daemon, apiKey string) *aliquotv1.KeyId {
 }
 
 // rightOf is what the machine lets the region spend of a key.
-func (a *authority) rightOf(key *aliquotv1.KeyId) budget.Right {
+func rightOf(d *Daemon, key *aliquotv1.KeyId) budget.Right {
 	k, err := leasewire.KeyFrom(key)
 	if err != nil {
 		panic(err)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.region.Right(k, budget.KeyLimit{Capacity: int64(limit.Token)}, a.now())
+	return d.auth.Right(k, budget.KeyLimit{Capacity: int64(limit.Token)})
 }
 
 // sessions is how many Hellos were accepted.

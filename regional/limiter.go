@@ -12,6 +12,7 @@ import (
 	"aliquot/internal/boottime"
 	"aliquot/internal/rpc"
 	"aliquot/lua"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
@@ -26,7 +27,7 @@ const chunksAtOnce = 4
 // limiter decides validated requests. Safe for concurrent use.
 type limiter struct {
 	policies  *policy.Policies
-	auth      *authority
+	auth      *authority.Authority
 	emergency *emergency.Limit
 	metrics   *telemetry.Metrics
 	log       *slog.Logger
@@ -125,7 +126,7 @@ func (l *limiter) near(requests []charge.Request, s *charge.Scratch, now budget.
 			parked = append(parked, i)
 			continue
 		}
-		d.Limits(p, r, s.Matched, l.auth.local, now, &s.Name)
+		d.Limits(p, r, s.Matched, l.auth.Local, now, &s.Name)
 		l.conduct.hold(d, now)
 		s.Claim(d.Groups, now)
 		groups, s.Asks = append(groups, d.Groups...), append(s.Asks, i)
@@ -139,7 +140,7 @@ func (l *limiter) read() (budget.Instant, time.Time) {
 	if l.clock != nil {
 		return l.clock.Read()
 	}
-	return l.auth.now(), time.Now()
+	return l.auth.Now(), time.Now()
 }
 
 // later returns the time of the boot clock, but no earlier than the given instant: readings of the
@@ -203,10 +204,10 @@ func (l *limiter) decidedWhileSettling(g *charge.Transaction) bool {
 	if g.Reserves || !g.FallsBackLocally() || !l.emergency.Settling(g) {
 		return false
 	}
-	l.auth.floors.RLock()
-	head := l.auth.grant([]*charge.Transaction{g})
+	l.auth.HoldFloor()
+	head := l.auth.Grant([]*charge.Transaction{g})
 	held := l.emergency.Holds(g, head.Epoch)
-	l.auth.floors.RUnlock()
+	l.auth.ReleaseFloor()
 	if held {
 		l.fallBack([]*charge.Transaction{g})
 	}
@@ -286,7 +287,7 @@ const (
 // longer than a chunk's life, and the process may be stopped at any line before.
 func localWayOf(d *charge.Decision, l *limiter, p *policy.Policy, r *charge.Request, came budget.Instant, s *charge.Scratch, patient bool) localWay {
 	var plan charge.LocalPlan
-	t := l.auth.local
+	t := l.auth.Local
 	if len(s.Matched) > charge.MostLocal || !plan.Find(t, p, r, s) {
 		return wayStore
 	}

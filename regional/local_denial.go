@@ -3,6 +3,7 @@ package regional
 import (
 	"slices"
 
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
 )
 
@@ -12,7 +13,7 @@ import (
 
 // keptDecision returns a copy of the decision that can be kept. It adds the rights of the limits to a
 // decision made from memory, and refers to no memory that is used again.
-func keptDecision(d *charge.Decision, auth *authority) charge.Decision {
+func keptDecision(d *charge.Decision, auth *authority.Authority) charge.Decision {
 	kept := *d
 	kept.Denier, kept.All = nil, nil
 	if d.All == nil {
@@ -28,6 +29,6 @@ func keptDecision(d *charge.Decision, auth *authority) charge.Decision {
 			Cost: v.Cost, Shadow: v.Shadow, Asks: []charge.Charge{a}, Allowed: v.Decision.Allowed, Out: slices.Clone(d.All[i : i+1]),
 		})
 	}
-	auth.grant(kept.Groups)
+	auth.Grant(kept.Groups)
 	return kept
 }

@@ -93,7 +93,7 @@ func TestReservationWaitsForWhatIsOnItsWay(t *testing.T) {
 	for _, relents := range []bool{true, false} {
 		inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
 			e := busyKey(t, l)
-			now := l.auth.now()
+			now := l.auth.Now()
 			e.Mu.Lock()
 			_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, now)
 			e.Mu.Unlock()

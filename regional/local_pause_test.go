@@ -23,7 +23,7 @@ func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
 		d := charge.Decision{}
 		s.Matched = d.Match(p, r, 0, nil)
 		m := &s.Matched[0]
-		e := lentTo(t, l.auth.local, m.Rule, r)
+		e := lentTo(t, l.auth.Local, m.Rule, r)
 		e.Limit = m.Limit
 		before := e.Chunk.Left()
 		came, _ := l.read()

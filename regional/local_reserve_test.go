@@ -13,6 +13,7 @@ import (
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/rules"
@@ -44,7 +45,7 @@ func TestReserveTakesWhatIsBorrowedAlong(t *testing.T) {
 						passed++
 					}
 				}
-				return d.auth.local.Left(key) > 0
+				return d.auth.Local.Left(key) > 0
 			})
 			in := &aliquotv1.ReserveRequest{Attributes: attributes, Id: attributes["api_key"], Cost: proto.Int64(1000 - passed)}
 			first := reserveFor(t, d, in)
@@ -65,12 +66,12 @@ func TestReserveTakesWhatIsBorrowedAlong(t *testing.T) {
 // TestRepeatedReservationLosesNothing: the store has looked at nothing, so what was taken
 // along is here again.
 func TestRepeatedReservationLosesNothing(t *testing.T) {
-	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), func() budget.Instant { return noon })
+	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), func() budget.Instant { return noon })
 	rule := &rules.Rule{ID: "r0", LocalCache: true}
-	e := lent(t, auth.local, rule)
+	e := lent(t, auth.Local, rule)
 	groups := []*charge.Transaction{{Asks: []charge.Charge{{Rule: rule, Key: e.Key, Cost: limit.Token}}}}
 	(&limiter{auth: auth}).recall(groups)
-	auth.local.Bring(&charge.Header{}, groups[0], noon)
+	auth.Local.Bring(&charge.Header{}, groups[0], noon)
 	asked := &groups[0].Asks[0].Asked
 	if asked.Back != 10*limit.Token || asked.Want != 0 || e.Chunk.Look(limit.Token, noon) == prefetch.Holds {
 		t.Errorf("taken along: %+v, %d are left", asked, e.Chunk.Left())
@@ -123,11 +124,11 @@ rules:
 		first := &groups[0].Asks[0]
 		var e *charge.Entry
 		for range charge.LocalWorth {
-			e = d.auth.local.Admit(charge.AppendName(nil, first.Key.Rule, first.Rule, &r.Request), first.Key, d.auth.now())
+			e = d.auth.Local.Admit(charge.AppendName(nil, first.Key.Rule, first.Rule, &r.Request), first.Key, d.auth.Now())
 		}
 		e.Mu.Lock()
 		e.Rule, e.Limit = first.Rule, first.Limit
-		_, trip := e.Chunk.Renew(prefetch.Terms{}, d.auth.now()) // a call is under way
+		_, trip := e.Chunk.Renew(prefetch.Terms{}, d.auth.Now()) // a call is under way
 		e.Mu.Unlock()
 		d.limiter.recall(groups)
 		for _, g := range groups {

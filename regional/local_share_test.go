@@ -8,6 +8,7 @@ import (
 	"aliquot/internal/prefetch"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
@@ -16,18 +17,18 @@ import (
 // machine goes by a new share is of the one before.
 func TestShareEndsItsKeyAsItCounts(t *testing.T) {
 	now := func() budget.Instant { return noon }
-	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), now)
-	e := lent(t, auth.local, &rules.Rule{ID: "r0", LocalCache: true})
+	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), now)
+	e := lent(t, auth.Local, &rules.Rule{ID: "r0", LocalCache: true})
 	_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{}, noon)
 	e.Chunk.Took(trip, false, limit.Outcome{}, 100_001, noon)
 	if e.Chunk.Look(limit.Token, noon) != prefetch.Denied {
 		t.Fatal("nothing is remembered")
 	}
-	auth.post(budget.SharesApplied{Results: []budget.ShareResult{{Key: budget.KeyID{Rule: 2}}}})
+	auth.Post(budget.SharesApplied{Results: []budget.ShareResult{{Key: budget.KeyID{Rule: 2}}}})
 	if e.Chunk.Look(limit.Token, noon) != prefetch.Denied {
 		t.Error("another key's share has ended the memory")
 	}
-	auth.post(budget.SharesApplied{Results: []budget.ShareResult{{Key: e.Key}}})
+	auth.Post(budget.SharesApplied{Results: []budget.ShareResult{{Key: e.Key}}})
 	if found := e.Chunk.Look(limit.Token, noon); found != prefetch.Ask {
 		t.Errorf("%v under a new share", found)
 	}
@@ -38,19 +39,19 @@ func TestShareEndsItsKeyAsItCounts(t *testing.T) {
 func TestNewRulesEndIdleEntries(t *testing.T) {
 	later := noon.Add(time.Second)
 	now := func() budget.Instant { return later }
-	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), now)
-	idle, busy := come(auth.local, 1, charge.LocalWorth, noon), come(auth.local, 2, charge.LocalWorth, noon)
+	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), now)
+	idle, busy := come(auth.Local, 1, charge.LocalWorth, noon), come(auth.Local, 2, charge.LocalWorth, noon)
 	use(idle, noon)
 	use(busy, later)
-	auth.post(budget.RulesReplaced{})
+	auth.Post(budget.RulesReplaced{})
 	name, key := keyName(1)
-	if e, _ := auth.local.Find(name); e != nil || auth.local.OfKey(key) != nil || !idle.Gone {
+	if e, _ := auth.Local.Find(name); e != nil || auth.Local.OfKey(key) != nil || !idle.Gone {
 		t.Error("an idle entry is kept")
 	}
-	if auth.local.OfKey(busy.Key) != busy || busy.Gone {
+	if auth.Local.OfKey(busy.Key) != busy || busy.Gone {
 		t.Error("a busy entry is gone")
 	}
-	if e := come(auth.local, 1, 1, later); e == nil || e == idle {
+	if e := come(auth.Local, 1, 1, later); e == nil || e == idle {
 		t.Error("a key that comes again gets no entry")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/modes"
@@ -85,10 +86,10 @@ func inBubble(t *testing.T, test func(t *testing.T, l *limiter, s *moodyStore)) 
 // given contents.
 func limiterBefore(t *testing.T, s storeguard.Store, epoch string, now func() budget.Instant, yaml string) *limiter {
 	log, m := slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry())
-	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now()), storeclock.New(), now)
+	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, now()), storeclock.New(), now)
 	// Cut off from the others, so that keys may be lent by its store.
 	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
-	auth.configure(0, budget.Config{Regions: []budget.RegionConfig{{Floor: half, Told: half, Low: half}}}, epoch)
+	auth.Configure(0, budget.Config{Regions: []budget.RegionConfig{{Floor: half, Told: half, Low: half}}}, epoch)
 	auth.StoreEpoch(epoch)
 	p := policy.New("us", false, boottime.Now, log, m)
 	p.SetCluster(policy.Cluster{Secret: []byte(secret)})
@@ -96,7 +97,7 @@ func limiterBefore(t *testing.T, s storeguard.Store, epoch string, now func() bu
 		t.Fatal(err)
 	}
 	e := emergency.New(now, storeclock.New())
-	direct := &asker{auth: auth, guard: storeguard.New(s, auth, auth.now, m, func(bool, error) {}, func() {}), emergency: e, slots: charge.NewSlotNames(1)}
+	direct := &asker{auth: auth, guard: storeguard.New(s, auth, auth.Now, m, func(bool, error) {}, func() {}), emergency: e, slots: charge.NewSlotNames(1)}
 	b := &storeguard.Batcher{Ask: direct.ask, Refused: func(error) {}, Caught: func(cause any) { t.Error(cause) }}
 	return &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.Decide, direct: direct, alone: b.Alone}
 }
@@ -109,8 +110,8 @@ func busyKey(t *testing.T, l *limiter) *charge.Entry {
 			t.Fatal(err)
 		}
 	}
-	for _, e := range l.auth.local.ByKey {
-		if !e.Shares || !e.Busy(l.auth.now()) {
+	for _, e := range l.auth.Local.ByKey {
+		if !e.Shares || !e.Busy(l.auth.Now()) {
 			t.Fatal("no check would wait for another")
 		}
 		return e
@@ -167,7 +168,7 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 		inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
 			e := busyKey(t, l)
 			e.Mu.Lock()
-			e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, l.auth.now()) // on its way for ever
+			e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, l.auth.Now()) // on its way for ever
 			e.Claimed, e.Shares = claimed, claimed
 			e.Mu.Unlock()
 			s.denies = true
@@ -224,7 +225,7 @@ func TestAPanicLeavesNothingUnderWay(t *testing.T) {
 		<-time.After(prefetch.Life) // of the bubble's clock
 		e.Mu.Lock()
 		defer e.Mu.Unlock()
-		if !e.Chunk.Idle(l.auth.now()) {
+		if !e.Chunk.Idle(l.auth.Now()) {
 			t.Error("the entry is kept for a call that has ended")
 		}
 	})

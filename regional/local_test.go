@@ -119,7 +119,7 @@ func TestCrashLosesAChunkAtMost(t *testing.T) {
 	c.Redis = startRedis(t).url()
 	d, _ := startLive(t, c)
 	passed := hammer(t, d, 8, 100, same("k"))
-	d.auth.local.End(true) // a daemon that dies, as far as memory goes
+	d.auth.Local.End(true) // a daemon that dies, as far as memory goes
 	passed += hammer(t, d, 8, 2000, same("k"))
 	if passed > 10_000 || !missedDeadlines(t)(d) && passed < 10_000*3/4 {
 		t.Errorf("%d passed of 10,000", passed)

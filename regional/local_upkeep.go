@@ -9,24 +9,17 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/prefetch"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/storeguard"
-)
-
-const (
-	// upkeepEvery is the interval at which upkeep visits what was borrowed. A chunk that is not
-	// used goes back within half its life, so a tenth of that is soon enough.
-	upkeepEvery = prefetch.Life / 20
-	// tellEvery is how long the state machine may wait for the use that was decided here.
-	tellEvery = 20 * time.Millisecond
 )
 
 // upkeep maintains the tokens that this daemon has borrowed: it returns unused ones, renews those
 // that are nearly used up, and reports the use to the state machine.
 type upkeep struct {
 	table *charge.Table
-	auth  *authority
+	auth  *authority.Authority
 	// ask sends groups to the store, in the same way as checks.
 	ask  func(ctx context.Context, groups []*charge.Transaction) error
 	bugs *background.Panics
@@ -41,30 +34,30 @@ type upkeep struct {
 
 // run works until ctx ends; then it returns everything that is borrowed.
 func (u *upkeep) run(ctx context.Context) {
-	tick := time.NewTicker(upkeepEvery)
+	tick := time.NewTicker(charge.UpkeepEvery)
 	defer tick.Stop()
 	defer u.calls.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			u.table.End(false)
-			u.look(context.WithoutCancel(ctx), u.auth.now())
+			u.look(context.WithoutCancel(ctx), u.auth.Now())
 			return
 		case <-tick.C:
 		case <-u.table.Wake:
 		}
-		u.look(ctx, u.auth.now())
+		u.look(ctx, u.auth.Now())
 	}
 }
 
 // look does what is due at an instant.
 func (u *upkeep) look(ctx context.Context, now budget.Instant) {
-	tells := now.Sub(u.told) >= tellEvery
+	tells := now.Sub(u.told) >= charge.TellEvery
 	if tells {
 		u.told = now
 	}
 	due, seen := u.due(now, tells)
-	u.auth.observe(seen)
+	u.auth.Observe(seen)
 	defer func() {
 		clear(due)
 		u.dues, u.seen = due[:0], seen[:0]
@@ -138,8 +131,8 @@ func (u *upkeep) word(due []dueEntry, now budget.Instant) []*charge.Transaction 
 	if len(groups) == 0 {
 		return nil
 	}
-	u.auth.floors.RLock()
-	defer u.auth.floors.RUnlock()
-	head := u.auth.grant(groups)
+	u.auth.HoldFloor()
+	defer u.auth.ReleaseFloor()
+	head := u.auth.Grant(groups)
 	return slices.DeleteFunc(groups, func(g *charge.Transaction) bool { return !g.Asks[0].Keep(u.table, &head, now) })
 }

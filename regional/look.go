@@ -50,10 +50,10 @@ func (l *limiter) lookAll(ctx context.Context, requests []charge.Request, s *cha
 // lookNear decides a request from memory without charging it. It returns false if the store has to
 // be asked, or if a rule may hold the client back for its conduct.
 func lookNear(d *charge.Decision, l *limiter, p *policy.Policy, r *charge.Request, s *charge.Scratch) bool {
-	now := l.auth.now()
+	now := l.auth.Now()
 	s.Matched = d.Match(p, r, time.Now().UnixMilli(), s.Matched)
 	var plan charge.LocalPlan
-	if d.Mode != "" || len(s.Matched) > charge.MostLocal || !plan.Find(l.auth.local, p, r, s) {
+	if d.Mode != "" || len(s.Matched) > charge.MostLocal || !plan.Find(l.auth.Local, p, r, s) {
 		return false
 	}
 	for i := range s.Matched {

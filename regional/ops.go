@@ -46,7 +46,7 @@ func opsHandler(d *Daemon, reg *prometheus.Registry) http.Handler {
 // answer makes a daemon not ready only if there is another daemon to ask, or may be one. Otherwise
 // the limit that each rule chooses for such a time is better than no limit.
 func (d *Daemon) readiness() readiness {
-	info := d.auth.info()
+	info := d.auth.Info()
 	r := readiness{
 		Region: d.cfg.Region, Phase: info.Phase.String(), Session: info.SessionOpen,
 		LeaseRemainingSeconds: info.LeaseRemaining.Seconds(), HotKeys: info.HotKeys,

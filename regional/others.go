@@ -15,6 +15,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/roster"
 	"aliquot/lua"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/policy"
@@ -33,7 +34,7 @@ type rosterStore interface {
 type others struct {
 	store     rosterStore
 	guard     *storeguard.Guard
-	auth      *authority
+	auth      *authority.Authority
 	emergency *emergency.Limit
 	policies  *policy.Policies
 	metrics   *telemetry.Metrics
@@ -206,7 +207,7 @@ const notYet = 20 * time.Millisecond
 
 // read reads the list once. It returns how long to wait before the next read.
 func (o *others) read(ctx context.Context) (wait time.Duration) {
-	epoch := o.auth.currentEpoch()
+	epoch := o.auth.CurrentEpoch()
 	if epoch == "" {
 		return notYet
 	}

@@ -44,7 +44,7 @@ func (l *limiter) overran(d *charge.Decision, r *charge.Request) *charge.Transac
 		}
 		a := charge.Charge{Rule: v.Rule, Limit: v.Limit, Window: v.Window, Cost: v.Cost, Enforcement: v.Rule.Enforcement, Key: v.Key}
 		if d.Policy.HasFormer() && !r.Brings(v.Rule) {
-			a.Changed = d.Policy.Changed(a.Key.Rule&^policy.IndependentBit, v.Rule, r.Attributes.Get("api_key"), v.Limit, l.auth.now())
+			a.Changed = d.Policy.Changed(a.Key.Rule&^policy.IndependentBit, v.Rule, r.Attributes.Get("api_key"), v.Limit, l.auth.Now())
 		}
 		if a.Alone() {
 			a.Key.Rule |= policy.IndependentBit
@@ -100,9 +100,9 @@ func owes(d *charge.Decision, v *charge.Verdict, charged *limit.Adjusted) {
 // overrun charges to limits what was used although they did not hold it.
 func (a *asker) overrun(ctx context.Context, parts *charge.Transaction, used []limit.Tokens) (out []limit.Adjusted, err error) {
 	groups := []*charge.Transaction{parts}
-	a.auth.floors.RLock()
-	defer a.auth.floors.RUnlock()
-	head := a.auth.grant(groups)
+	a.auth.HoldFloor()
+	defer a.auth.ReleaseFloor()
+	head := a.auth.Grant(groups)
 	if head.Epoch == "" {
 		return nil, errNoEpoch
 	}
@@ -113,7 +113,7 @@ func (a *asker) overrun(ctx context.Context, parts *charge.Transaction, used []l
 	})
 	a.emergency.Adjusted(parts, err == nil)
 	if err == nil {
-		a.auth.adjusted(parts.Asks, out)
+		a.auth.Adjusted(parts.Asks, out)
 	}
 	return out, err
 }

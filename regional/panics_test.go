@@ -22,6 +22,7 @@ import (
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
@@ -128,8 +129,8 @@ func (panickyStore) ApplyLease(context.Context, string, []lua.Change) ([]limit.A
 func TestAPanicOfTheDaemonsOwnCallsIsAFailure(t *testing.T) {
 	m := telemetry.New("us", "test", prometheus.NewRegistry())
 	now := func() budget.Instant { return second }
-	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now)
-	g := storeguard.New(panickyStore{}, auth, auth.now, m, func(bool, error) {}, func() {})
+	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now)
+	g := storeguard.New(panickyStore{}, auth, auth.Now, m, func(bool, error) {}, func() {})
 	if err := g.Learn(t.Context()); !errors.Is(err, storeguard.ErrBroken) {
 		t.Errorf("learn: %v", err)
 	}

@@ -30,9 +30,9 @@ func (l *limiter) decideInParts(ctx context.Context, g *charge.Transaction) erro
 				answer.Limits = append(answer.Limits, g.Answer.Limits[i])
 			}
 		}
-		l.auth.floors.RLock()
-		l.auth.observe(rest.Settle(answer, nil))
-		l.auth.floors.RUnlock()
+		l.auth.HoldFloor()
+		l.auth.Observe(rest.Settle(answer, nil))
+		l.auth.ReleaseFloor()
 	}
 	g.Join(lost, rest)
 	return nil

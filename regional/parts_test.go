@@ -94,7 +94,7 @@ func TestClusterNodeNamed(t *testing.T) {
 	for try := 1; ; try++ {
 		before := l.sessions()
 		l.lend(keyOf(d, well), budget.Unit/4)
-		share := d.auth.rightOf(keyOf(d, well)).Share.Rate
+		share := rightOf(d, keyOf(d, well)).Share.Rate
 		if share == budget.Unit/4 && !named(well) && named(lost) && l.sessions() == before {
 			break
 		}

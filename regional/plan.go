@@ -16,6 +16,7 @@ import (
 	"aliquot/internal/replay"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 	"aliquot/rules"
@@ -32,7 +33,7 @@ const maxReplay = 30 * time.Second
 // use.
 type planner struct {
 	policies *policy.Policies
-	auth     *authority
+	auth     *authority.Authority
 	recent   *recent
 
 	mu     sync.Mutex
@@ -171,21 +172,6 @@ func (p *planner) right(now *policy.Policy, k replay.Key, l limit.Limit) replay.
 	}
 	key := entitlement.KeyLimit(l)
 	key.Placement = charge.PlacementOf(k.Rule)
-	return p.auth.mayHold(budget.KeyID{Rule: number, Hash: k.Hash}, key, l, k.Rule.Enforcement == rules.Elastic)
-}
-
-// mayHold returns the bucket of a key that is in force now: the share of a hot key, or the floor of
-// a cold one with what an elastic limit adds to it.
-func (a *authority) mayHold(key budget.KeyID, k budget.KeyLimit, l limit.Limit, elastic bool) replay.Right {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var h charge.Header
-	right := a.region.Right(key, k, a.now())
-	frame := a.frame(&h, l.Tail(), right)
-	out := replay.Right{Bucket: entitlement.Bucket(l, right.Effective())}
-	if !right.Hot {
-		view := frame.Frame.View(right, l, elastic)
-		out.Extra = view.Extra
-	}
-	return out
+	bucket, extra := p.auth.MayHold(budget.KeyID{Rule: number, Hash: k.Hash}, key, l, k.Rule.Enforcement == rules.Elastic)
+	return replay.Right{Bucket: bucket, Extra: extra}
 }

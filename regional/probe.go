@@ -36,7 +36,7 @@ func (d *Daemon) keepStore(ctx context.Context) {
 	for {
 		wait := probeEvery
 		switch {
-		case d.auth.currentEpoch() == "":
+		case d.auth.CurrentEpoch() == "":
 			err := d.guard.Learn(ctx)
 			d.metrics.SetDegraded(telemetry.DegradedStore, err != nil)
 			d.reporter.storeless.Store(err != nil)
@@ -54,7 +54,7 @@ func (d *Daemon) keepStore(ctx context.Context) {
 				d.try(ctx)
 			}
 			wait = max(probeSoon, d.guard.Breaker.TrialIn())
-		case d.guard.Breaker.Suspects(), d.auth.clock.Age(d.cfg.Now()) >= probeEvery:
+		case d.guard.Breaker.Suspects(), d.auth.Clock.Age(d.cfg.Now()) >= probeEvery:
 			d.probe(ctx)
 			if d.guard.Breaker.Suspects() {
 				wait = suspectEvery
@@ -92,9 +92,9 @@ func (d *Daemon) pauseProbe(ctx context.Context, wait time.Duration) bool {
 func (d *Daemon) probe(ctx context.Context) {
 	one := limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}}
 	g := &charge.Transaction{Cost: 1, Asks: []charge.Charge{{Limit: one, Key: budget.KeyID{Rule: probeRule}}}}
-	head := d.auth.grant([]*charge.Transaction{g})
+	head := d.auth.Grant([]*charge.Transaction{g})
 	_, _, err := d.guard.TakeAs(ctx, storeguard.OpProbe, head.Epoch, func() []lua.Group {
-		return new(charge.CallBuffer).CallOf(&head, []*charge.Transaction{g}, nil, d.auth.local, d.auth.now())
+		return new(charge.CallBuffer).CallOf(&head, []*charge.Transaction{g}, nil, d.auth.Local, d.auth.Now())
 	})
 	if _, other := errors.AsType[*lua.EpochError](err); other {
 		_ = d.guard.Learn(ctx) // the next probe asks again in a second

@@ -17,6 +17,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
@@ -37,7 +38,7 @@ type reporter struct {
 	version string
 	// incarnation is that of the state machine.
 	incarnation uint64
-	auth        *authority
+	auth        *authority.Authority
 	guard       *storeguard.Guard
 	policies    *policy.Policies
 	// changedAt is the latest change of limits that run has handled.
@@ -93,13 +94,13 @@ func (r *reporter) run(ctx context.Context) {
 	for {
 		r.tellReach()
 		r.watchWall()
-		r.auth.tick()
+		r.auth.Tick()
 		r.planner.recent.age()
-		if at := r.policies.EndOverrides(r.auth.clock); at != r.changedAt {
+		if at := r.policies.EndOverrides(r.auth.Clock); at != r.changedAt {
 			r.changedAt = at
 			r.emergency.Revise()
 		}
-		for _, effect := range r.auth.effects() {
+		for _, effect := range r.auth.Effects() {
 			r.do(ctx, effect)
 		}
 		r.introduceIfDue(ctx)
@@ -108,7 +109,7 @@ func (r *reporter) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-r.auth.wake:
+		case <-r.auth.Woken():
 		}
 	}
 }
@@ -140,7 +141,7 @@ func (r *reporter) tellReach() {
 		return
 	}
 	r.told = now
-	r.auth.post(budget.StoreReach{Unreached: now})
+	r.auth.Post(budget.StoreReach{Unreached: now})
 }
 
 func (r *reporter) do(ctx context.Context, effect budget.RegionEffect) {
@@ -148,11 +149,11 @@ func (r *reporter) do(ctx context.Context, effect budget.RegionEffect) {
 	case budget.SendHello:
 		r.background("Hello", func() { r.helloed(r.hello(ctx, e.Hello)) })
 	case budget.SendReport:
-		r.background("Report", func() { r.auth.post(r.report(ctx, e.Report)) })
+		r.background("Report", func() { r.auth.Post(r.report(ctx, e.Report)) })
 	case budget.ApplyShares:
 		// With or without e.Heard the store is told that the region is heard, because that costs
 		// nothing beside changes.
-		r.background("a change of shares", func() { r.auth.post(budget.SharesApplied{Results: r.applyPart(ctx, e)}) })
+		r.background("a change of shares", func() { r.auth.Post(budget.SharesApplied{Results: r.applyPart(ctx, e)}) })
 	default:
 		panic(fmt.Sprintf("regional: unknown effect %T", effect))
 	}
@@ -166,7 +167,7 @@ func (r *reporter) background(what string, call func()) {
 
 // watchPhase logs and exports a change of the phase.
 func (r *reporter) watchPhase() {
-	info := r.auth.info()
+	info := r.auth.Info()
 	r.watchSession(info)
 	if r.phaseTold && info.Phase == r.phase {
 		return
@@ -207,7 +208,7 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 	}
 	ended := r.policies.At(time.Now().UnixMilli()).OverridesEnded
 	if r.overridesEnded.Swap(ended) != ended || replaced {
-		r.auth.post(budget.RulesReplaced{})
+		r.auth.Post(budget.RulesReplaced{})
 	}
 }
 
@@ -234,7 +235,7 @@ func (r *reporter) countEarly() {
 	for i := range early {
 		for j := range early[i].Asks {
 			a := &early[i].Asks[j]
-			r.auth.admitEarly(a.Key, a.KeyLimit(), int64(a.Cost), at[i])
+			r.auth.AdmitEarly(a.Key, a.KeyLimit(), int64(a.Cost), at[i])
 		}
 	}
 }
@@ -242,19 +243,19 @@ func (r *reporter) countEarly() {
 func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionEvent {
 	rep.RulesVersion, rep.RulesEnded = r.policies.VersionSeen(), r.overridesEnded.Load()
 	rep.Standing = r.others.inSession(r.noStore())
-	rep.Contents = r.auth.contents()
+	rep.Contents = r.auth.Contents()
 	in := leasewire.ReportRequest(r.region, rep)
 	if p := r.policies.Load(); p.Counts != nil {
 		in.DecidedRulesVersion, in.Allowed, in.Denied = p.Text.Version, p.Counts.Allowed.Load(), p.Counts.Denied.Load()
 	}
-	in.Plan, in.Spent = r.planner.pending(), leasewire.SpentTo(r.auth.reportUnreported(rep.Keys))
-	sent := r.auth.now()
+	in.Plan, in.Spent = r.planner.pending(), leasewire.SpentTo(r.auth.ReportUnreported(rep.Keys))
+	sent := r.auth.Now()
 	out, err := r.peers.report(ctx, in)
 	if err != nil {
 		return budget.CallFailed{}
 	}
 	r.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
-	r.auth.answered(r.auth.now().Sub(sent), !out.GetRenew() && len(out.GetActions()) == 0)
+	r.auth.Answered(r.auth.Now().Sub(sent), !out.GetRenew() && len(out.GetActions()) == 0)
 	r.planner.told(in.Plan)
 	if task := out.GetPlan(); r.planner.take(task) {
 		r.background("a plan", func() { r.planner.run(ctx, task) })
@@ -281,9 +282,9 @@ func (r *reporter) applyPart(ctx context.Context, part budget.ApplyShares) []bud
 	if part.Follows {
 		background.Pause(ctx, min(r.lastPart, restAtMost))
 	}
-	began := r.auth.now()
+	began := r.auth.Now()
 	results := r.apply(ctx, part.Changes)
-	r.lastPart = r.auth.now().Sub(began)
+	r.lastPart = r.auth.Now().Sub(began)
 	return results
 }
 
@@ -301,7 +302,7 @@ func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []bu
 		}
 		usable = append(usable, c)
 		carried.Asks = append(carried.Asks, charge.Charge{
-			Limit: l, Enforcement: known.Enforcement, Forgives: known.Forgives, Key: c.Key, Right: c.Before, Changed: p.ChangedLimit(c.Key.Rule, l, r.auth.now()),
+			Limit: l, Enforcement: known.Enforcement, Forgives: known.Forgives, Key: c.Key, Right: c.Before, Changed: p.ChangedLimit(c.Key.Rule, l, r.auth.Now()),
 		})
 	}
 	if len(usable) == 0 {
@@ -320,14 +321,14 @@ func unknownLimit(c budget.ShareChange) budget.ShareResult {
 
 func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange, carried *charge.Transaction) []budget.ShareResult {
 	r.learnClock(ctx)
-	end := r.auth.now().Add(storeguard.ApplyDeadline)
-	head := r.auth.headerFor(carried.Asks)
+	end := r.auth.Now().Add(storeguard.ApplyDeadline)
+	head := r.auth.HeaderFor(carried.Asks)
 	r.emergency.Applying(carried, head.Epoch)
 	shares := make([]limit.Bucket, len(changes))
 	call := make([]lua.Change, len(changes))
 	for i, c := range changes {
 		a := &carried.Asks[i]
-		chunk, made := r.auth.local.Ended(a, r.auth.now())
+		chunk, made := r.auth.Local.Ended(a, r.auth.Now())
 		defer made()
 		call[i].Key = lua.Key(a.Limit.Algorithm, c.Key.Rule, c.Key.Hash)
 		call[i].View = head.View(a)
@@ -363,7 +364,7 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 // check has asked since. Otherwise the shares at the start of a session could not be applied, and
 // the session would end.
 func (r *reporter) learnClock(ctx context.Context) {
-	if r.auth.clock.Until(r.auth.now()) == 0 {
+	if r.auth.Clock.Until(r.auth.Now()) == 0 {
 		r.tellHeard(ctx)
 	}
 }
@@ -372,9 +373,9 @@ func (r *reporter) learnClock(ctx context.Context) {
 // changes may still be on their way to it. The leader must not learn that they failed while they
 // could take effect, so this waits until they no longer can.
 func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch string, call []lua.Change) ([]limit.Applied, int64, error) {
-	deadline := r.auth.clock.Until(end)
+	deadline := r.auth.Clock.Until(end)
 	if deadline == 0 {
-		background.Pause(ctx, end.Sub(r.auth.now())) // otherwise the next Hello would bring the same changes at once
+		background.Pause(ctx, end.Sub(r.auth.Now())) // otherwise the next Hello would bring the same changes at once
 		return nil, 0, errNoStoreClock
 	}
 	for i := range call {
@@ -382,7 +383,7 @@ func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch st
 	}
 	applied, storeNow, err := r.guard.Apply(ctx, storeguard.ApplyDeadline, epoch, call)
 	if err != nil && storeguard.Reason(err) != "epoch" {
-		background.Pause(ctx, end.Sub(r.auth.now())+time.Millisecond)
+		background.Pause(ctx, end.Sub(r.auth.Now())+time.Millisecond)
 	}
 	return applied, storeNow, err
 }
@@ -394,7 +395,7 @@ var errNoStoreClock = errors.New("the store's clock is not known yet")
 // off then does not take the floor back, which may be lent. Reports mention a store that does not
 // take this mark. The leader then counts the region as silent if another daemon of it is known.
 func (r *reporter) tellHeard(ctx context.Context) {
-	_, _, err := r.guard.Apply(ctx, storeguard.HeardDeadline, r.auth.currentEpoch(), nil)
+	_, _, err := r.guard.Apply(ctx, storeguard.HeardDeadline, r.auth.CurrentEpoch(), nil)
 	r.others.marked(err == nil)
 	if err != nil && storeguard.Reason(err) == "epoch" {
 		_ = r.guard.Learn(ctx) // the next check and the probe ask again

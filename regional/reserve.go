@@ -49,7 +49,7 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 	out := reserveResult{decision: &charge.Decision{}}
 	d := out.decision
 	d.Plan(p, &r.Request, now, nil)
-	l.conduct.hold(d, l.auth.now())
+	l.conduct.hold(d, l.auth.Now())
 	if d.TooMany == 0 && len(d.Groups) > lua.TakeChunk {
 		d.TooMany = len(d.Order)
 	}
@@ -65,7 +65,7 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 		err = l.borrow(ctx, d.Groups, func(i int) error { return l.remember(ctx, p, r, d.Groups[i:i+1], &out) })
 	}
 	if err == nil && !out.repeated {
-		l.conduct.decided([]charge.Decision{*d}, l.auth.now())
+		l.conduct.decided([]charge.Decision{*d}, l.auth.Now())
 	}
 	return out, err
 }
@@ -79,7 +79,7 @@ func (l *limiter) recall(groups []*charge.Transaction) {
 		g.Reserves, g.Until = true, until
 		for i := range g.Asks {
 			if a := &g.Asks[i]; a.Rule.LocalCache {
-				a.Local = l.auth.local.OfKey(a.Key)
+				a.Local = l.auth.Local.OfKey(a.Key)
 			}
 		}
 	}
@@ -190,8 +190,8 @@ func (a *asker) reserve(
 func (a *asker) tryReserve(
 	ctx context.Context, groups []*charge.Transaction, r lua.Reservation, text func([]*charge.Transaction) (string, error), found *remembered,
 ) error {
-	a.auth.floors.RLock()
-	defer a.auth.floors.RUnlock()
+	a.auth.HoldFloor()
+	defer a.auth.ReleaseFloor()
 	head, err := a.grant(ctx, groups)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (a *asker) tryReserve(
 	var storeNow int64
 	err = a.guard.Call(ctx, "reserve", head.Epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.Sent(groups, &head)
-		call := new(charge.CallBuffer).CallOf(&head, groups, a.slots, a.auth.local, a.auth.now())
+		call := new(charge.CallBuffer).CallOf(&head, groups, a.slots, a.auth.Local, a.auth.Now())
 		if r.Text, err = text(groups); err != nil {
 			return 0, err
 		}
@@ -217,13 +217,13 @@ func (a *asker) tryReserve(
 		a.emergency.Failed(groups, err, head.Latest)
 		return err
 	}
-	received := a.auth.now()
+	received := a.auth.Now()
 	if out.Results == nil {
 		a.emergency.Failed(groups, lua.ErrNoRoom, head.Latest) // the reservation was made before, so nothing was charged
 	}
 	for i := range out.Results {
 		a.emergency.Answered(groups[i], &out.Results[i], storeNow, received)
-		groups[i].Took(a.auth.local, &out.Results[i], storeNow, received)
+		groups[i].Took(a.auth.Local, &out.Results[i], storeNow, received)
 	}
 	if out.Earlier != nil {
 		if out.Earlier.Stamp != limit.Stamp(head.Epoch) {
@@ -245,7 +245,7 @@ func (a *asker) tryReserve(
 			g.Before = &charge.ChargedBefore{At: out.Results[i].Clock(0, storeNow), Allowed: out.Results[i].Allowed, Outcome: out.Results[i].Limits[0]}
 		}
 	}
-	a.auth.observe(seen)
+	a.auth.Observe(seen)
 	return nil
 }
 

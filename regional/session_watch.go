@@ -59,13 +59,13 @@ func (r *reporter) without() time.Duration {
 	if lost == 0 || r.second.Load() || !r.peers.answer(heardLately) {
 		return 0
 	}
-	return r.auth.now().Sub(lost)
+	return r.auth.Now().Sub(lost)
 }
 
 // watchSession records whether there is a session, and logs the progress of a long application of
 // shares.
 func (r *reporter) watchSession(info budget.RegionInfo) {
-	if r.session.look(info, r.auth.now()) {
+	if r.session.look(info, r.auth.Now()) {
 		r.log.Info("shares are being applied in the store", "applied", info.Applied, "keys", info.Applying, "session", info.SessionOpen)
 	}
 	r.metrics.SetDegraded(telemetry.DegradedSession, r.without() > withoutAtMost)

@@ -97,7 +97,7 @@ func (l *limiter) settleKept(ctx context.Context, p *policy.Policy, key string, 
 	for i := range out.reservation.Limits {
 		one := &out.reservation.Limits[i]
 		out.notes[i].Used = one.used(said)
-		a, ok := one.current(p, l.auth.now())
+		a, ok := one.current(p, l.auth.Now())
 		if !ok || !charged[i] {
 			continue
 		}
@@ -189,7 +189,7 @@ func (l *limiter) settleParts(ctx context.Context, parts *charge.Transaction, us
 // to contents that the store no longer has.
 func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error) {
 	read := func() error {
-		return a.guard.Call(ctx, "reservation", a.auth.currentEpoch(), func(ctx context.Context) (now int64, err error) {
+		return a.guard.Call(ctx, "reservation", a.auth.CurrentEpoch(), func(ctx context.Context) (now int64, err error) {
 			kept, err = a.guard.Store.Reservation(ctx, key)
 			return 0, err
 		})
@@ -197,11 +197,11 @@ func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error
 	if err := read(); err != nil || kept == nil {
 		return nil, err
 	}
-	if kept.Stamp != limit.Stamp(a.auth.currentEpoch()) {
+	if kept.Stamp != limit.Stamp(a.auth.CurrentEpoch()) {
 		if err := a.guard.Learn(ctx); err != nil {
 			return nil, err
 		}
-		if kept.Stamp != limit.Stamp(a.auth.currentEpoch()) {
+		if kept.Stamp != limit.Stamp(a.auth.CurrentEpoch()) {
 			return nil, nil
 		}
 	}
@@ -212,9 +212,9 @@ func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error
 func (a *asker) settle(ctx context.Context, parts *charge.Transaction, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (out lua.Settled, err error) {
 	groups := []*charge.Transaction{parts}
 	err = a.again(ctx, func() error {
-		a.auth.floors.RLock()
-		defer a.auth.floors.RUnlock()
-		head := a.auth.grant(groups)
+		a.auth.HoldFloor()
+		defer a.auth.ReleaseFloor()
+		head := a.auth.Grant(groups)
 		if head.Epoch == "" {
 			return errNoEpoch
 		}
@@ -225,13 +225,13 @@ func (a *asker) settle(ctx context.Context, parts *charge.Transaction, used []li
 		err := a.guard.Call(ctx, "settle", head.Epoch, func(ctx context.Context) (now int64, err error) {
 			a.emergency.Overran(parts, used, head.Epoch)
 			end.Parts = partsOf(&head, parts.Asks, used, charges)
-			a.auth.refund(parts.Asks, used)
+			a.auth.Refund(parts.Asks, used)
 			out, now, err = a.guard.Store.Settle(ctx, head.Epoch, end)
 			return now, err
 		})
 		a.emergency.Adjusted(parts, err == nil && len(out.Adjusted) > 0)
 		if err == nil {
-			a.auth.adjusted(parts.Asks, out.Adjusted)
+			a.auth.Adjusted(parts.Asks, out.Adjusted)
 		}
 		return err
 	})

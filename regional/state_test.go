@@ -55,7 +55,7 @@ func TestRestartWithoutCoordinators(t *testing.T) {
 	}
 	l.set(func() { l.down = true })
 	d, _ := start(t, c)
-	eventually(t, "the store is reached", func() bool { return d.auth.currentEpoch() != "" })
+	eventually(t, "the store is reached", func() bool { return d.auth.CurrentEpoch() != "" })
 	// The last check of each daemon took one, and one that missed a deadline two at the most.
 	if a, since := decided(t, d, "k"); !a.Allowed || a.Remaining > 49 || a.Remaining < 48-2*(before-1)-2*(since-1) {
 		t.Errorf("%+v; the same bucket should go on", a)

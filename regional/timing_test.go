@@ -40,9 +40,7 @@ func TestTimingIsKept(t *testing.T) {
 	})
 	eventually(t, "the timing is acknowledged", acknowledged.Load)
 	waits := func(d *Daemon) time.Duration {
-		d.auth.mu.Lock()
-		defer d.auth.mu.Unlock()
-		c := d.auth.region.Config()
+		c := d.auth.Config()
 		return c.FloorAfter()
 	}
 	if got := waits(d); got < time.Minute {

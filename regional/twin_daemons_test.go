@@ -133,7 +133,7 @@ func TestSecondDaemon(t *testing.T) {
 	exactly(t, "cold, the floor of both", alternate(t, "cold", first, second), 200, first, second)
 	exactly(t, "lent and used up", alternate(t, "lent", first, second), 0, first, second)
 	exactly(t, "lent, the share of both", alternate(t, "had", first, second), 50, first, second)
-	if got := second.auth.info().Phase; got != budget.Limbo {
+	if got := second.auth.Info().Phase; got != budget.Limbo {
 		t.Errorf("the second is in phase %v while the first is heard", got)
 	}
 
@@ -154,8 +154,8 @@ func TestSecondDaemon(t *testing.T) {
 	again, _ := start(t, c)
 	eventually(t, "the first is told so now", func() bool { return answers(t, again, "busy") > 2 && again.others.spends() })
 	exactly(t, "cold after the change, the floor of both", alternate(t, "cold2", again, second), 200, again, second)
-	if second.auth.info().Phase != budget.Live || again.auth.info().Phase != budget.Limbo {
-		t.Errorf("phases %v and %v", again.auth.info().Phase, second.auth.info().Phase)
+	if second.auth.Info().Phase != budget.Live || again.auth.Info().Phase != budget.Limbo {
+		t.Errorf("phases %v and %v", again.auth.Info().Phase, second.auth.Info().Phase)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestSecondDaemonKnowsNothing(t *testing.T) {
 	exactly(t, "the floor of both", alternate(t, "k", first, second), 200, first, second)
 	exactly(t, "the share that is left of the floor is 50", burst(t, second, "lent"), 50, first, second)
 	eventually(t, "more than 2T(1+rho)^3 without a session", func() bool {
-		if got := second.auth.info().Phase; got != budget.Limbo {
+		if got := second.auth.Info().Phase; got != budget.Limbo {
 			t.Fatalf("phase %v after %v; the first may have lent the floor", got, time.Since(began))
 		}
 		return time.Since(began) > 7*time.Second
@@ -185,12 +185,12 @@ func TestSecondDaemonKnowsNothing(t *testing.T) {
 	eventually(t, "a smaller floor is on the second's disk and in force", func() bool {
 		s, err := readState(twin.StateFile, twin.Region, twin.Logger)
 		return err == nil && s != nil && s.Cluster.Regions[0].FloorVersion == 2 &&
-			second.auth.rightOf(keyOf(second, "k")).Floor.Burst == budget.Unit/4
+			rightOf(second, keyOf(second, "k")).Floor.Burst == budget.Unit/4
 	})
 	stop()
 	l.set(func() { l.down = true })
 	second, _ = start(t, twin)
-	eventually(t, "the store is reached", func() bool { return second.auth.currentEpoch() != "" })
+	eventually(t, "the store is reached", func() bool { return second.auth.CurrentEpoch() != "" })
 	exactly(t, "restarted: the floor is 100", burst(t, second, "new"), 100, second)
 }
 
@@ -211,7 +211,7 @@ func TestFloorAfterAFlush(t *testing.T) {
 	var v limit.View
 	eventually(t, "the clock of the new contents is known", func() bool {
 		groups := planOf(d, "k").Groups
-		head := d.auth.grant(groups)
+		head := d.auth.Grant(groups)
 		v = head.View(&groups[0].Asks[0])
 		return v.Birth != 0 && v.Birth < limit.MaxExact && v.Since < limit.MaxExact
 	})
@@ -261,7 +261,7 @@ func TestFence(t *testing.T) {
 		eventually(t, "what was lent is not what shows that the first is heard", func() bool { return time.Since(lent) > 3*lease })
 		burst(t, second, "k")
 		passed, took := passedIn(t, second, "k", time.Second)
-		shown = first.auth.info().Phase == budget.Live && l.sessions() == session
+		shown = first.auth.Info().Phase == budget.Live && l.sessions() == session
 		if most := 5*took.Seconds()*1.02 + 2; float64(passed) > most && stood() < aStall && shown {
 			t.Fatalf("%d passed in %v, the share allows %.1f", passed, took, most)
 		} else if float64(passed) > most {
@@ -298,13 +298,13 @@ func TestRestartOfALender(t *testing.T) {
 	// limbo: everything before was seen in it; it lasts two leases at least.
 	limbo := func() bool {
 		t.Helper()
-		got := d.auth.info().Phase
+		got := d.auth.Info().Phase
 		if got != budget.Limbo && time.Since(started) < 2*lease {
 			t.Fatalf("phase %v", got)
 		}
 		return got == budget.Limbo
 	}
-	eventually(t, "the store is reached", func() bool { return d.auth.currentEpoch() != "" })
+	eventually(t, "the store is reached", func() bool { return d.auth.CurrentEpoch() != "" })
 	for apiKey, want := range map[string]limit.Tokens{"lent": 50, "borrowed": 400, "cold": 400} {
 		if got := enforced(t, d, apiKey); got.Cap != want*limit.Token && limbo() {
 			t.Errorf("%s: enforced is %+v, want a capacity of %d", apiKey, got, want)
@@ -366,7 +366,7 @@ func TestLeaseOutlivesItsStore(t *testing.T) {
 		stopped := time.Now()
 		kept := true
 		eventually(t, "two leases' time without a store", func() bool {
-			kept = d.auth.info().Phase == budget.Live && l.sessions() == sessions
+			kept = d.auth.Info().Phase == budget.Live && l.sessions() == sessions
 			return !kept || time.Since(stopped) > 2*lease
 		})
 		lost := time.Since(stopped)

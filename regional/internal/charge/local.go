@@ -1,11 +1,21 @@
 package charge
 
 import (
+	"time"
+
 	"aliquot/budget"
 	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/modes"
+)
+
+const (
+	// UpkeepEvery is the interval at which upkeep visits what was borrowed. A chunk that is not
+	// used goes back within half its life, so a tenth of that is soon enough.
+	UpkeepEvery = prefetch.Life / 20
+	// TellEvery is how long the state machine may wait for the use that was decided here.
+	TellEvery = 20 * time.Millisecond
 )
 
 // Borrowing is the part of an ask that concerns memory. Its zero value means that memory takes no

@@ -1,10 +1,11 @@
-package regional
+package authority
 
 import (
 	"time"
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/storeguard"
 )
@@ -14,7 +15,7 @@ const (
 	maxUnreported = 1000
 	// decidedWithin bounds how long after a decision the state machine observes it: a call to the store,
 	// and what upkeep takes to tell the use that memory decided.
-	decidedWithin = 2*storeguard.Deadline + tellEvery + upkeepEvery
+	decidedWithin = 2*storeguard.Deadline + charge.TellEvery + charge.UpkeepEvery
 	// useKept is for how long use is remembered that may be as slow as the limit earns.
 	useKept = time.Minute
 )
@@ -164,32 +165,32 @@ func (s spentUse) spent(k budget.KeyID, age time.Duration) budget.Spent {
 	return budget.Spent{Key: k, Limit: s.limit, Admitted: s.admitted, Refunded: s.refunded, Age: age}
 }
 
-// tellUnreported returns what was admitted without a session, for a Hello. Ages count from the answer
+// TellUnreported returns what was admitted without a session, for a Hello. Ages count from the answer
 // to the Hello with the nonce since; 0: nothing is told.
-func (a *authority) tellUnreported() (since uint64, spent []budget.Spent) {
+func (a *Authority) TellUnreported() (since uint64, spent []budget.Spent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.unreported.tell()
 }
 
-// countUnreported takes the answer to the Hello with this nonce. A nonce of 0 means that there is a
+// CountUnreported takes the answer to the Hello with this nonce. A nonce of 0 means that there is a
 // session.
-func (a *authority) countUnreported(nonce uint64) {
+func (a *Authority) CountUnreported(nonce uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.unreported.countFrom(nonce, a.now())
+	a.unreported.countFrom(nonce, a.Now())
 }
 
-// reportUnreported returns what was admitted of the keys of a report beside its counters.
-func (a *authority) reportUnreported(keys []budget.KeyReport) []budget.Spent {
+// ReportUnreported returns what was admitted of the keys of a report beside its counters.
+func (a *Authority) ReportUnreported(keys []budget.KeyReport) []budget.Spent {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.unreported.report(keys, a.now())
+	return a.unreported.report(keys, a.Now())
 }
 
 // keepUntold remembers what the session that has just ended was told in no report. The caller holds mu.
-func (a *authority) keepUntold() {
-	room, now := maxUnreported, a.now()
+func (a *Authority) keepUntold() {
+	room, now := maxUnreported, a.Now()
 	for s := range a.region.Untold(now) {
 		a.unreported.admit(s.Key, s.Limit, s.Admitted, now.Add(-s.Age-decidedWithin))
 		a.unreported.refund(s.Key, s.Refunded)
@@ -199,8 +200,8 @@ func (a *authority) keepUntold() {
 	}
 }
 
-// admitEarly counts a cost that was admitted of a key at an instant before the rules were known.
-func (a *authority) admitEarly(k budget.KeyID, l budget.KeyLimit, cost int64, at budget.Instant) {
+// AdmitEarly counts a cost that was admitted of a key at an instant before the rules were known.
+func (a *Authority) AdmitEarly(k budget.KeyID, l budget.KeyLimit, cost int64, at budget.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.unreported.admit(k, l, cost, at.Add(-decidedWithin))

@@ -1,4 +1,5 @@
-package regional
+// Package authority says what this region may spend.
+package authority
 
 import (
 	"sync"
@@ -13,15 +14,16 @@ import (
 	"aliquot/regional/internal/charge"
 )
 
-// authority is the region's state machine behind its lock: what this region may spend. Checks and
+// Authority is the region's state machine behind its lock: what this region may spend. Checks and
 // the reporter share it. Nothing under the lock waits for anything. The effects that a caller makes
 // the state machine ask for are left to the reporter, in order.
-type authority struct {
-	now   func() budget.Instant
-	clock *storeclock.Map
+type Authority struct {
+	// Now returns the time of the boot clock. Clock maps that to the store's clock.
+	Now   func() budget.Instant
+	Clock *storeclock.Map
 
-	// floors is held for reading by every decision from the reading of its rights until it is made,
-	// and for writing while the floor changes. Lock it before mu.
+	// floors is held for reading by every decision, and for writing while the floor changes. Lock it
+	// before mu.
 	floors sync.RWMutex
 
 	mu      sync.Mutex
@@ -37,38 +39,46 @@ type authority struct {
 	reports    budget.SessionID
 	// roundTrip is the round trip to the leader, in nanoseconds.
 	roundTrip atomic.Int64
-	// local is the memory by which checks are decided without the store. It is valid only while
+	// Local is the memory by which checks are decided without the store. It is valid only while
 	// stood describes the present.
-	local *charge.Table
+	Local *charge.Table
 	stood prefetch.Standing
 
 	// wake has room for one: the reporter has something to do before its tick.
 	wake chan struct{}
 }
 
-func newAuthority(region *budget.Region, clock *storeclock.Map, now func() budget.Instant) *authority {
-	return &authority{
-		region: region, clock: clock, now: now, wake: make(chan struct{}, 1),
-		borrow: borrowers{arrivals: map[budget.KeyID]*arrival{}, unlent: map[budget.KeyID]unlent{}}, local: charge.NewTable(),
+// New returns the authority over a state machine, by the map of the store's clock and the boot clock.
+func New(region *budget.Region, clock *storeclock.Map, now func() budget.Instant) *Authority {
+	return &Authority{
+		region: region, Clock: clock, Now: now, wake: make(chan struct{}, 1),
+		borrow: borrowers{arrivals: map[budget.KeyID]*Arrival{}, unlent: map[budget.KeyID]unlent{}}, Local: charge.NewTable(),
 	}
 }
 
-// post gives the state machine an event.
-func (a *authority) post(ev budget.RegionEvent) {
+// HoldFloor keeps the floor as it is until ReleaseFloor. Every decision calls it before it reads its
+// rights, and ReleaseFloor when it is made. Decisions do not wait for each other.
+func (a *Authority) HoldFloor() { a.floors.RLock() }
+
+// ReleaseFloor ends a HoldFloor.
+func (a *Authority) ReleaseFloor() { a.floors.RUnlock() }
+
+// Post gives the state machine an event.
+func (a *Authority) Post(ev budget.RegionEvent) {
 	a.mu.Lock()
-	now := a.now()
+	now := a.Now()
 	a.pending = append(a.pending, a.region.Step(ev, now)...)
 	switch ev := ev.(type) {
 	case budget.SharesApplied:
 		for i := range ev.Results {
-			a.local.EndKey(ev.Results[i].Key)
+			a.Local.EndKey(ev.Results[i].Key)
 		}
 		a.welcome(ev.Results, now)
 	case budget.RulesReplaced:
 		a.stood.Rules++
 		a.unreported.rulesReplaced(now)
-		a.local.End(false)
-		a.local.EvictIdle(now)
+		a.Local.End(false)
+		a.Local.EvictIdle(now)
 	}
 	a.stand()
 	a.mu.Unlock()
@@ -77,7 +87,7 @@ func (a *authority) post(ev budget.RegionEvent) {
 
 // stand ends the memory by which checks are decided without the store, if anything has changed on
 // which that memory rests. The caller holds mu.
-func (a *authority) stand() {
+func (a *Authority) stand() {
 	now := prefetch.Standing{
 		Session: a.region.Session(), Contents: a.epoch, Config: a.region.Config().Version, Rules: a.stood.Rules,
 	}
@@ -87,53 +97,54 @@ func (a *authority) stand() {
 	}
 	ends, drops := a.stood.Ends(now)
 	if a.stood = now; ends {
-		a.local.End(drops)
+		a.Local.End(drops)
 	}
 }
 
-// adopt gives the state machine the answer to a Hello, with the configuration and this region's
+// Adopt gives the state machine the answer to a Hello, with the configuration and this region's
 // place in it. A change of the floor waits for the decisions under way. So when the state machine
 // acknowledges the new floor, every decision was made before that or will be made under the new
 // floor.
-func (a *authority) adopt(ev budget.RegionEvent, self int, c budget.Config) {
-	if a.floor(self) != c.Regions[self].Told {
+func (a *Authority) Adopt(ev budget.RegionEvent, self int, c budget.Config) {
+	var told budget.Share
+	if now := a.Config().Regions; self < len(now) {
+		told = now[self].Told
+	}
+	if told != c.Regions[self].Told {
 		a.floors.Lock()
 		defer a.floors.Unlock()
 	}
-	a.post(ev)
+	a.Post(ev)
 }
 
-// floor returns a region's floor in the configuration in force, or zero if it has none.
-func (a *authority) floor(region int) budget.Share {
+// Config returns the configuration in force. Without one it has no regions.
+func (a *Authority) Config() budget.Config {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now := a.region.Config().Regions; region < len(now) {
-		return now[region].Told
-	}
-	return budget.Share{}
+	return a.region.Config()
 }
 
-// tick lets time pass for the state machine. The reporter calls it, and handles the effects right
+// Tick lets time pass for the state machine. The reporter calls it, and handles the effects right
 // after it.
-func (a *authority) tick() {
+func (a *Authority) Tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.pending = append(a.pending, a.region.Step(budget.RegionTick{}, a.now())...)
+	a.pending = append(a.pending, a.region.Step(budget.RegionTick{}, a.Now())...)
 	a.stand()
 }
 
-// configure gives a state machine without a configuration its first one, before it decides
+// Configure gives a state machine without a configuration its first one, before it decides
 // anything. A later one comes with its session.
-func (a *authority) configure(self int, c budget.Config, initialEpoch string) {
+func (a *Authority) Configure(self int, c budget.Config, initialEpoch string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.region.Config().Regions) == 0 {
-		a.region.SetConfig(self, c, initialEpoch, 0, a.now())
+		a.region.SetConfig(self, c, initialEpoch, 0, a.Now())
 	}
 }
 
-// effects takes and returns the pending effects of the state machine.
-func (a *authority) effects() []budget.RegionEffect {
+// Effects takes and returns the pending effects of the state machine.
+func (a *Authority) Effects() []budget.RegionEffect {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out := a.pending
@@ -141,7 +152,10 @@ func (a *authority) effects() []budget.RegionEffect {
 	return out
 }
 
-func (a *authority) nudge() {
+// Woken receives a value when the reporter has something to do before its tick.
+func (a *Authority) Woken() <-chan struct{} { return a.wake }
+
+func (a *Authority) nudge() {
 	select {
 	case a.wake <- struct{}{}:
 	default:
@@ -149,20 +163,20 @@ func (a *authority) nudge() {
 }
 
 // StoreEpoch records which contents the store has, and reports whether they have changed.
-func (a *authority) StoreEpoch(epoch string) (changed bool) {
+func (a *Authority) StoreEpoch(epoch string) (changed bool) {
 	a.mu.Lock()
 	changed = a.epoch != epoch
 	if changed {
 		// Under the lock, so that no view combines the old store's clock with the new store's
 		// epoch.
-		a.clock.Reset()
+		a.Clock.Reset()
 		a.epoch, a.stamp = epoch, limit.Stamp(epoch)
 		born, ok := limit.EpochBirth(epoch)
 		if !ok {
 			born = limit.MaxExact // for all that is known, nothing has been earned yet
 		}
 		a.born = born
-		a.pending = append(a.pending, a.region.Step(budget.StoreEpoch{Epoch: epoch}, a.now())...)
+		a.pending = append(a.pending, a.region.Step(budget.StoreEpoch{Epoch: epoch}, a.Now())...)
 		a.stand()
 	}
 	a.mu.Unlock()
@@ -174,60 +188,60 @@ func (a *authority) StoreEpoch(epoch string) (changed bool) {
 
 // Sample takes a reading of the clock of the store that had the given contents. A reading with
 // other contents than the present ones belongs to another clock and is ignored.
-func (a *authority) Sample(epoch string, s storeclock.Sample) {
+func (a *Authority) Sample(epoch string, s storeclock.Sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if epoch == a.epoch && s.Store > 0 && a.clock.Add(s) {
+	if epoch == a.epoch && s.Store > 0 && a.Clock.Add(s) {
 		a.distrust()
 	}
 }
 
 // ClockWasSet drops the readings of the store's clock and starts again from one sample.
-func (a *authority) ClockWasSet(epoch string, s storeclock.Sample) {
+func (a *Authority) ClockWasSet(epoch string, s storeclock.Sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if epoch == a.epoch && a.clock.Restart(s) {
+	if epoch == a.epoch && a.Clock.Restart(s) {
 		a.distrust()
 	}
 }
 
 // distrust ends the session, its lease and what was borrowed under it, because the clock that
 // measures them may have stopped for a while. The caller holds mu.
-func (a *authority) distrust() {
-	a.pending = append(a.pending, a.region.Step(budget.ClockStopped{}, a.now())...)
+func (a *Authority) distrust() {
+	a.pending = append(a.pending, a.region.Step(budget.ClockStopped{}, a.Now())...)
 	a.stand()
 	a.nudge()
 }
 
-// session returns the open session, or zero if there is none.
-func (a *authority) session() budget.SessionID {
+// Session returns the open session, or zero if there is none.
+func (a *Authority) Session() budget.SessionID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.region.Session()
 }
 
-// currentEpoch returns the epoch of the store's contents as last learned, or an empty text before
+// CurrentEpoch returns the epoch of the store's contents as last learned, or an empty text before
 // the first time.
-func (a *authority) currentEpoch() string {
+func (a *Authority) CurrentEpoch() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.epoch
 }
 
-// contents identifies the store's contents as last learned; 0 before the first time.
-func (a *authority) contents() uint32 {
+// Contents identifies the store's contents as last learned; 0 before the first time.
+func (a *Authority) Contents() uint32 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.stamp
 }
 
-// grant sets the right of every ask at one instant, and returns what the views of one store call
+// Grant sets the right of every ask at one instant, and returns what the views of one store call
 // share.
-func (a *authority) grant(groups []*charge.Transaction) charge.Header {
+func (a *Authority) Grant(groups []*charge.Transaction) charge.Header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.now()
-	h := charge.Header{Epoch: a.epoch, At: now, Latest: now.Add(storeclock.MaxFlight), Turn: a.local.Turn.Load(), Rho: a.clock.Drift()}
+	now := a.Now()
+	h := charge.Header{Epoch: a.epoch, At: now, Latest: now.Add(storeclock.MaxFlight), Turn: a.Local.Turn.Load(), Rho: a.Clock.Drift()}
 	for _, g := range groups {
 		for i := range g.Asks {
 			ask := &g.Asks[i]
@@ -246,13 +260,13 @@ func (a *authority) grant(groups []*charge.Transaction) charge.Header {
 			a.since(ask)
 		}
 	}
-	h.Deadline = a.clock.Until(h.Latest)
+	h.Deadline = a.Clock.Until(h.Latest)
 	return h
 }
 
-// headerFor returns the header for changes of shares, whose rights the state machine gave all at
+// HeaderFor returns the header for changes of shares, whose rights the state machine gave all at
 // one instant.
-func (a *authority) headerFor(asks []charge.Charge) charge.Header {
+func (a *Authority) HeaderFor(asks []charge.Charge) charge.Header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h := charge.Header{Epoch: a.epoch}
@@ -267,29 +281,29 @@ func (a *authority) headerFor(asks []charge.Charge) charge.Header {
 
 // since sets the time on the store's clock from which only the present limit of an ask holds. The
 // caller holds mu.
-func (a *authority) since(ask *charge.Charge) {
+func (a *Authority) since(ask *charge.Charge) {
 	if ask.Changed != nil {
-		ask.RuleSince = a.clock.Changed(ask.Changed.At.Add(entitlement.LateUse))
+		ask.RuleSince = a.Clock.Changed(ask.Changed.At.Add(entitlement.LateUse))
 	}
 }
 
 // frame adds the header's frame for a tail and returns it. r is any right of the instant to a limit
 // with that tail. The caller holds mu.
-func (a *authority) frame(h *charge.Header, tail time.Duration, r budget.Right) *charge.Framed {
+func (a *Authority) frame(h *charge.Header, tail time.Duration, r budget.Right) *charge.Framed {
 	daemon := entitlement.Daemon{
 		Region: a.region.Self(), Config: a.region.Config(), Stamp: a.stamp, Birth: a.born,
-		StartedFull: a.region.StoreStartedFull(), Clock: a.clock,
+		StartedFull: a.region.StoreStartedFull(), Clock: a.Clock,
 	}
 	if tail > 0 {
-		daemon.Clock = storeclock.Unpinned{Map: a.clock}
+		daemon.Clock = storeclock.Unpinned{Map: a.Clock}
 	}
 	h.Frames = append(h.Frames, charge.Framed{Tail: tail, Right: r, Frame: daemon.Frame(r, tail)})
 	return &h.Frames[len(h.Frames)-1]
 }
 
-// observe reports decisions to the state machine. A decision with lost set means that the store had
+// Observe reports decisions to the state machine. A decision with lost set means that the store had
 // lost a hot key's record.
-func (a *authority) observe(seen []charge.Observation) {
+func (a *Authority) Observe(seen []charge.Observation) {
 	if len(seen) == 0 {
 		return
 	}
@@ -300,10 +314,10 @@ func (a *authority) observe(seen []charge.Observation) {
 
 // observeAll does the work of observe, and reports whether the reporter has something to do. A
 // panic in it ends a call and not the daemon, so it must not keep the lock.
-func (a *authority) observeAll(seen []charge.Observation) (wake bool) {
+func (a *Authority) observeAll(seen []charge.Observation) (wake bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.now()
+	now := a.Now()
 	for _, o := range seen {
 		if o.Lost {
 			a.pending = append(a.pending, a.region.Step(budget.StoreLost{}, now)...)
@@ -321,9 +335,23 @@ func (a *authority) observeAll(seen []charge.Observation) (wake bool) {
 	return wake
 }
 
-// info describes the state machine.
-func (a *authority) info() budget.RegionInfo {
+// Right returns what the region may spend of a key now.
+func (a *Authority) Right(k budget.KeyID, l budget.KeyLimit) budget.Right {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.region.Info(a.now())
+	return a.region.Right(k, l, a.Now())
+}
+
+// Standing returns what the memory of borrowed tokens rests on.
+func (a *Authority) Standing() prefetch.Standing {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stood
+}
+
+// Info describes the state machine.
+func (a *Authority) Info() budget.RegionInfo {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.region.Info(a.Now())
 }

@@ -1,4 +1,4 @@
-package regional
+package authority
 
 import (
 	"aliquot/budget"
@@ -6,10 +6,10 @@ import (
 	"aliquot/regional/internal/charge"
 )
 
-// refund tells the state machine what a settlement may give back. It must be called before the
+// Refund tells the state machine what a settlement may give back. It must be called before the
 // store is asked, because a request that takes these tokens again may be reported before the
 // store's answer arrives.
-func (a *authority) refund(asks []charge.Charge, used []limit.Tokens) {
+func (a *Authority) Refund(asks []charge.Charge, used []limit.Tokens) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range asks {
@@ -22,12 +22,12 @@ func (a *authority) refund(asks []charge.Charge, used []limit.Tokens) {
 	}
 }
 
-// adjusted records the result of a settlement: the tokens for the pool, and the tokens that the
+// Adjusted records the result of a settlement: the tokens for the pool, and the tokens that the
 // keys have now.
-func (a *authority) adjusted(asks []charge.Charge, adjusted []limit.Adjusted) {
+func (a *Authority) Adjusted(asks []charge.Charge, adjusted []limit.Adjusted) {
 	var seen []charge.Observation
 	for i := range asks {
-		a.local.Forget(asks[i].Key)
+		a.Local.Forget(asks[i].Key)
 	}
 	a.mu.Lock()
 	for i, out := range adjusted {
@@ -44,5 +44,5 @@ func (a *authority) adjusted(asks []charge.Charge, adjusted []limit.Adjusted) {
 		}})
 	}
 	a.mu.Unlock()
-	a.observe(seen)
+	a.Observe(seen)
 }

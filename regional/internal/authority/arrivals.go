@@ -1,0 +1,197 @@
+package authority
+
+import (
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/regional/internal/charge"
+)
+
+// maxBorrowers bounds the checks that wait for a share, for all keys together. Each keeps a caller
+// waiting, so this bounds the cost of a flood of them.
+const maxBorrowers = 4096
+
+// The time that a borrow takes. The report with the demand waits for the answer to the report
+// before it, which the leader holds for a tenth of a second. Then come up to two round trips and
+// two commits. The third round trip, and the rest of baseBorrowWait, are for a busy machine.
+const (
+	baseBorrowWait = 300 * time.Millisecond
+	maxBorrowWait  = 500 * time.Millisecond
+)
+
+// BorrowWait returns how long a check waits if its rule sets no time.
+func (a *Authority) BorrowWait() time.Duration {
+	return min(baseBorrowWait+3*time.Duration(a.roundTrip.Load()), maxBorrowWait)
+}
+
+// Answered records how long the answer to a report took. held reports that the leader had nothing
+// to send and kept the answer for a while. The fastest answer counts, and is forgotten gradually.
+func (a *Authority) Answered(took time.Duration, held bool) {
+	if held {
+		took -= budget.AnswerHold
+	}
+	if known := time.Duration(a.roundTrip.Load()); known > 0 {
+		took = min(took, known+known/64+time.Millisecond)
+	}
+	a.roundTrip.Store(int64(max(took, 1)))
+}
+
+// Arrival is a part of a limit that checks wait for.
+type Arrival struct {
+	key     budget.KeyID
+	limit   budget.KeyLimit
+	held    budget.Share  // the share held meanwhile
+	Came    chan struct{} // closed when more than that is held
+	waiters int64
+}
+
+// borrowers are the checks that wait for shares. The authority's mu guards them.
+type borrowers struct {
+	arrivals map[budget.KeyID]*Arrival
+	waiting  int
+	// unlent holds the keys of which nothing came in time.
+	unlent map[budget.KeyID]unlent
+}
+
+// unlent is a key of which nothing came while checks waited. The leader knows of the demand, and
+// sends what becomes free. One wait in vain says little, because the share may just have been late.
+// After the second one, checks of the key are denied at once for leastUnlent, and after each later
+// one for twice as long as before. The zero value is a key that no check has waited for.
+type unlent struct {
+	noted budget.Instant // when the last wait in vain ended
+	until budget.Instant // no check waits before
+	next  time.Duration  // for how long no check waits after the next wait in vain
+}
+
+const (
+	leastUnlent, mostUnlent = 250 * time.Millisecond, 2 * time.Second
+	// unlentKnown is for how long after that the waits in vain count.
+	unlentKnown = 10 * time.Second
+	// maxUnlent bounds the keys that are remembered as unlent.
+	maxUnlent = 4096
+)
+
+// Await adds a denied group to those that wait for what its keys lack. lent is false if nothing can
+// be had of one of these keys, because the limit is used up. arrivals is nil if too many groups
+// wait already. A share that has come since the denial is not waited for.
+func (a *Authority) Await(g *charge.Transaction) (arrivals []*Arrival, lent bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	arrivals = []*Arrival{}
+	now := a.Now()
+	for i := range g.Asks {
+		ask := &g.Asks[i]
+		l := ask.KeyLimit()
+		if g.Out[i].Decision.Allowed {
+			continue
+		}
+		if !a.mayCome(ask.Key, ask.Right, l, now) {
+			a.borrow.leave(arrivals)
+			return nil, false
+		}
+		if grown(ask.Right.Effective(), a.region.Right(ask.Key, l, now).Effective()) {
+			continue
+		}
+		at := a.borrow.enter(ask.Key, l, ask.Right.Effective())
+		if at == nil {
+			a.borrow.leave(arrivals)
+			return nil, true
+		}
+		arrivals = append(arrivals, at)
+	}
+	return arrivals, true
+}
+
+// mayCome reports whether more of a key than a right holds may come from elsewhere soon. The caller
+// holds mu.
+func (a *Authority) mayCome(key budget.KeyID, right budget.Right, l budget.KeyLimit, now budget.Instant) bool {
+	return a.region.Elsewhere(right, l) && now >= a.borrow.unlent[key].until
+}
+
+// grown reports whether after holds more of a limit's burst or rate than before.
+func grown(before, after budget.Share) bool { return !after.Within(before) }
+
+// Leave removes a group from those that wait. vain is how long it has waited if nothing came, and 0
+// otherwise.
+func (a *Authority) Leave(arrivals []*Arrival, vain time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if vain > 0 {
+		now := a.Now()
+		for _, at := range arrivals {
+			select {
+			case <-at.Came:
+			default:
+				a.borrow.waitedInVain(at.key, now.Add(-vain), now)
+			}
+		}
+	}
+	a.borrow.leave(arrivals)
+}
+
+// welcome wakes the checks whose share has come. The caller holds mu.
+func (a *Authority) welcome(changed []budget.ShareResult, now budget.Instant) {
+	for i := range changed {
+		key := changed[i].Key
+		delete(a.borrow.unlent, key)
+		at := a.borrow.arrivals[key]
+		if at != nil && grown(at.held, a.region.Right(key, at.limit, now).Effective()) {
+			close(at.Came)
+			delete(a.borrow.arrivals, key) // a check that leaves does not find it any more
+		}
+	}
+}
+
+// enter adds a check that waits for a key, and returns nil if there are too many. The checks that
+// wait for one key are at most as many as its burst could ever serve.
+func (b *borrowers) enter(key budget.KeyID, l budget.KeyLimit, held budget.Share) *Arrival {
+	at := b.arrivals[key]
+	if at == nil {
+		at = &Arrival{key: key, limit: l, held: held, Came: make(chan struct{})}
+	}
+	if b.waiting >= maxBorrowers || at.waiters >= l.Capacity/int64(limit.Token) {
+		return nil
+	}
+	at.waiters++
+	b.waiting++
+	b.arrivals[key] = at
+	return at
+}
+
+func (b *borrowers) leave(arrivals []*Arrival) {
+	for _, at := range arrivals {
+		at.waiters--
+		b.waiting--
+		if at.waiters == 0 && b.arrivals[at.key] == at {
+			delete(b.arrivals, at.key)
+		}
+	}
+}
+
+// waitedInVain records that a wait for a key, which began at began, ends now without a share.
+// Checks that wait together count as one wait. If there are too many keys, any one is forgotten.
+func (b *borrowers) waitedInVain(key budget.KeyID, began, now budget.Instant) {
+	was, known := b.unlent[key]
+	switch {
+	case known && began < was.noted:
+		return
+	case known && began < was.until.Add(unlentKnown):
+		next := max(was.next, leastUnlent)
+		b.unlent[key] = unlent{noted: now, until: now.Add(next), next: min(2*next, mostUnlent)}
+		return
+	case len(b.unlent) >= maxUnlent && !known:
+		for k := range b.unlent {
+			delete(b.unlent, k)
+			break
+		}
+	}
+	b.unlent[key] = unlent{noted: now, until: now}
+}
+
+// Waiting returns how many checks wait for a share, and of how many keys.
+func (a *Authority) Waiting() (checks, keys int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.borrow.waiting, len(a.borrow.arrivals)
+}
