@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/hashicorp/raft"
@@ -101,8 +102,10 @@ func Damaged(what, path string, err error) error {
 }
 
 // WithoutPanic calls do and returns a panic as an error. The libraries panic over some contents that they cannot
-// read.
+// read. They map the list of segments into memory, so a list that was cut off is a memory fault at the place where
+// it ends.
 func WithoutPanic(do func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("%v", cause)

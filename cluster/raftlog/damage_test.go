@@ -2,8 +2,39 @@ package raftlog
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/hashicorp/go-hclog"
 )
+
+// The library maps the list of segments into memory. Reading behind the end of a shorter file is a fault, which
+// ended the process with a dump of all goroutines in place of an error that says what to do.
+func TestAListOfSegmentsThatWasCutOffIsDamage(t *testing.T) {
+	t.Parallel()
+	whole := t.TempDir()
+	log, err := Open(whole, 1<<20, hclog.NewNullLogger(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLog(t, log)
+	list, err := os.ReadFile(filepath.Join(whole, "wal-meta.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "wal-meta.db"), list[:len(list)/4], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if log, err := Open(dir, 1<<20, hclog.NewNullLogger(), nil); err == nil {
+		closeLog(t, log)
+		t.Error("a quarter of the list: opened")
+	} else if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), startEmpty) {
+		t.Errorf("the error does not say what to do: %v", err)
+	}
+}
 
 func TestWhatIsNoInterruptedFirstStartStays(t *testing.T) {
 	t.Parallel()
