@@ -9,9 +9,9 @@ func remedy(reason string) string {
 	case "readonly":
 		return "this Redis is a replica: name the primary in --redis, or let redis+sentinel:// find it"
 	case "noreplicas":
-		return "fewer replicas are connected than min-replicas-to-write asks for: mend the replication"
+		return "fewer replicas are connected than min-replicas-to-write asks for: repair the replication"
 	case "busy":
-		return "a script of somebody else blocks this Redis: SCRIPT KILL ends it; give Aliquot a Redis of its own"
+		return "another client's script blocks this Redis: SCRIPT KILL ends it; give Aliquot a Redis of its own"
 	case "misconf":
 		return "this Redis cannot save to its disk and refuses writes: free the disk, or turn snapshots off (save \"\")"
 	case "noauth":
@@ -22,6 +22,10 @@ func remedy(reason string) string {
 		return "this Redis does not let the user of --redis run what is needed; docs/reference/stores.md lists it"
 	case "scripts":
 		return "this store cannot run the scripts: use Redis 6.2 or later, or Valkey 7.2 or later, with EVAL and the library struct"
+	case "scheme":
+		return "what answers is of another kind than --redis says: redis:// is for one Redis, redis+cluster:// for a Redis Cluster, redis+sentinel:// for Sentinels"
+	case "clusterdown":
+		return "this Redis Cluster does not serve all its slots: redis-cli --cluster check HOST:PORT says which node or slot is missing"
 	case "connection":
 		return "nothing answers at the address of --redis: is the Redis running, and reachable from here?"
 	case "reply":

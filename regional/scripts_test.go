@@ -38,3 +38,29 @@ func TestAStoreThatCannotRunTheScripts(t *testing.T) {
 		}
 	}
 }
+
+// A --redis whose scheme is not that of the server is named as such. It had no advice, or that of a Redis which is
+// too old.
+func TestASchemeThatDoesNotFitTheServer(t *testing.T) {
+	server := startRedis(t)
+	address := strings.TrimPrefix(server.url(), "redis://")
+	cluster, err := store.NewCluster(store.DefaultRedisConfig("redis+cluster://" + address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	sentinel, err := store.NewRedis(store.DefaultRedisConfig("redis+sentinel://" + address + "/primary"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sentinel.Close()
+	for scheme, s := range map[string]storeguard.Store{"redis+cluster": cluster, "redis+sentinel": sentinel} {
+		_, err := s.Epoch(t.Context())
+		if got := storeguard.Reason(err); got != "scheme" || !strings.Contains(remedy(got), "redis:// is for one Redis") {
+			t.Errorf("%s: %v: reason %q, remedy %q", scheme, err, got, remedy(got))
+		}
+	}
+	if got := storeguard.Reason(errors.New("MOVED 3999 127.0.0.1:6381")); got != "scheme" {
+		t.Errorf("a node of a cluster asked as one Redis: reason %q", got)
+	}
+}

@@ -332,6 +332,11 @@ func Reason(err error) string {
 			return strings.ToLower(prefix)
 		}
 	}
+	for _, words := range []string{"cluster support disabled", "MOVED ", "unknown command 'sentinel'"} {
+		if strings.Contains(err.Error(), words) {
+			return "scheme"
+		}
+	}
 	for _, words := range []string{"unknown command", "running script", "compiling script", "user_script"} {
 		if strings.Contains(err.Error(), words) {
 			return "scripts"
