@@ -25,6 +25,10 @@ const (
 	// have twice as many, and maxDeciding is the bound for all cores together. Those of one core
 	// fill three calls of the store: with two, the daemon waited for the store a tenth of the time.
 	decidingOfCore = 96
+	// One spareOfHTTP-th is the part of that room that calls over HTTP/1.1 leave free. Each costs so much
+	// more than one over gRPC that two calls of the store keep the daemon busy, and a third one
+	// would only make their answers later.
+	spareOfHTTP = 3
 	// answersOfRefusal is the number of decisions for each refusal, so that refusals take a few per
 	// cent of the processor's time. refuseEvery is the time after which one call is refused in any
 	// case.
@@ -86,7 +90,7 @@ func (d *door) tick() {
 func (d *door) admit() {
 	for first := d.waiting.Front(); first != nil; first = d.waiting.Front() {
 		c := first.Value.(*doorConn)
-		if !d.fits(c.brings) {
+		if !d.fits(c.needs()) {
 			break
 		}
 		d.waiting.Remove(first)
@@ -144,6 +148,14 @@ type doorConn struct {
 	coming bool          // it was let in, and its calls may not have begun yet
 }
 
+// needs returns the room that must be free before the connection is read.
+func (c *doorConn) needs() int64 {
+	if c.brings == bringsHTTP {
+		return c.brings + c.door.room/spareOfHTTP
+	}
+	return c.brings
+}
+
 // enter lets the connection in. The caller holds the door's mu.
 func (c *doorConn) enter() {
 	c.coming = true
@@ -198,7 +210,7 @@ func (c *doorConn) wait() (late bool) {
 	if c.more {
 		age = time.Since(c.since)
 	}
-	if age < doorWait && d.waiting.Len() == 0 && d.fits(c.brings) {
+	if age < doorWait && d.waiting.Len() == 0 && d.fits(c.needs()) {
 		c.enter()
 		d.mu.Unlock()
 		return false
