@@ -92,6 +92,9 @@ type Config struct {
 	Bucket time.Duration
 	// Timeout bounds each call.
 	Timeout time.Duration
+
+	// dial is for tests: it connects to a region; nil: dialTarget.
+	dial func(c *Config, address string) (*target, error)
 }
 
 // DefaultConfig is one client that rotates over the regions of `aliquot dev` as

@@ -1,8 +1,8 @@
 package bench
 
 import (
-	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"aliquot/rules"
@@ -21,13 +21,13 @@ func TestTheBoundDependsOnTheEnforcement(t *testing.T) {
 
 // rotated is a run over three limiters that know nothing of each other.
 func rotated(t *testing.T, enforcement string, l Limit) *Report {
-	c := short(l, serve(t, newBucket(l)), serve(t, newBucket(l)), serve(t, newBucket(l)))
-	c.Enforcement, c.Batch = enforcement, 10 // many requests also on a busy machine
+	c := over(l, newBucket(l), newBucket(l), newBucket(l))
+	c.Enforcement, c.Batch = enforcement, 10
 	return mustRotate(t, c)
 }
 
 func TestIndependentRegionsKeepTheirOwnBound(t *testing.T) {
-	inSome(t, func() error {
+	synctest.Test(t, func(t *testing.T) {
 		r := rotated(t, rules.Independent, Limit{Capacity: 30, Refill: 10})
 		if r.Exceeded() || r.WorstOfBound.Gain > 1 {
 			t.Errorf("of bound %v, worst %+v", r.OfBound, r.WorstOfBound)
@@ -39,33 +39,22 @@ func TestIndependentRegionsKeepTheirOwnBound(t *testing.T) {
 			t.Errorf("bounds %v and %v, %s", r.StrictBound, r.Bound, r.Enforcement)
 		}
 		if r.OfBound < .95 || r.Gain < 2.8 || r.Utilisation.Min < .95 {
-			return fmt.Errorf("of bound %v, gain %v, utilisation %+v", r.OfBound, r.Gain, r.Utilisation)
+			t.Errorf("of bound %v, gain %v, utilisation %+v", r.OfBound, r.Gain, r.Utilisation)
 		}
-		return nil
 	})
 }
 
 // A limit with a small burst makes the rate tell: three times the rate is more than
 // an elastic rule promises, three times the burst is not.
 func TestElasticRegionsAreCaughtWhenTheRateMultiplies(t *testing.T) {
-	inSome(t, func() error {
+	synctest.Test(t, func(t *testing.T) {
 		r := rotated(t, rules.Elastic, Limit{Capacity: 5, Refill: 100})
-		if r.WorstOfBound.Gain < r.OfBound {
+		if !r.Exceeded() || r.WorstOfBound.Gain < r.OfBound {
 			t.Errorf("of bound %v, worst %+v", r.OfBound, r.WorstOfBound)
 		}
-		if !r.Exceeded() {
-			return fmt.Errorf("of bound %v, worst %+v", r.OfBound, r.WorstOfBound)
+		r = rotated(t, rules.Elastic, Limit{Capacity: 100, Refill: .001})
+		if r.Exceeded() || r.OfBound < .99 || r.Gain < 2.9 {
+			t.Errorf("of bound %v, gain %v, worst %+v", r.OfBound, r.Gain, r.WorstOfBound)
 		}
-		return nil
-	})
-	inSome(t, func() error {
-		r := rotated(t, rules.Elastic, Limit{Capacity: 100, Refill: .001})
-		if r.Exceeded() {
-			t.Errorf("of bound %v, worst %+v", r.OfBound, r.WorstOfBound)
-		}
-		if r.OfBound < .99 || r.Gain < 2.9 {
-			return fmt.Errorf("of bound %v, gain %v", r.OfBound, r.Gain)
-		}
-		return nil
 	})
 }

@@ -102,14 +102,18 @@ type worker struct {
 	latency    latency.Histogram
 	admissions []admission
 	dropped    bool // admissions beyond maxAdmissions were not recorded
+	called     bool
 }
 
+// drive sends calls until ctx ends. It sends the first one that is due even if that begins late.
 func (w *worker) drive(ctx context.Context) {
-	for ctx.Err() == nil {
+	for ctx.Err() == nil || !w.called {
 		for _, l := range w.lanes {
-			if !w.wait(ctx, max(l.due, w.run.restsUntil(l))-w.run.now()) {
+			d := max(l.due, w.run.restsUntil(l)) - w.run.now()
+			if !w.wait(ctx, d) && (w.called || d > 0) {
 				return
 			}
+			w.called = true
 			if !w.call(l) && !w.wait(ctx, errorPause) {
 				return
 			}

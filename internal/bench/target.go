@@ -31,9 +31,13 @@ type target struct {
 
 // dialTargets prepares the regions' clients; nothing is connected yet.
 func dialTargets(c *Config) ([]*target, error) {
+	dial := dialTarget
+	if c.dial != nil {
+		dial = c.dial
+	}
 	var out []*target
 	for _, address := range c.Regions {
-		t, err := dialTarget(c, address)
+		t, err := dial(c, address)
 		if err != nil {
 			closeTargets(out)
 			return nil, fmt.Errorf("--regions: %s: %w", address, err)
