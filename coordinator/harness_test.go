@@ -52,8 +52,8 @@ type running struct {
 func testConfig(t *testing.T, i, n int) coordinator.Config {
 	cfg := coordinator.DefaultConfig()
 	cfg.NodeID, cfg.DataDir, cfg.BootstrapExpect = fmt.Sprintf("c%d", i), t.TempDir(), n
-	any := testaddr.Free()
-	cfg.Listen, cfg.RaftListen, cfg.GossipListen, cfg.OpsListen = any, any, any, any
+	address := testaddr.Free()
+	cfg.Listen, cfg.RaftListen, cfg.GossipListen, cfg.OpsListen = address, address, address, address
 	cfg.Regions = []string{"us", "eu", "ap"}
 	if n > 1 {
 		cfg.RaftMultiplier = 3 // who leads is to lead as long as the test goes by it, though a node stands still for a second

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -28,10 +27,9 @@ func TestCompareUsage(t *testing.T) {
 func TestCompareAgainstARealCluster(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	r := startDev(t)
-	defer r.stop()
 	regions := strings.Join([]string{r.at(7500), r.at(7510), r.at(7520)}, ",")
-	// In batches, so that also a busy machine sends more than is admitted.
-	compare := []string{"bench", "rotate", "--batch", "50", "--timeout", "1m", "--addr", r.at(7410), "--regions", regions, "--compare"}
+	// The two first calls to each region ask for more than it can admit, however slow the machine is.
+	compare := []string{"bench", "rotate", "--batch", "200", "--timeout", "5m", "--addr", r.at(7410), "--regions", regions, "--compare"}
 	rulesNow := func() result { return command(t, "", "rules", "show", "--addr", r.at(7410)) }
 	before := rulesNow()
 	before.want(t, exitOK, "version 1", "per-key")
@@ -40,38 +38,31 @@ func TestCompareAgainstARealCluster(t *testing.T) {
 	}
 
 	t.Run("all three, in one table", func(t *testing.T) {
-		inSome(t, func() error {
-			got := command(t, "", append(compare, "strict,elastic,independent", "--duration", "1s")...)
-			got.want(t, exitOK, "C = 300, r = 100/s", "ENFORCEMENT", "C + RT", "OF BOUND", "UTILISATION", "strict: driving 3 regions")
-			if now := rulesNow(); now.out != before.out {
-				t.Errorf("rules afterwards:\n%s", now.out)
-			}
-			return gains(t, got.out)
-		})
+		got := command(t, "", append(compare, "strict,elastic,independent", "--duration", "300ms", "--capacity", "300", "--refill", "0.001")...)
+		got.want(t, exitOK, "C = 300, r = 0.001/s", "ENFORCEMENT", "C + RT", "OF BOUND", "UTILISATION", "strict: driving 3 regions")
+		if now := rulesNow(); now.out != before.out {
+			t.Errorf("rules afterwards:\n%s", now.out)
+		}
+		gains(t, got.out)
 	})
 	t.Run("JSON, with a limit of its own", func(t *testing.T) {
-		inSome(t, func() error {
-			got := command(t, "", append(compare, "independent", "--duration", "300ms", "--capacity", "20", "--refill", "10", "-o", "json")...)
-			var table struct {
-				Rows []struct {
-					Enforcement string
-					Gain        float64
-					StrictBound float64 `json:"strictBound"`
-					OfBound     float64 `json:"ofBound"`
-				}
+		// The limit is that of the rule in force.
+		got := command(t, "", append(compare, "independent", "--duration", "300ms", "-o", "json")...)
+		var table struct {
+			Rows []struct {
+				Enforcement string
+				Gain        float64
+				StrictBound float64 `json:"strictBound"`
+				OfBound     float64 `json:"ofBound"`
 			}
-			if err := json.Unmarshal([]byte(got.out), &table); err != nil || got.code != exitOK || len(table.Rows) != 1 {
-				t.Fatalf("%d, %v: %s%s", got.code, err, got.out, got.err)
-			}
-			row := table.Rows[0]
-			if row.OfBound > 1 || math.Abs(row.OfBound-row.Gain/3) > 1e-9 || row.StrictBound < 20 {
-				t.Errorf("%+v", row)
-			}
-			if row.Gain < 1.8 {
-				return fmt.Errorf("the gain is %v", row.Gain)
-			}
-			return nil
-		})
+		}
+		if err := json.Unmarshal([]byte(got.out), &table); err != nil || got.code != exitOK || len(table.Rows) != 1 {
+			t.Fatalf("%d, %v: %s%s", got.code, err, got.out, got.err)
+		}
+		row := table.Rows[0]
+		if row.Gain == 0 || row.OfBound > 1 || math.Abs(row.OfBound-row.Gain/3) > 1e-9 || row.StrictBound < 300 {
+			t.Errorf("%+v", row)
+		}
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		got := stopped(t, append(compare, "strict", "--duration", "1m"), "driving", func() {})
@@ -103,10 +94,10 @@ func TestCompareAgainstARealCluster(t *testing.T) {
 }
 
 // gains looks at a table of all three enforcements: none may gain more than it promises,
-// and each gains most of it unless the run was disturbed.
-func gains(t *testing.T, table string) (spoiled error) {
+// and each gains most of it.
+func gains(t *testing.T, table string) {
 	t.Helper()
-	want := map[string]float64{"strict": 1, "elastic": 1000. / 400, "independent": 3}
+	want := map[string]float64{"strict": 1, "elastic": 3, "independent": 3}
 	for line := range strings.Lines(table) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || want[fields[0]] == 0 {
@@ -114,16 +105,12 @@ func gains(t *testing.T, table string) (spoiled error) {
 		}
 		gain, err := strconv.ParseFloat(fields[3], 64)
 		full := want[fields[0]]
-		if err != nil || gain > full {
+		if err != nil || gain > full || gain < .9*full {
 			t.Errorf("gain of %s", line)
-		}
-		if gain < .6*full {
-			spoiled = fmt.Errorf("gain of %s", line)
 		}
 		delete(want, fields[0])
 	}
 	if len(want) > 0 {
 		t.Errorf("no rows for %v in\n%s", want, table)
 	}
-	return spoiled
 }

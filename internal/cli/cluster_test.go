@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aliquot/coordinator"
+	"aliquot/internal/testaddr"
 )
 
 // coordinators runs three that form a cluster and returns their RPC addresses by
@@ -21,7 +22,8 @@ func coordinators(t *testing.T) map[string]string {
 	for i := range 3 {
 		cfg := coordinator.DefaultConfig()
 		cfg.NodeID, cfg.DataDir, cfg.BootstrapExpect, cfg.Join = fmt.Sprintf("c%d", i+1), t.TempDir(), 3, join
-		cfg.Listen, cfg.RaftListen, cfg.GossipListen, cfg.OpsListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+		address := testaddr.Free()
+		cfg.Listen, cfg.RaftListen, cfg.GossipListen, cfg.OpsListen = address, address, address, address
 		cfg.Regions, cfg.Logger = []string{"us"}, slog.New(slog.DiscardHandler)
 		cfg.RaftMultiplier = 3 // a pause of this machine is no reason for an election
 		listening, ended := make(chan coordinator.Addresses, 1), make(chan error, 1)
