@@ -117,6 +117,8 @@ var houses = map[string]row{
 
 	// What this region may spend.
 	"regional/internal/authority": {aliquot: []string{"internal/entitlement", "internal/prefetch", "internal/storeclock", "budget", "limit", "regional/internal/charge", "regional/internal/policy", "regional/internal/storeguard", "regional/internal/telemetry"}, outside: []string{"github.com/prometheus/client_golang"}},
+	// How keys behave: which are hot, and whose clients are held back.
+	"regional/internal/keywatch": {aliquot: []string{"internal/penalty", "internal/ratelog", "budget", "rules", "regional/internal/background", "regional/internal/charge", "regional/internal/modes", "regional/internal/policy", "regional/internal/telemetry"}, outside: []string{"github.com/prometheus/client_golang"}},
 	// What a daemon admits while its store does not answer.
 	"regional/internal/emergency": {aliquot: []string{"internal/entitlement", "internal/recall", "internal/storeclock", "budget", "limit", "lua", "rules", "regional/internal/charge", "regional/internal/storeguard"}},
 

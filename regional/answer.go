@@ -26,7 +26,7 @@ func (s *service) answer(d *charge.Decision, r *charge.Request, out *checkwire.A
 func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkwire.Answer, counted *telemetry.Tally) {
 	fillAnswer(d, s.metrics, counted, out)
 	s.recent.see(d, r)
-	s.limiter.conduct.remember(d.Policy, r)
+	s.limiter.conduct.Remember(d.Policy, r)
 	if list := d.Mode == modes.BlockList || d.Mode == modes.AllowList; !list || !d.Policy.Set.ByEntry(r.Attributes.Get("api_key")) {
 		counted.Under(d.Policy.Counts, out.Allowed) // the decision of an entry says nothing about the rules file
 	}

@@ -35,6 +35,23 @@ rules:
 whitelist: ["in_*"]
 `
 
+// hotKeyOf is a key of /hotkeys, and heldOf a client of /held.
+type (
+	hotKeyOf struct {
+		Rule   string  `json:"rule"`
+		Key    string  `json:"key_hash"`
+		Checks float64 `json:"checks_per_second"`
+		Denied float64 `json:"denied_per_second"`
+		Values string  `json:"values"`
+	}
+	heldOf struct {
+		Rule  string    `json:"rule"`
+		Key   string    `json:"key_hash"`
+		State string    `json:"state"`
+		Until time.Time `json:"until"`
+	}
+)
+
 // opsJSON reads a page of the ops listener.
 func opsJSON(t *testing.T, d *Daemon, path string, into any) int {
 	t.Helper()
@@ -96,10 +113,10 @@ func TestClientsThatDoNotWait(t *testing.T) {
 	}
 	var held struct {
 		Held    int
-		Clients []heldText
+		Clients []heldOf
 	}
 	if opsJSON(t, d, "/held", &held); held.Held != 1 || len(held.Clients) != 1 || held.Clients[0].State != "cooling" || held.Clients[0].Rule != "r0" ||
-		held.Clients[0].Key != hashText([16]byte(keyOf(d, "rude").GetHash())) || time.Until(held.Clients[0].Until) <= 0 {
+		held.Clients[0].Key != charge.HashText([16]byte(keyOf(d, "rude").GetHash())) || time.Until(held.Clients[0].Until) <= 0 {
 		t.Errorf("%+v", held)
 	}
 
@@ -241,10 +258,10 @@ func TestHotKeysPage(t *testing.T) {
 	}
 	var page struct {
 		Region string
-		Keys   []hotKeyText
+		Keys   []hotKeyOf
 	}
 	if opsJSON(t, d, "/hotkeys", &page); page.Region != "us" || len(page.Keys) != 2 || page.Keys[0].Rule != "r0" ||
-		page.Keys[0].Key != hashText([16]byte(keyOf(d, "often").GetHash())) || page.Keys[0].Checks <= page.Keys[1].Checks || page.Keys[0].Denied <= 0 {
+		page.Keys[0].Key != charge.HashText([16]byte(keyOf(d, "often").GetHash())) || page.Keys[0].Checks <= page.Keys[1].Checks || page.Keys[0].Denied <= 0 {
 		t.Errorf("%+v", page)
 	}
 	if opsJSON(t, d, "/hotkeys?n=1", &page); len(page.Keys) != 1 {
@@ -257,12 +274,12 @@ func TestHotKeysPage(t *testing.T) {
 	}
 	logged := map[budget.KeyID]time.Time{}
 	now := time.Now()
-	d.conduct.logHot(d.policies.Load(), 0.01, logged, now)
-	d.conduct.logHot(d.policies.Load(), 0.01, logged, now.Add(time.Second))
+	d.conduct.LogHot(d.policies.Load(), 0.01, logged, now)
+	d.conduct.LogHot(d.policies.Load(), 0.01, logged, now.Add(time.Second))
 	if n := strings.Count(log.String(), "a key is checked very often"); n != 2 || strings.Contains(log.String(), "often\"") && strings.Contains(log.String(), "api_key") {
 		t.Errorf("%d lines:\n%s", n, log.String())
 	}
-	d.conduct.logHot(d.policies.Load(), 0.01, logged, now.Add(hotAgain))
+	d.conduct.LogHot(d.policies.Load(), 0.01, logged, now.Add(time.Minute))
 	if n := strings.Count(log.String(), "a key is checked very often"); n != 4 {
 		t.Errorf("%d lines a minute later", n)
 	}

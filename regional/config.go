@@ -17,6 +17,7 @@ import (
 	"aliquot/internal/httpanswer"
 	"aliquot/internal/identity"
 	"aliquot/internal/rpc"
+	"aliquot/regional/internal/keywatch"
 	"aliquot/regional/store"
 )
 
@@ -147,8 +148,8 @@ func (c *Config) Validate() error {
 	if c.ThrottleAfter < 0 || c.ThrottleAfter > maxThrottleAfter {
 		fail("--throttle-after %d: give a number of denials from 1 to %d, or 0 for none", c.ThrottleAfter, maxThrottleAfter)
 	}
-	if c.RememberKeys < 0 || c.RememberKeys > maxRememberKeys {
-		fail("--remember-keys %d: give 0 to %d", c.RememberKeys, maxRememberKeys)
+	if c.RememberKeys < 0 || c.RememberKeys > keywatch.MaxRememberKeys {
+		fail("--remember-keys %d: give 0 to %d", c.RememberKeys, keywatch.MaxRememberKeys)
 	}
 	if c.HotKeyLog < 0 {
 		fail("--hot-key-log %d: give a number of checks a second, or 0 for none", c.HotKeyLog)

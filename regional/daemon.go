@@ -29,6 +29,7 @@ import (
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
+	"aliquot/regional/internal/keywatch"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
@@ -50,7 +51,7 @@ type Daemon struct {
 	auth     *authority.Authority
 	guard    *storeguard.Guard
 	limiter  *limiter
-	conduct  *conduct
+	conduct  *keywatch.Watch
 	throttle *throttle
 	upkeep   *upkeep
 	service  *service
@@ -162,10 +163,9 @@ func (d *Daemon) build(kept *state) error {
 		b := &storeguard.Batcher{Ask: direct.ask, Refused: d.guard.TurnedAway, Caught: func(cause any) { _ = bugs.Caught("a call of the store", cause) }}
 		d.limiter.ask, d.limiter.alone = d.guard.WhileClosed(b.Decide), b.Alone
 	}
-	d.conduct = newConduct(c.Now, d.metrics, d.log)
-	d.conduct.values = newKeyValues(c.RememberKeys)
+	d.conduct = keywatch.New(c.Now, c.RememberKeys, d.metrics, d.log)
 	d.limiter.conduct = d.conduct
-	watchConduct(d.metrics, d.conduct, d.policies, c.Registry)
+	d.conduct.Export(d.metrics, d.policies, c.Registry)
 	if c.bootClock {
 		d.limiter.clock = &boottime.Clock{}
 	}
@@ -341,7 +341,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for name, run := range map[string]func(context.Context){
 		"reports": d.reporter.run, "the store's probe": d.keepStore, "the list of daemons": d.others.run,
 		"upkeep": d.upkeep.run, "the state file": d.keeper.run,
-		"conduct": func(ctx context.Context) { d.conduct.run(ctx, d.policies, d.cfg.HotKeyLog) },
+		"conduct": func(ctx context.Context) { d.conduct.Run(ctx, d.policies, d.cfg.HotKeyLog) },
 	} {
 		work.Go(func() { d.service.panics.Keep(background, name, run) })
 	}

@@ -138,7 +138,7 @@ func (e *explained) rule(t *rules.Trace, of *rules.Explanation, limits map[*rule
 		return out
 	}
 	hash := e.policy.Hasher.Key(e.request.Namespace, rules.KeyValues(t.Rule, e.request.Attributes, nil))
-	out.KeyHash = hashText(hash)
+	out.KeyHash = charge.HashText(hash)
 	switch {
 	case t.Override != nil:
 		out.Override = t.Override.Pattern

@@ -16,6 +16,7 @@ import (
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
+	"aliquot/regional/internal/keywatch"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
@@ -39,7 +40,7 @@ type limiter struct {
 	direct *asker
 	alone  func(ctx context.Context, call func(context.Context) error) error
 	// conduct learns of all decisions.
-	conduct   *conduct
+	conduct   *keywatch.Watch
 	scratches charge.Scratches
 	// intake gives turns to the callers of decide, one turn to a single check. If it is nil, no
 	// turn is needed.
@@ -99,7 +100,7 @@ func (l *limiter) decideIn(ctx context.Context, requests []charge.Request, s *ch
 			return nil, err
 		}
 	}
-	l.conduct.decided(s.Decisions, now)
+	l.conduct.Decided(s.Decisions, now)
 	if !s.Crowded {
 		l.overrun(ctx, requests, s.Decisions)
 	}
@@ -127,7 +128,7 @@ func (l *limiter) near(requests []charge.Request, s *charge.Scratch, now budget.
 			continue
 		}
 		d.Limits(p, r, s.Matched, l.auth.Local, now, &s.Name)
-		l.conduct.hold(d, now)
+		l.conduct.Hold(d, now)
 		s.Claim(d.Groups, now)
 		groups, s.Asks = append(groups, d.Groups...), append(s.Asks, i)
 	}
@@ -291,7 +292,7 @@ func localWayOf(d *charge.Decision, l *limiter, p *policy.Policy, r *charge.Requ
 	if len(s.Matched) > charge.MostLocal || !plan.Find(t, p, r, s) {
 		return wayStore
 	}
-	if !d.Parked && l.conduct.holdNear(d, &plan, s, came) {
+	if !d.Parked && l.conduct.HoldLocal(d, &plan, s, came) {
 		return wayDecided
 	}
 	plan.Lock()

@@ -37,7 +37,7 @@ func opsHandler(d *Daemon, reg *prometheus.Registry) http.Handler {
 		}
 		_ = json.NewEncoder(w).Encode(now) // an error means that the client has gone
 	})
-	d.conduct.handle(mux, d.policies, d.cfg.Region)
+	d.conduct.Handle(mux, d.policies, d.cfg.Region)
 	return mux
 }
 

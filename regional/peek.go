@@ -35,7 +35,7 @@ func (l *limiter) peekAll(ctx context.Context, p *policy.Policy, requests []*cha
 	for i, r := range requests {
 		d := &into[i]
 		d.Plan(p, r, time.Now().UnixMilli(), nil)
-		l.conduct.look(d, l.auth.Now())
+		l.conduct.Look(d, l.auth.Now())
 		for _, g := range d.Groups {
 			for _, a := range g.Asks {
 				a.Left = l.auth.Local.Left(a.Key) // tokens that are there without asking the store

@@ -2,7 +2,6 @@ package regional
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"iter"
 	"runtime"
@@ -127,13 +126,10 @@ func rulePlan(r replay.RuleResult) *aliquotv1.RulePlan {
 		NewlyDeniedRequests: r.DeniedRequests, NewlyAllowedRequests: r.AllowedRequests,
 	}
 	for _, hash := range r.Examples {
-		out.DeniedKeyHashes = append(out.DeniedKeyHashes, hashText(hash))
+		out.DeniedKeyHashes = append(out.DeniedKeyHashes, charge.HashText(hash))
 	}
 	return out
 }
-
-// hashText returns a key's hash as people see it and as it is in the names of Redis keys.
-func hashText(hash [16]byte) string { return base64.RawURLEncoding.EncodeToString(hash[:]) }
 
 // spanned records the times of the first and last request of a replay.
 type spanned struct{ first, last budget.Instant }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 )
 
@@ -42,7 +43,7 @@ func TestAPlanGoesWithTheReports(t *testing.T) {
 	}
 	// The region's half of 8 is 4.
 	if len(result.GetRules()) != 1 || result.GetNewlyDeniedRequests() != 6 || result.GetRules()[0].GetNewlyDeniedKeys() != 1 ||
-		strings.Join(result.GetRules()[0].GetDeniedKeyHashes(), " ") != hashText([16]byte(keyOf(d, "k").GetHash())) {
+		strings.Join(result.GetRules()[0].GetDeniedKeyHashes(), " ") != charge.HashText([16]byte(keyOf(d, "k").GetHash())) {
 		t.Errorf("%v", result)
 	}
 	reports := 0

@@ -49,7 +49,7 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 	out := reserveResult{decision: &charge.Decision{}}
 	d := out.decision
 	d.Plan(p, &r.Request, now, nil)
-	l.conduct.hold(d, l.auth.Now())
+	l.conduct.Hold(d, l.auth.Now())
 	if d.TooMany == 0 && len(d.Groups) > lua.TakeChunk {
 		d.TooMany = len(d.Order)
 	}
@@ -65,7 +65,7 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 		err = l.borrow(ctx, d.Groups, func(i int) error { return l.remember(ctx, p, r, d.Groups[i:i+1], &out) })
 	}
 	if err == nil && !out.repeated {
-		l.conduct.decided([]charge.Decision{*d}, l.auth.Now())
+		l.conduct.Decided([]charge.Decision{*d}, l.auth.Now())
 	}
 	return out, err
 }

@@ -1,6 +1,7 @@
 package charge
 
 import (
+	"encoding/base64"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -109,3 +110,6 @@ func (w *CallBuffer) CallOf(head *Header, groups []*Transaction, slots *SlotName
 	}
 	return call
 }
+
+// HashText returns a key's hash as people see it and as it is in the names of Redis keys.
+func HashText(hash [16]byte) string { return base64.RawURLEncoding.EncodeToString(hash[:]) }

@@ -1,4 +1,6 @@
-package regional
+// Package keywatch watches how keys behave: it counts the hot ones, and denies clients that a rule holds
+// back.
+package keywatch
 
 import (
 	"log/slog"
@@ -17,10 +19,10 @@ import (
 	"aliquot/rules"
 )
 
-// conduct watches how keys behave. It counts the hot ones, and holds clients back if their rule
-// says so. It runs before the store and never calls it. A nil conduct watches nothing. Safe for
+// Watch watches how keys behave. It counts the hot ones, and holds clients back if their rule
+// says so. It runs before the store and never calls it. A nil Watch watches nothing. Safe for
 // concurrent use.
-type conduct struct {
+type Watch struct {
 	now     func() budget.Instant
 	hot     *penalty.HotKeys
 	clients penalty.Clients
@@ -30,21 +32,22 @@ type conduct struct {
 	lines   ratelog.Limiter
 }
 
-func newConduct(now func() budget.Instant, m *telemetry.Metrics, log *slog.Logger) *conduct {
-	return &conduct{now: now, hot: penalty.NewHotKeys(rand.Uint32), metrics: m, log: log}
+// New returns a watch that has seen nothing. It remembers the values of at most so many keys.
+func New(now func() budget.Instant, remember int, m *telemetry.Metrics, log *slog.Logger) *Watch {
+	return &Watch{now: now, hot: penalty.NewHotKeys(rand.Uint32), values: newKeyValues(remember), metrics: m, log: log}
 }
 
-// hold denies a request that comes at now if one of its clients is held back. Then no limit is
+// Hold denies a request that comes at now if one of its clients is held back. Then no limit is
 // asked, and nothing is consumed anywhere.
-func (c *conduct) hold(d *charge.Decision, now budget.Instant) {
+func (c *Watch) Hold(d *charge.Decision, now budget.Instant) {
 	if c != nil {
 		d.Hold(now, func(a *charge.Charge) penalty.Hold { return c.arrives(a, now) })
 	}
 }
 
-// holdNear does the work of hold for a request whose limits are all in memory. It reports whether
+// HoldLocal does the work of Hold for a request whose limits are all in memory. It reports whether
 // the request is denied.
-func (c *conduct) holdNear(d *charge.Decision, l *charge.LocalPlan, s *charge.Scratch, now budget.Instant) bool {
+func (c *Watch) HoldLocal(d *charge.Decision, l *charge.LocalPlan, s *charge.Scratch, now budget.Instant) bool {
 	if c == nil {
 		return false
 	}
@@ -63,7 +66,7 @@ func (c *conduct) holdNear(d *charge.Decision, l *charge.LocalPlan, s *charge.Sc
 
 // arrives counts a request at a watched limit, and returns whether its client is held back. A
 // client that is not held back may be counted twice for one request.
-func (c *conduct) arrives(a *charge.Charge, now budget.Instant) penalty.Hold {
+func (c *Watch) arrives(a *charge.Charge, now budget.Instant) penalty.Hold {
 	held := c.clients.Arrives(a.Key, policy.TermsOf(a.Rule), now)
 	if held.Began {
 		c.began(a.Rule, a.Key, held)
@@ -71,8 +74,8 @@ func (c *conduct) arrives(a *charge.Charge, now budget.Instant) penalty.Hold {
 	return held
 }
 
-// look does the work of hold for a request that only peeks.
-func (c *conduct) look(d *charge.Decision, now budget.Instant) {
+// Look does the work of Hold for a request that only peeks.
+func (c *Watch) Look(d *charge.Decision, now budget.Instant) {
 	if c != nil {
 		d.Hold(now, func(a *charge.Charge) penalty.Hold { return c.clients.Look(a.Key, policy.TermsOf(a.Rule), now) })
 	}
@@ -88,8 +91,8 @@ type run struct {
 	times  int32
 }
 
-// decided counts the decisions of requests at now.
-func (c *conduct) decided(decisions []charge.Decision, now budget.Instant) {
+// Decided counts the decisions of requests at now.
+func (c *Watch) Decided(decisions []charge.Decision, now budget.Instant) {
 	if c == nil {
 		return
 	}
@@ -101,13 +104,13 @@ func (c *conduct) decided(decisions []charge.Decision, now budget.Instant) {
 }
 
 // seen counts a run and empties it.
-func (c *conduct) seen(r *run, now budget.Instant) {
+func (c *Watch) seen(r *run, now budget.Instant) {
 	c.hot.SeenTimes(r.key, r.times, r.denied, now)
 	r.times = 0
 }
 
 // checked adds a check to a run, or counts the run and begins another.
-func (c *conduct) checked(key *budget.KeyID, denied bool, seen *run, now budget.Instant) {
+func (c *Watch) checked(key *budget.KeyID, denied bool, seen *run, now budget.Instant) {
 	if seen.times > 0 && (seen.denied != denied || seen.key != *key || seen.times == mostSeen) {
 		c.seen(seen, now)
 	}
@@ -117,7 +120,7 @@ func (c *conduct) checked(key *budget.KeyID, denied bool, seen *run, now budget.
 	seen.times++
 }
 
-func (c *conduct) requestDecided(d *charge.Decision, seen *run, now budget.Instant) {
+func (c *Watch) requestDecided(d *charge.Decision, seen *run, now budget.Instant) {
 	for i := range d.Never {
 		c.checked(&d.Never[i].Key, true, seen, now)
 	}
@@ -132,7 +135,7 @@ func (c *conduct) requestDecided(d *charge.Decision, seen *run, now budget.Insta
 }
 
 // limitDecided counts one limit's decision.
-func (c *conduct) limitDecided(v *charge.Verdict, seen *run, now budget.Instant) {
+func (c *Watch) limitDecided(v *charge.Verdict, seen *run, now budget.Instant) {
 	denied := !v.Decision.Allowed
 	c.checked(&v.Key, denied, seen, now)
 	// Only a denial by the limit itself is the client's fault. That a store is down is not, nor a
@@ -147,17 +150,17 @@ func (c *conduct) limitDecided(v *charge.Verdict, seen *run, now budget.Instant)
 }
 
 // began counts and logs a cool-down or a block that begins.
-func (c *conduct) began(r *rules.Rule, key budget.KeyID, h penalty.Hold) {
+func (c *Watch) began(r *rules.Rule, key budget.KeyID, h penalty.Hold) {
 	c.metrics.HeldBack(r.ID, h.State)
 	if h.State != penalty.Blocked || !c.lines.Allow("", time.Now()) {
 		return
 	}
 	c.log.Warn("a client is blocked in this region, as its rule says: it went on although it was denied", "rule", r.ID,
-		"key_hash", hashText(key.Hash), "for", h.For, "after_denials", r.AutoBlock.After, "within", r.AutoBlock.Within)
+		"key_hash", charge.HashText(key.Hash), "for", h.For, "after_denials", r.AutoBlock.After, "within", r.AutoBlock.Within)
 }
 
-// watchConduct exports the state of keys and clients, read at each scrape.
-func watchConduct(m *telemetry.Metrics, c *conduct, policies *policy.Policies, reg prometheus.Registerer) {
+// Export registers the state of keys and clients, read at each scrape.
+func (c *Watch) Export(m *telemetry.Metrics, policies *policy.Policies, reg prometheus.Registerer) {
 	labels := prometheus.Labels{"region": m.Region}
 	reg.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{

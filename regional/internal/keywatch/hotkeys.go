@@ -1,4 +1,4 @@
-package regional
+package keywatch
 
 import (
 	"context"
@@ -42,20 +42,20 @@ type heldText struct {
 	Until time.Time `json:"until"`
 }
 
-// remember keeps the values of a request's keys, if the daemon is set to remember values.
-func (c *conduct) remember(p *policy.Policy, r *charge.Request) {
+// Remember keeps the values of a request's keys, if the daemon is set to remember values.
+func (c *Watch) Remember(p *policy.Policy, r *charge.Request) {
 	if c != nil {
 		c.values.see(p, r)
 	}
 }
 
 // hotKeys returns the n keys with the most checks, with their values if values is true.
-func (c *conduct) hotKeys(p *policy.Policy, n int, values bool) []hotKeyText {
+func (c *Watch) hotKeys(p *policy.Policy, n int, values bool) []hotKeyText {
 	names := p.RuleNames()
 	out := []hotKeyText{}
 	for _, k := range c.hot.Top(n, c.now()) {
 		out = append(out, hotKeyText{
-			Rule: names[k.Key.Rule&^policy.IndependentBit], Key: hashText(k.Key.Hash), Checks: tenths(k.Checks), Denied: tenths(k.Denied),
+			Rule: names[k.Key.Rule&^policy.IndependentBit], Key: charge.HashText(k.Key.Hash), Checks: tenths(k.Checks), Denied: tenths(k.Denied),
 		})
 		if values {
 			out[len(out)-1].Values = c.values.of(k.Key)
@@ -68,13 +68,13 @@ func (c *conduct) hotKeys(p *policy.Policy, n int, values bool) []hotKeyText {
 func tenths(rate float64) float64 { return float64(int64(rate*10+0.5)) / 10 }
 
 // held returns the clients that are held back, at most mostShown, and how many there are.
-func (c *conduct) held(p *policy.Policy) (shown []heldText, n int) {
+func (c *Watch) held(p *policy.Policy) (shown []heldText, n int) {
 	names, now, wall := p.RuleNames(), c.now(), time.Now()
 	shown = []heldText{}
 	c.clients.Each(p.ConductTerms, now, func(h penalty.Held) {
 		if n++; n <= mostShown {
 			shown = append(shown, heldText{
-				Rule: names[h.Key.Rule&^policy.IndependentBit], Key: hashText(h.Key.Hash), State: h.State.String(),
+				Rule: names[h.Key.Rule&^policy.IndependentBit], Key: charge.HashText(h.Key.Hash), State: h.State.String(),
 				Until: wall.Add(h.Until.Sub(now)).UTC().Truncate(time.Millisecond),
 			})
 		}
@@ -82,8 +82,8 @@ func (c *conduct) held(p *policy.Policy) (shown []heldText, n int) {
 	return shown, n
 }
 
-// handle serves the state of keys and clients, for operators.
-func (c *conduct) handle(mux *http.ServeMux, policies *policy.Policies, region string) {
+// Handle serves the state of keys and clients, for operators.
+func (c *Watch) Handle(mux *http.ServeMux, policies *policy.Policies, region string) {
 	mux.HandleFunc("GET /hotkeys", func(w http.ResponseWriter, r *http.Request) {
 		n := hotShown
 		if asked := r.URL.Query().Get("n"); asked != "" {
@@ -114,19 +114,19 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // an error means that the client has gone
 }
 
-// run logs keys with more than atLeast checks a second, until ctx ends.
-func (c *conduct) run(ctx context.Context, policies *policy.Policies, atLeast int) {
+// Run logs keys with more than atLeast checks a second, until ctx ends.
+func (c *Watch) Run(ctx context.Context, policies *policy.Policies, atLeast int) {
 	if atLeast == 0 {
 		return
 	}
 	logged := map[budget.KeyID]time.Time{}
 	for background.Pause(ctx, hotLook) {
-		c.logHot(policies.Load(), float64(atLeast), logged, time.Now())
+		c.LogHot(policies.Load(), float64(atLeast), logged, time.Now())
 	}
 }
 
-// logHot logs the hot keys, each at most once every hotAgain. logged holds when each was logged.
-func (c *conduct) logHot(p *policy.Policy, atLeast float64, logged map[budget.KeyID]time.Time, now time.Time) {
+// LogHot logs the hot keys, each at most once every hotAgain. logged holds when each was logged.
+func (c *Watch) LogHot(p *policy.Policy, atLeast float64, logged map[budget.KeyID]time.Time, now time.Time) {
 	for key, at := range logged {
 		if now.Sub(at) >= hotAgain {
 			delete(logged, key)
@@ -139,7 +139,7 @@ func (c *conduct) logHot(p *policy.Policy, atLeast float64, logged map[budget.Ke
 		}
 		logged[k.Key] = now
 		if c.lines.Allow("", now) {
-			c.log.Warn("a key is checked very often", "rule", names[k.Key.Rule&^policy.IndependentBit], "key_hash", hashText(k.Key.Hash),
+			c.log.Warn("a key is checked very often", "rule", names[k.Key.Rule&^policy.IndependentBit], "key_hash", charge.HashText(k.Key.Hash),
 				"checks_per_second", int64(k.Checks), "denied_per_second", int64(k.Denied))
 		}
 	}

@@ -1,4 +1,4 @@
-package regional
+package keywatch
 
 import (
 	"math/rand/v2"
@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxRememberKeys caps RememberKeys.
-	maxRememberKeys = 100_000
+	// MaxRememberKeys caps RememberKeys.
+	MaxRememberKeys = 100_000
 	// maxRememberedText caps the text of one key's values, in bytes.
 	maxRememberedText = 256
 	// valueOneIn: one request in this many is examined. A hot key comes often enough to be found.
