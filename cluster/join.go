@@ -29,7 +29,7 @@ const (
 // Errors: ErrNotLeader; ErrNotThere if the server does not answer at the address; ErrNodeAlive if another instance
 // of the node is alive; ErrNotRemovable if the cluster would lose its majority with an older instance; ErrRemoved
 // if this leader has removed the server. After an error the server may remain without a vote; a repeated Join goes
-// on from there.
+// on from there. If the leader loses its leadership between the vote and the removal, the voter joins once more.
 func (n *Node) Join(ctx context.Context, nodeID, instanceID, raftAddress string) error {
 	if err := checkJoin(nodeID, instanceID, raftAddress); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (n *Node) admit(ctx context.Context, joiner raft.Server) (done bool, err er
 	}
 	config := n.configuration()
 	if self, listed := find(config, joiner.ID); listed && self.Suffrage == raft.Voter {
-		return true, n.correctAddress(ctx, self, joiner)
+		return true, n.complete(ctx, config, self, joiner)
 	} else if !listed && len(config.Servers) >= state.MaxServers {
 		return false, fmt.Errorf("%w: the cluster has %d servers, at most %d: remove one first", state.ErrInvalidArgument, len(config.Servers), state.MaxServers)
 	}
@@ -121,6 +121,37 @@ func (n *Node) admit(ctx context.Context, joiner raft.Server) (done bool, err er
 		return false, fmt.Errorf("add %s: %w", joiner.ID, err)
 	}
 	return false, nil
+}
+
+// complete does what remains to be done for a voter: its address may have changed, and the leader that promoted it may
+// have ended before it removed the older instances.
+func (n *Node) complete(ctx context.Context, c raft.Configuration, listed, joiner raft.Server) error {
+	if err := n.correctAddress(ctx, listed, joiner); err != nil {
+		return err
+	}
+	before := earlier(c, joiner.ID)
+	if len(before) == 0 {
+		return nil
+	}
+	older, err := n.olderInstances(ctx, raft.Configuration{Servers: before}, joiner)
+	if err != nil {
+		return err
+	}
+	return n.removeServers(ctx, older, func(raft.Server) bool { return true })
+}
+
+// earlier returns the servers of the same node that were added before one of its servers.
+func earlier(c raft.Configuration, id raft.ServerID) (before []raft.Server) {
+	node, _ := gossip.SplitServerID(id)
+	for _, s := range c.Servers {
+		if s.ID == id {
+			return before
+		}
+		if of, _ := gossip.SplitServerID(s.ID); of == node {
+			before = append(before, s)
+		}
+	}
+	return nil
 }
 
 // correctAddress changes the address of a voter that came back under another one.

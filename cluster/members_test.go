@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,6 +181,47 @@ func TestJoinerThatEndsBeforeItsPromotion(t *testing.T) {
 	}
 	waitVoters(t, leader, 4)
 	waitMember(t, joiner)
+}
+
+// A leader that ends between a node's promotion and the removal of its older instance leaves a voter that no longer
+// exists. The node itself asks for the rest.
+func TestAnOlderInstanceThatWasLeftIsRemoved(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	nodes := l.three()
+	victim := follower(l.leader(nodes...), nodes)
+	c := l.stop(victim)
+	if err := os.RemoveAll(c.DataDir); err != nil {
+		t.Fatal(err)
+	}
+	c.RaftListen, c.GossipListen = "127.0.0.1:0", "127.0.0.1:0"
+	var promoted atomic.Bool
+	c.JoinFunc = func(ctx context.Context, rpc, nodeID, instance, address string) error {
+		if promoted.Load() {
+			return l.join(ctx, rpc, nodeID, instance, address)
+		}
+		joiner := raft.Server{ID: gossip.ServerID(nodeID, instance), Address: raft.ServerAddress(address)}
+		for _, n := range l.all() {
+			if n.raft.State() != raft.Leader {
+				continue
+			}
+			if _, err := n.admit(ctx, joiner); err != nil {
+				return err
+			}
+			if err := n.waitCaughtUp(ctx, joiner.ID); err != nil {
+				return err
+			}
+			promoted.Store(n.raft.AddVoter(joiner.ID, joiner.Address, 0, configTimeout).Error() == nil)
+			return errors.New("the leader went no further")
+		}
+		return errors.New("nobody leads")
+	}
+	wiped := l.start(c)
+	waitMember(t, wiped)
+	waitVoters(t, wiped, 3)
+	if _, listed := find(wiped.configuration(), victim.serverID); listed {
+		t.Error("the older instance is still a member")
+	}
 }
 
 // silentServer says at its Raft address who it is, and answers nothing else.

@@ -88,6 +88,10 @@ func (m *membership) step(now time.Time) (settled bool) {
 		return false
 	case listed && self.Suffrage == raft.Voter && string(self.Address) == m.raftAddr:
 		m.view = ""
+		if len(earlier(config, m.serverID)) > 0 { // the leader that promoted this node did not get to remove them
+			m.tryJoin(now)
+			return false
+		}
 		return true
 	case m.duplicated(now):
 		return false
