@@ -155,7 +155,11 @@ var houses = map[string]row{
 	"internal/bench/latency": {banned: pure},
 
 	"internal/dev": {aliquot: []string{"coordinator", "regional", "internal/rpc", "internal/config"}, outside: anyModule},
-	"internal/cli": {aliquot: []string{"internal/bench", "internal/bench/latency", "internal/bench/load", "internal/bench/floor", "internal/capacity", "internal/dev", "internal/envoyimport", "rules", "limit", "internal/rpc", "internal/config", "proto/aliquot/..."}, outside: anyModule},
+	// What the commands of aliquot share.
+	"internal/cli/console": {aliquot: []string{"internal/rpc", "proto/aliquot/...", "rules"}, outside: anyModule},
+	// The commands of aliquot bench.
+	"internal/cli/benchmark": {aliquot: []string{"internal/bench", "internal/bench/latency", "internal/bench/load", "internal/bench/floor", "internal/cli/console", "internal/rpc"}, outside: anyModule},
+	"internal/cli":           {aliquot: []string{"internal/capacity", "internal/cli/benchmark", "internal/cli/console", "internal/dev", "internal/envoyimport", "rules", "limit", "internal/rpc", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 
 	"cmd/coordinator": {aliquot: []string{"coordinator", "internal/config"}, outside: anyModule},
 	"cmd/regional":    {aliquot: []string{"regional", "internal/config"}, outside: anyModule},

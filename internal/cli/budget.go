@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -19,34 +20,34 @@ import (
 // pageSize is what one ListBudgets call asks for.
 const pageSize = 1000
 
-func newBudget(g *globals) *cobra.Command {
+func newBudget(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "budget", Short: "Show how limits are divided over the regions"}
 	cmd.AddCommand(newBudgetGet(g), newBudgetList(g), newBudgetWatch(g))
 	return cmd
 }
 
-func newBudgetGet(g *globals) *cobra.Command {
+func newBudgetGet(g *console.Globals) *cobra.Command {
 	var namespace string
 	cmd := &cobra.Command{
 		Use:               "get RULE KEY=VALUE...",
-		ValidArgsFunction: g.nth(0, ruleIDs),
+		ValidArgsFunction: g.Nth(0, console.RuleIDs),
 		Short:             "Show one client's budget under one rule",
 		Example:           "  aliquot budget get per-key api_key=sk_1",
 		Args:              cobra.MinimumNArgs(1),
 	}
 	cmd.Flags().StringVar(&namespace, "namespace", "", `tenant (default "default")`)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		key, err := attributes(args[1:])
+		key, err := console.Attributes(args[1:])
 		if err != nil {
 			return err
 		}
-		ctx, cancel := g.call(cmd)
+		ctx, cancel := g.Call(cmd)
 		defer cancel()
-		answer, err := g.budgets().GetBudget(ctx, &aliquotv1.GetBudgetRequest{RuleId: args[0], Key: key, Namespace: namespace})
+		answer, err := g.Budgets().GetBudget(ctx, &aliquotv1.GetBudgetRequest{RuleId: args[0], Key: key, Namespace: namespace})
 		if err != nil {
-			return g.explain(err, aCoordinator, g.coordinator())
+			return g.Explain(err, console.ACoordinator, g.Coordinator())
 		}
-		return g.print(answer, func(w io.Writer) {
+		return g.Print(answer, func(w io.Writer) {
 			printBudget(w, answer.Budget)
 			printPromise(w, answer.Budget.GetPromise())
 		})
@@ -54,29 +55,29 @@ func newBudgetGet(g *globals) *cobra.Command {
 	return cmd
 }
 
-func newBudgetList(g *globals) *cobra.Command {
+func newBudgetList(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:               "list [RULE]",
 		Example:           "  aliquot budget list\n  aliquot budget list per-key --output json",
-		ValidArgsFunction: g.nth(0, ruleIDs),
+		ValidArgsFunction: g.Nth(0, console.RuleIDs),
 		Short:             "List the budgets of all hot keys",
 		Args:              cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := g.listBudgets(cmd.Context(), &aliquotv1.ListBudgetsRequest{RuleId: first(args), PageSize: pageSize})
+			all, err := listBudgets(cmd.Context(), g, &aliquotv1.ListBudgetsRequest{RuleId: first(args), PageSize: pageSize})
 			if err != nil {
-				return g.explain(err, aCoordinator, g.coordinator())
+				return g.Explain(err, console.ACoordinator, g.Coordinator())
 			}
-			return g.print(all, func(w io.Writer) { printBudgets(w, all.Budgets) })
+			return g.Print(all, func(w io.Writer) { printBudgets(w, all.Budgets) })
 		},
 	}
 }
 
 // listBudgets follows the pages to the end.
-func (g *globals) listBudgets(ctx context.Context, r *aliquotv1.ListBudgetsRequest) (*aliquotv1.ListBudgetsResponse, error) {
+func listBudgets(ctx context.Context, g *console.Globals, r *aliquotv1.ListBudgetsRequest) (*aliquotv1.ListBudgetsResponse, error) {
 	all := &aliquotv1.ListBudgetsResponse{Promises: map[string]*aliquotv1.Promise{}}
-	client := g.budgets()
+	client := g.Budgets()
 	for {
-		page, cancel := context.WithTimeout(ctx, g.timeout)
+		page, cancel := context.WithTimeout(ctx, g.Timeout)
 		answer, err := client.ListBudgets(page, r)
 		cancel()
 		if err != nil {
@@ -91,11 +92,11 @@ func (g *globals) listBudgets(ctx context.Context, r *aliquotv1.ListBudgetsReque
 	}
 }
 
-func newBudgetWatch(g *globals) *cobra.Command {
+func newBudgetWatch(g *console.Globals) *cobra.Command {
 	var namespace string
 	cmd := &cobra.Command{
 		Use:               "watch [RULE [KEY=VALUE...]]",
-		ValidArgsFunction: g.nth(0, ruleIDs),
+		ValidArgsFunction: g.Nth(0, console.RuleIDs),
 		Short:             "Watch budgets change: of all hot keys, of a rule, or of one client",
 		Example:           "  aliquot budget watch per-key api_key=sk_1",
 		Args:              cobra.ArbitraryArgs,
@@ -104,30 +105,30 @@ func newBudgetWatch(g *globals) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r := &aliquotv1.WatchBudgetsRequest{RuleId: first(args), Namespace: namespace}
 		if len(args) > 1 {
-			key, err := attributes(args[1:])
+			key, err := console.Attributes(args[1:])
 			if err != nil {
 				return err
 			}
 			r.Key = key
 		}
-		err := g.watch(cmd.Context(), r)
+		err := watch(cmd.Context(), g, r)
 		if cmd.Context().Err() != nil { // stopped by its user
 			return nil
 		}
-		return g.explain(err, aCoordinator, g.coordinator())
+		return g.Explain(err, console.ACoordinator, g.Coordinator())
 	}
 	return cmd
 }
 
-func (g *globals) watch(ctx context.Context, r *aliquotv1.WatchBudgetsRequest) error {
-	stream, err := g.budgets().WatchBudgets(ctx, r)
+func watch(ctx context.Context, g *console.Globals, r *aliquotv1.WatchBudgetsRequest) error {
+	stream, err := g.Budgets().WatchBudgets(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
 	for stream.Receive() {
 		m := stream.Msg()
-		if err := g.print(m, func(w io.Writer) {
+		if err := g.Print(m, func(w io.Writer) {
 			for _, b := range m.Budgets {
 				printBudget(w, b)
 				fmt.Fprintln(w)
@@ -152,20 +153,20 @@ func printBudget(w io.Writer, b *aliquotv1.Budget) {
 		state = "not coordinated: every region enforces the whole limit"
 	}
 	fmt.Fprintf(w, "rule %s (%s)  key %s  limit %d burst, %s/s  %s\npool %s  index %d\n",
-		b.GetRuleId(), orDash(b.GetEnforcement()), orDash(b.GetKeyHash()), l.GetCapacity(), number(l.GetRefillRate()), state,
-		percent(b.GetPoolShare()), b.GetAppliedIndex())
+		b.GetRuleId(), console.OrDash(b.GetEnforcement()), console.OrDash(b.GetKeyHash()), l.GetCapacity(), console.Number(l.GetRefillRate()), state,
+		console.Percent(b.GetPoolShare()), b.GetAppliedIndex())
 	fmt.Fprintf(w, "in any t seconds at most %s + %s x t are admitted everywhere: %s above the burst at the worst, %s seen\n",
-		number(float64(l.GetCapacity())+b.GetWorstCaseExcess()), number(b.GetBoundRate()), number(b.GetWorstCaseExcess()), number(b.GetExcessObserved()))
+		console.Number(float64(l.GetCapacity())+b.GetWorstCaseExcess()), console.Number(b.GetBoundRate()), console.Number(b.GetWorstCaseExcess()), console.Number(b.GetExcessObserved()))
 	if b.GetResidualExcess() > 0 || b.GetResidualExcessRate() > 0 {
 		fmt.Fprintf(w, "and %s + %s x t more by regions that have not heard of the latest rules\n",
-			number(b.GetResidualExcess()), number(b.GetResidualExcessRate()))
+			console.Number(b.GetResidualExcess()), console.Number(b.GetResidualExcessRate()))
 	}
 	rows := [][]string{{"REGION", "STATE", "SHARE", "BURST SHARE", "RATE/S", "BURST", "TOKENS", "ADMITTED", "OFFERED", "GENERATION", "LEASE"}}
 	for _, r := range b.GetRegions() {
-		rows = append(rows, []string{r.Region, r.State, percent(r.Share), percent(r.BurstShare), number(r.Rate), number(r.Burst),
-			number(r.Tokens), strconv.FormatInt(r.Admitted, 10), strconv.FormatInt(r.Offered, 10), orDash(r.Generation), duration(r.LeaseRemaining)})
+		rows = append(rows, []string{r.Region, r.State, console.Percent(r.Share), console.Percent(r.BurstShare), console.Number(r.Rate), console.Number(r.Burst),
+			console.Number(r.Tokens), strconv.FormatInt(r.Admitted, 10), strconv.FormatInt(r.Offered, 10), console.OrDash(r.Generation), console.Duration(r.LeaseRemaining)})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 }
 
 // printPromise prints the worst that the limit can do, excess first.
@@ -176,13 +177,13 @@ func printPromise(w io.Writer, p *aliquotv1.Promise) {
 	fmt.Fprintln(w)
 	rows := [][]string{{"PROMISE", "AT WORST", "", "MEANING"}}
 	for _, b := range p.GetBounds() {
-		value := figure(b.GetValue())
+		value := console.Figure(b.GetValue())
 		if b.GetUnmeasured() {
 			value = "?"
 		}
 		rows = append(rows, []string{b.GetName(), value, b.GetUnit(), b.GetMeaning()})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 	fmt.Fprintf(w, "measured: %s\n", measured(p.GetMeasured()))
 }
 
@@ -191,9 +192,9 @@ func measured(m *aliquotv1.Measured) string {
 	if len(m.GetRoundTrips()) == 0 && m.GetCommit() == nil {
 		return "nothing yet"
 	}
-	parts := []string{"commit " + duration(m.GetCommit())}
+	parts := []string{"commit " + console.Duration(m.GetCommit())}
 	for _, region := range slices.Sorted(maps.Keys(m.GetRoundTrips())) {
-		parts = append(parts, "round trip to "+region+" "+duration(m.GetRoundTrips()[region]))
+		parts = append(parts, "round trip to "+region+" "+console.Duration(m.GetRoundTrips()[region]))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -210,12 +211,12 @@ func printBudgets(w io.Writer, all []*aliquotv1.Budget) {
 			if i > 0 {
 				shares += "  "
 			}
-			shares += r.Region + " " + percent(r.Share)
+			shares += r.Region + " " + console.Percent(r.Share)
 		}
 		rows = append(rows, []string{b.RuleId, b.KeyHash, strconv.FormatInt(b.GetLimit().GetCapacity(), 10),
-			number(b.GetLimit().GetRefillRate()), percent(b.PoolShare), shares})
+			console.Number(b.GetLimit().GetRefillRate()), console.Percent(b.PoolShare), shares})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 }
 
 func first(args []string) string {

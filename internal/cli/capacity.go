@@ -9,9 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"aliquot/internal/capacity"
+	"aliquot/internal/cli/console"
 )
 
-func newCapacity(g *globals) *cobra.Command {
+func newCapacity(g *console.Globals) *cobra.Command {
 	var (
 		load  = capacity.Specified()
 		costs = capacity.Measured()
@@ -48,20 +49,20 @@ defaults are the size that Aliquot is made for. docs/how-to/plan-capacity.md exp
 	cmd.RunE = func(*cobra.Command, []string) error {
 		for _, s := range set {
 			if err := costs.Set(s); err != nil {
-				return usageError{fmt.Errorf("--cost: %w", err)}
+				return console.AsUsage(fmt.Errorf("--cost: %w", err))
 			}
 		}
 		if show {
-			return g.printValue(costs, func(w io.Writer) { printCosts(w, &costs) })
+			return g.PrintValue(costs, func(w io.Writer) { printCosts(w, &costs) })
 		}
 		if err := load.Validate(); err != nil {
-			return usageError{err}
+			return console.AsUsage(err)
 		}
 		need := capacity.Estimate(load, costs)
 		if err := need.Validate(); err != nil {
-			return usageError{err}
+			return console.AsUsage(err)
 		}
-		return g.printValue(need, func(w io.Writer) { printNeed(w, &need) })
+		return g.PrintValue(need, func(w io.Writer) { printNeed(w, &need) })
 	}
 	return cmd
 }
@@ -69,20 +70,20 @@ defaults are the size that Aliquot is made for. docs/how-to/plan-capacity.md exp
 func printCosts(w io.Writer, c *capacity.Costs) {
 	rows := [][]string{{"COST", "VALUE", "OF"}}
 	c.Each(func(name string, value float64, meaning string) {
-		rows = append(rows, []string{name, figure(value), meaning})
+		rows = append(rows, []string{name, console.Figure(value), meaning})
 	})
-	columns(w, rows)
+	console.Columns(w, rows)
 }
 
 func printNeed(w io.Writer, n *capacity.Need) {
 	r, s, k := &n.Regional, &n.Redis, &n.Coordinator
-	columns(w, [][]string{
+	console.Columns(w, [][]string{
 		{"EACH REGION", fmt.Sprintf("of %d", n.Load.Regions), ""},
 		{"checks", large(r.Checks) + "/s", fmt.Sprintf("%s calls/s from each gateway", large(r.PerGateway))},
 		{"daemons", strconv.Itoa(r.Daemons), fmt.Sprintf("%.1f busy cores, machines of %d", r.Cores, n.Load.Cores)},
-		{"in memory", percent(r.InMemory), fmt.Sprintf("of the checks; each daemon holds tokens of %s keys", large(r.LeasedKeys))},
-		{"Redis calls", large(s.Calls) + "/s", fmt.Sprintf("%s for a check", number(s.CallsPerCheck))},
-		{"Redis servers", strconv.Itoa(s.ShardsNeeded), fmt.Sprintf("needed, %.2f busy cores; with %s each is %s busy", s.Cores, figure(s.Shards), percent(s.Busy))},
+		{"in memory", console.Percent(r.InMemory), fmt.Sprintf("of the checks; each daemon holds tokens of %s keys", large(r.LeasedKeys))},
+		{"Redis calls", large(s.Calls) + "/s", fmt.Sprintf("%s for a check", console.Number(s.CallsPerCheck))},
+		{"Redis servers", strconv.Itoa(s.ShardsNeeded), fmt.Sprintf("needed, %.2f busy cores; with %s each is %s busy", s.Cores, console.Figure(s.Shards), console.Percent(s.Busy))},
 		{"Redis memory", inBytes(s.ShardBytes), fmt.Sprintf("in each server, %s keys in all", large(s.Keys))},
 		{"to leaders", inBytes(n.WAN.Up) + "/s", inBytes(n.WAN.Down) + "/s back"},
 		{"", "", ""},

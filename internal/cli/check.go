@@ -7,10 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-func newCheck(g *globals) *cobra.Command {
+func newCheck(g *console.Globals) *cobra.Command {
 	var c costFlags
 	var also []string
 	cmd := &cobra.Command{
@@ -24,23 +25,23 @@ func newCheck(g *globals) *cobra.Command {
 	cmd.Flags().StringArrayVar(&also, "attr", nil, "an attribute of the request, key=value, as an argument says it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args)+len(also) == 0 {
-			return usagef("%s: give the attributes of the request as key=value, such as api_key=sk_1", cmd.UseLine())
+			return console.Usagef("%s: give the attributes of the request as key=value, such as api_key=sk_1", cmd.UseLine())
 		}
-		attrs, err := attributes(append(args, also...))
+		attrs, err := console.Attributes(append(args, also...))
 		if err != nil {
 			return err
 		}
-		ctx, cancel := g.call(cmd)
+		ctx, cancel := g.Call(cmd)
 		defer cancel()
-		answer, err := g.limiter().Check(ctx, &aliquotv1.CheckRequest{Attributes: attrs, Cost: &c.cost, Costs: c.costs, Namespace: c.namespace})
+		answer, err := g.Limiter().Check(ctx, &aliquotv1.CheckRequest{Attributes: attrs, Cost: &c.cost, Costs: c.costs, Namespace: c.namespace})
 		if err != nil {
-			return g.explain(err, aRegion, g.region())
+			return g.Explain(err, console.ARegion, g.Region())
 		}
-		if err := g.print(answer, func(w io.Writer) { printCheck(w, answer) }); err != nil {
+		if err := g.Print(answer, func(w io.Writer) { printCheck(w, answer) }); err != nil {
 			return err
 		}
 		if !answer.Allowed {
-			return errDenied
+			return console.ErrDenied
 		}
 		return nil
 	}
@@ -57,14 +58,14 @@ func printCheck(w io.Writer, a *aliquotv1.CheckResponse) {
 	}
 	rows := [][]string{{"RULE", "VERDICT", "LIMIT", "REMAINING HERE", "RESET AFTER", "RETRY AFTER"}}
 	for _, l := range a.Limits {
-		retry := duration(l.RetryAfter)
+		retry := console.Duration(l.RetryAfter)
 		if l.Never {
 			retry = "never"
 		}
 		rows = append(rows, []string{l.RuleId, verdict(l.Allowed), strconv.FormatInt(l.Limit, 10),
-			strconv.FormatInt(l.Remaining, 10), duration(l.ResetAfter), retry})
+			strconv.FormatInt(l.Remaining, 10), console.Duration(l.ResetAfter), retry})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 	fmt.Fprintln(w, "remaining here is this region's part; 'aliquot explain' estimates what all regions have")
 }
 

@@ -7,27 +7,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-func newCluster(g *globals) *cobra.Command {
+func newCluster(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "cluster", Short: "The coordinators and regions"}
 	cmd.AddCommand(newClusterStatus(g), newClusterMembers(g), newClusterRemove(g), newClusterTiming(g))
 	return cmd
 }
 
-func newClusterStatus(g *globals) *cobra.Command {
+func newClusterStatus(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "status",
 		Example: "  aliquot cluster status --addr c2:7400",
 		Short:   "Show a coordinator's view of the cluster; exits with 1 if there is no leader",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			status, err := g.status(cmd)
+			status, err := status(g, cmd)
 			if err != nil {
 				return err
 			}
-			if err := g.print(status, func(w io.Writer) { printStatus(w, status) }); err != nil {
+			if err := g.Print(status, func(w io.Writer) { printStatus(w, status) }); err != nil {
 				return err
 			}
 			if status.GetLeaderId() == "" {
@@ -38,33 +39,33 @@ func newClusterStatus(g *globals) *cobra.Command {
 	}
 }
 
-func newClusterMembers(g *globals) *cobra.Command {
+func newClusterMembers(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "members",
 		Example: "  aliquot cluster members",
 		Short:   "List the member coordinators, as one of them knows them",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			status, err := g.status(cmd)
+			status, err := status(g, cmd)
 			if err != nil {
 				return err
 			}
 			// The shape of remove's answer: a program that reads one can read the other.
 			members := &aliquotv1.RemoveMemberResponse{Members: status.Members}
-			return g.print(members, func(w io.Writer) { printMembers(w, status.Members) })
+			return g.Print(members, func(w io.Writer) { printMembers(w, status.Members) })
 		},
 	}
 }
 
 // status asks a coordinator for its view of the cluster.
-func (g *globals) status(cmd *cobra.Command) (*aliquotv1.GetStatusResponse, error) {
-	ctx, cancel := g.call(cmd)
+func status(g *console.Globals, cmd *cobra.Command) (*aliquotv1.GetStatusResponse, error) {
+	ctx, cancel := g.Call(cmd)
 	defer cancel()
-	status, err := g.cluster().GetStatus(ctx, &aliquotv1.GetStatusRequest{})
-	return status, g.explain(err, aCoordinator, g.coordinator())
+	status, err := g.Cluster().GetStatus(ctx, &aliquotv1.GetStatusRequest{})
+	return status, g.Explain(err, console.ACoordinator, g.Coordinator())
 }
 
-func newClusterRemove(g *globals) *cobra.Command {
+func newClusterRemove(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "remove NODE",
 		Example: "  aliquot cluster remove c3",
@@ -77,13 +78,13 @@ also refused for the leader: stop that process first. A cluster that has lost it
 majority has no leader and cannot remove a member: start its coordinators again.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := g.call(cmd)
+			ctx, cancel := g.Call(cmd)
 			defer cancel()
-			left, err := g.cluster().RemoveMember(ctx, &aliquotv1.RemoveMemberRequest{NodeId: args[0]})
+			left, err := g.Cluster().RemoveMember(ctx, &aliquotv1.RemoveMemberRequest{NodeId: args[0]})
 			if err != nil {
-				return g.explain(err, aCoordinator, g.coordinator())
+				return g.Explain(err, console.ACoordinator, g.Coordinator())
 			}
-			return g.print(left, func(w io.Writer) {
+			return g.Print(left, func(w io.Writer) {
 				fmt.Fprintf(w, "%s is removed; what remains:\n\n", args[0])
 				printMembers(w, left.Members)
 			})
@@ -97,7 +98,7 @@ func printStatus(w io.Writer, s *aliquotv1.GetStatusResponse) {
 		leader = "none"
 	}
 	fmt.Fprintf(w, "node %s (%s)  version %s  cluster %s\nleader %s  term %d  applied %d  epoch %d\nrules version %d  hot keys %d\n",
-		s.NodeId, s.State, orDash(s.Version), orDash(s.ClusterId), leader, s.Term, s.AppliedIndex, s.Epoch, s.RulesVersion, s.HotKeys)
+		s.NodeId, s.State, console.OrDash(s.Version), console.OrDash(s.ClusterId), leader, s.Term, s.AppliedIndex, s.Epoch, s.RulesVersion, s.HotKeys)
 	printTiming(w, s.Timing)
 	fmt.Fprintln(w)
 	printMembers(w, s.Members)
@@ -105,20 +106,20 @@ func printStatus(w io.Writer, s *aliquotv1.GetStatusResponse) {
 	rows := [][]string{{"REGION", "STATE", "FLOOR", "LEASE", "RULES"}}
 	for _, r := range s.Regions {
 		if s.LeaderId == "" { // nobody hears them, and they serve on
-			rows = append(rows, []string{r.Name, "serving alone", percent(r.Floor), "-", "-"})
+			rows = append(rows, []string{r.Name, "serving alone", console.Percent(r.Floor), "-", "-"})
 			continue
 		}
-		rows = append(rows, []string{r.Name, r.State, percent(r.Floor), duration(r.LeaseRemaining), strconv.FormatUint(r.RulesVersion, 10)})
+		rows = append(rows, []string{r.Name, r.State, console.Percent(r.Floor), console.Duration(r.LeaseRemaining), strconv.FormatUint(r.RulesVersion, 10)})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 }
 
 func printMembers(w io.Writer, members []*aliquotv1.Member) {
 	rows := [][]string{{"COORDINATOR", "RPC", "RAFT", "SUFFRAGE", "LEADER", "GOSSIP"}}
 	for _, m := range members {
-		rows = append(rows, []string{m.NodeId, orDash(m.Address), orDash(m.RaftAddress), m.Suffrage, yes(m.Leader), orDash(m.Gossip)})
+		rows = append(rows, []string{m.NodeId, console.OrDash(m.Address), console.OrDash(m.RaftAddress), m.Suffrage, yes(m.Leader), console.OrDash(m.Gossip)})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 }
 
 func yes(b bool) string {

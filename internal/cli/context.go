@@ -7,45 +7,47 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"aliquot/internal/cli/console"
 )
 
 // newContext returns the commands about named installations.
-func newContext(g *globals) *cobra.Command {
+func newContext(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context",
 		Short: "Name installations and select one",
 		Long: "Names installations and selects one. --addr and --context take precedence over the environment\n" +
-			"(" + addrVar + ", " + regionVar + " for check, explain, reserve and settle, " + contextVar + "), and the environment over the context in use.\n" +
+			"(" + console.AddrVar + ", " + console.RegionVar + " for check, explain, reserve and settle, " + console.ContextVar + "), and the environment over the context in use.\n" +
 			"Separate several addresses by commas: the first one that accepts a connection is asked.",
 	}
 	cmd.AddCommand(newContextList(g), newContextSet(g), newContextUse(g), newContextRemove(g))
 	return cmd
 }
 
-func newContextList(g *globals) *cobra.Command {
+func newContextList(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Example: "  aliquot context list",
 		Short:   "List the contexts, with the one in use", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			all, err := readContexts()
+			all, err := console.ReadContexts()
 			if err != nil {
 				return err
 			}
-			return g.printValue(all, func(w io.Writer) {
+			return g.PrintValue(all, func(w io.Writer) {
 				rows := [][]string{{"CONTEXT", "IN USE", "COORDINATORS", "REGIONS", "OPS"}}
 				for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
 					c := all.Contexts[name]
-					rows = append(rows, []string{name, yes(name == all.Current), orDash(c.Coordinators), orDash(c.Regions), orDash(c.Ops)})
+					rows = append(rows, []string{name, yes(name == all.Current), console.OrDash(c.Coordinators), console.OrDash(c.Regions), console.OrDash(c.Ops)})
 				}
-				columns(w, rows)
+				console.Columns(w, rows)
 			})
 		},
 	}
 }
 
-func newContextSet(g *globals) *cobra.Command {
-	var c installation
+func newContextSet(g *console.Globals) *cobra.Command {
+	var c console.Installation
 	cmd := &cobra.Command{
 		Use: "set NAME", Short: "Name an installation; the first one is used at once", Args: cobra.ExactArgs(1),
 		Example: "  aliquot context set prod --coordinators c1:7400,c2:7400,c3:7400 --regions us-east:7500",
@@ -54,10 +56,10 @@ func newContextSet(g *globals) *cobra.Command {
 	cmd.Flags().StringVar(&c.Regions, "regions", "", "addresses of regional daemons")
 	cmd.Flags().StringVar(&c.Ops, "ops", "", "addresses of a regional daemon's ops listener, for hotkeys")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		if c == (installation{}) {
-			return usagef("say --coordinators, --regions or --ops")
+		if c == (console.Installation{}) {
+			return console.Usagef("say --coordinators, --regions or --ops")
 		}
-		return g.changeContexts(func(all *contexts) error {
+		return changeContexts(g, func(all *console.Contexts) error {
 			all.Contexts[args[0]] = c
 			if len(all.Contexts) == 1 {
 				all.Current = args[0]
@@ -68,28 +70,28 @@ func newContextSet(g *globals) *cobra.Command {
 	return cmd
 }
 
-func newContextUse(g *globals) *cobra.Command {
+func newContextUse(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "use NAME",
 		Example: "  aliquot context use prod",
 		Short:   "Use this installation from now on", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return g.changeContexts(func(all *contexts) error {
+			return changeContexts(g, func(all *console.Contexts) error {
 				all.Current = args[0]
-				return all.has(args[0])
+				return has(all, args[0])
 			})
 		},
 	}
 }
 
-func newContextRemove(g *globals) *cobra.Command {
+func newContextRemove(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "remove NAME",
 		Example: "  aliquot context remove prod",
 		Short:   "Forget an installation", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return g.changeContexts(func(all *contexts) error {
-				err := all.has(args[0])
+			return changeContexts(g, func(all *console.Contexts) error {
+				err := has(all, args[0])
 				delete(all.Contexts, args[0])
 				if all.Current == args[0] {
 					all.Current = ""
@@ -100,26 +102,26 @@ func newContextRemove(g *globals) *cobra.Command {
 	}
 }
 
-func (c *contexts) has(name string) error {
+func has(c *console.Contexts, name string) error {
 	if _, known := c.Contexts[name]; !known {
 		return fmt.Errorf("there is no context %q; 'aliquot context list' shows those there are", name)
 	}
 	return nil
 }
 
-func (g *globals) changeContexts(change func(*contexts) error) error {
-	all, err := readContexts()
+func changeContexts(g *console.Globals, change func(*console.Contexts) error) error {
+	all, err := console.ReadContexts()
 	if err != nil {
 		return err
 	}
 	if err := change(&all); err != nil {
 		return err
 	}
-	return all.write()
+	return all.Write()
 }
 
 func completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	all, err := readContexts()
+	all, err := console.ReadContexts()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

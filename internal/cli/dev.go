@@ -5,11 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"aliquot/internal/cli/console"
 	"aliquot/internal/config"
 	"aliquot/internal/dev"
 )
 
-func newDev(g *globals) *cobra.Command {
+func newDev(g *console.Globals) *cobra.Command {
 	var (
 		c     = dev.DefaultConfig()
 		level string
@@ -40,11 +41,11 @@ and 'heal eu-west' connects it again.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log, err := config.NewLogger(g.Err, level, "text")
 		if err != nil {
-			return usageError{err}
+			return console.AsUsage(err)
 		}
 		c.In, c.Out, c.Logger, c.Program = g.In, g.Out, log, os.Args[0]
 		if err := c.Validate(); err != nil {
-			return usageError{err}
+			return console.AsUsage(err)
 		}
 		return dev.Run(cmd.Context(), c)
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
 
 // newEntries returns the commands about what stands above the rules file.
-func newEntries(g *globals) *cobra.Command {
+func newEntries(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "entries",
 		Short: "Blocks, allows, overrides and tiers, which take precedence over the rules file",
@@ -29,20 +30,20 @@ func newEntries(g *globals) *cobra.Command {
 	return cmd
 }
 
-func newEntriesList(g *globals) *cobra.Command {
+func newEntriesList(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Example: "  aliquot entries list",
 		Short:   "List the entries with what they set and the rules that they hold for",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			answer, err := g.getRules(cmd, 0)
+			answer, err := getRules(g, cmd, 0)
 			if err != nil {
 				return err
 			}
 			// The file is another command's.
 			shown := &aliquotv1.GetRulesResponse{Version: answer.GetVersion(), Entries: answer.GetEntries(), EntriesRevision: answer.GetEntriesRevision()}
-			return g.print(shown, func(w io.Writer) { printEntries(w, shown) })
+			return g.Print(shown, func(w io.Writer) { printEntries(w, shown) })
 		},
 	}
 }
@@ -59,9 +60,9 @@ func printEntries(w io.Writer, r *aliquotv1.GetRulesResponse) {
 		if m.GetWithoutEffect() != "" {
 			holds = "without effect"
 		}
-		rows = append(rows, []string{e.EntryID.String(), orDash(e.Value()), orDash(holds), untilText(e.UntilMS), orDash(e.By), e.Reason})
+		rows = append(rows, []string{e.EntryID.String(), console.OrDash(e.Value()), console.OrDash(holds), untilText(e.UntilMS), console.OrDash(e.By), e.Reason})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 	for _, m := range r.GetEntries() {
 		if why := m.GetWithoutEffect(); why != "" {
 			fmt.Fprintf(w, "%v is without effect: %s\n", rules.EntryOf(m).EntryID, why)
@@ -115,17 +116,17 @@ func printTierRules(w io.Writer, changed []*aliquotv1.TierRule) {
 	for _, r := range changed {
 		rows = append(rows, []string{r.GetRuleId(), limitText(r.GetBefore()), limitText(r.GetAfter()), r.GetWhyNot()})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 }
 
 func limitText(l *aliquotv1.TierLimit) string {
 	if l.GetRefillRate() > 0 {
-		return fmt.Sprintf("%d, %s/s", l.GetLimit(), figure(l.GetRefillRate()))
+		return fmt.Sprintf("%d, %s/s", l.GetLimit(), console.Figure(l.GetRefillRate()))
 	}
-	return fmt.Sprintf("%d in %s", l.GetLimit(), duration(l.GetWindow()))
+	return fmt.Sprintf("%d in %s", l.GetLimit(), console.Duration(l.GetWindow()))
 }
 
-func newEntriesHistory(g *globals) *cobra.Command {
+func newEntriesHistory(g *console.Globals) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:     "history",
@@ -136,21 +137,21 @@ func newEntriesHistory(g *globals) *cobra.Command {
 	cmd.Flags().IntVar(&limit, "limit", 20, "how many")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if limit < 1 {
-			return usagef("--limit %d: give 1 or more", limit)
+			return console.Usagef("--limit %d: give 1 or more", limit)
 		}
-		ctx, cancel := g.call(cmd)
+		ctx, cancel := g.Call(cmd)
 		defer cancel()
-		answer, err := g.ruleService().GetRules(ctx, &aliquotv1.GetRulesRequest{EntryChanges: true})
+		answer, err := g.RuleService().GetRules(ctx, &aliquotv1.GetRulesRequest{EntryChanges: true})
 		if err != nil {
-			return g.explain(err, aCoordinator, g.coordinator())
+			return g.Explain(err, console.ACoordinator, g.Coordinator())
 		}
 		changes := answer.GetEntryChanges()
 		shown := &aliquotv1.GetRulesResponse{
 			Version: answer.GetVersion(), EntriesRevision: answer.GetEntriesRevision(), EntryChanges: changes[:min(len(changes), limit)],
 		}
-		return g.print(shown, func(w io.Writer) {
+		return g.Print(shown, func(w io.Writer) {
 			for _, c := range shown.GetEntryChanges() {
-				fmt.Fprintf(w, "revision %d at %s by %s: %s\n", c.GetRevision(), instant(c.GetUnixMs()), orDash(c.GetAuthor()), c.GetComment())
+				fmt.Fprintf(w, "revision %d at %s by %s: %s\n", c.GetRevision(), instant(c.GetUnixMs()), console.OrDash(c.GetAuthor()), c.GetComment())
 				printEntryChange(w, c)
 			}
 		})
@@ -158,11 +159,11 @@ func newEntriesHistory(g *globals) *cobra.Command {
 	return cmd
 }
 
-func newEntriesRemove(g *globals) *cobra.Command {
+func newEntriesRemove(g *console.Globals) *cobra.Command {
 	var by changeFlags
 	cmd := &cobra.Command{
 		Use:               "remove (block PATTERN | allow PATTERN | override RULE PATTERN | tier TIER)",
-		ValidArgsFunction: g.entryNames,
+		ValidArgsFunction: g.EntryNames,
 		Short:             "Remove an entry: the rules file holds again",
 		Example:           "  aliquot entries remove block 'sk_leaked_*'\n  aliquot entries remove override per-key sk_partner\n  aliquot entries remove tier pro",
 		Args:              cobra.RangeArgs(2, 3),
@@ -174,20 +175,20 @@ func newEntriesRemove(g *globals) *cobra.Command {
 		case kind == rules.OverrideEntry && len(args) == 3:
 			e.RuleId = args[1]
 		case kind == rules.OverrideEntry:
-			return usagef("an override is of a rule; give both, as 'aliquot entries list' shows them")
+			return console.Usagef("an override is of a rule; give both, as 'aliquot entries list' shows them")
 		case kind != rules.BlockEntry && kind != rules.AllowEntry && kind != rules.TierEntry:
-			return usagef("%q is no kind of entry; give block, allow, override or tier, and its name", args[0])
+			return console.Usagef("%q is no kind of entry; give block, allow, override or tier, and its name", args[0])
 		case len(args) == 3:
-			return usagef("a %s has one name, found %q and %q", kind, args[1], args[2])
+			return console.Usagef("a %s has one name, found %q and %q", kind, args[1], args[2])
 		}
-		return g.editEntries(cmd, &aliquotv1.EntriesEdit{Remove: []*aliquotv1.Entry{e}}, by)
+		return editEntries(g, cmd, &aliquotv1.EntriesEdit{Remove: []*aliquotv1.Entry{e}}, by)
 	}
 	return cmd
 }
 
-func (g *globals) editEntries(cmd *cobra.Command, e *aliquotv1.EntriesEdit, by changeFlags) error {
-	return g.changeRules(cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
-		return g.ruleService().EditRules(ctx, &aliquotv1.EditRulesRequest{
+func editEntries(g *console.Globals, cmd *cobra.Command, e *aliquotv1.EntriesEdit, by changeFlags) error {
+	return applyRuleChange(g, cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+		return g.RuleService().EditRules(ctx, &aliquotv1.EditRulesRequest{
 			Edit: &aliquotv1.EditRulesRequest_Entries{Entries: e}, Author: by.author, Comment: by.comment,
 		})
 	})
@@ -257,14 +258,14 @@ func (t *entryText) message() (*aliquotv1.Entry, error) {
 	return out, nil
 }
 
-func newEntriesExport(g *globals) *cobra.Command {
+func newEntriesExport(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "export",
 		Example: "  aliquot entries export > entries.yaml",
 		Short:   "Write the entries to standard output, as a file for import",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			answer, err := g.getRules(cmd, 0)
+			answer, err := getRules(g, cmd, 0)
 			if err != nil {
 				return err
 			}
@@ -273,7 +274,7 @@ func newEntriesExport(g *globals) *cobra.Command {
 				file.Entries = append(file.Entries, entryTextOf(e))
 			}
 			var text []byte
-			return g.printValue(file, func(w io.Writer) {
+			return g.PrintValue(file, func(w io.Writer) {
 				if text, err = yaml.Marshal(file); err == nil { // strings and numbers can always be written
 					_, _ = w.Write(text)
 				}
@@ -282,7 +283,7 @@ func newEntriesExport(g *globals) *cobra.Command {
 	}
 }
 
-func newEntriesImport(g *globals) *cobra.Command {
+func newEntriesImport(g *console.Globals) *cobra.Command {
 	var by changeFlags
 	var replace bool
 	cmd := &cobra.Command{
@@ -296,7 +297,7 @@ func newEntriesImport(g *globals) *cobra.Command {
 	by.add(cmd)
 	cmd.Flags().BoolVar(&replace, "replace", false, "remove every entry that is not in the file")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		data, name, err := g.readRules(args[0])
+		data, name, err := readRules(g, args[0])
 		if err != nil {
 			return err
 		}
@@ -314,7 +315,7 @@ func newEntriesImport(g *globals) *cobra.Command {
 		if by.comment == "" {
 			by.comment = "import of " + strconv.Itoa(len(put)) + " entries"
 		}
-		return g.editEntries(cmd, &aliquotv1.EntriesEdit{Put: put, Replace: replace, WithoutEffect: true}, by)
+		return editEntries(g, cmd, &aliquotv1.EntriesEdit{Put: put, Replace: replace, WithoutEffect: true}, by)
 	}
 	return cmd
 }
@@ -323,7 +324,7 @@ func newEntriesImport(g *globals) *cobra.Command {
 func readEntries(data []byte, now time.Time) (put []*aliquotv1.Entry, over int, err error) {
 	var file entriesFile
 	if err := yaml.UnmarshalWithOptions(data, &file, yaml.Strict()); err != nil {
-		return nil, 0, fmt.Errorf("this is no file of entries: %s", shortOf(err))
+		return nil, 0, fmt.Errorf("this is no file of entries: %s", console.FirstLine(err))
 	}
 	for i := range file.Entries {
 		e, err := file.Entries[i].message()

@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-func newExplain(g *globals) *cobra.Command {
+func newExplain(g *console.Globals) *cobra.Command {
 	var attrs, costs []string
 	var decision, namespace string
 	var cost int64
@@ -32,11 +33,11 @@ func newExplain(g *globals) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		attrs = append(attrs, args...)
 		if (decision == "") == (len(attrs) == 0) {
-			return usagef("give the attributes of a request as key=value, or --decision")
+			return console.Usagef("give the attributes of a request as key=value, or --decision")
 		}
 		request := &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_DecisionId{DecisionId: decision}}
 		if decision == "" {
-			attributes, err := attributes(attrs)
+			attributes, err := console.Attributes(attrs)
 			if err != nil {
 				return err
 			}
@@ -48,27 +49,27 @@ func newExplain(g *globals) *cobra.Command {
 				Attributes: attributes, Cost: &cost, Namespace: namespace, Costs: units,
 			}}
 		}
-		ctx, cancel := g.call(cmd)
+		ctx, cancel := g.Call(cmd)
 		defer cancel()
-		answer, err := g.limiter().Explain(ctx, request)
+		answer, err := g.Limiter().Explain(ctx, request)
 		if err != nil {
-			return g.explain(err, aRegion, g.region())
+			return g.Explain(err, console.ARegion, g.Region())
 		}
-		return g.print(answer, func(w io.Writer) { printExplanation(w, answer) })
+		return g.Print(answer, func(w io.Writer) { printExplanation(w, answer) })
 	}
 	return cmd
 }
 
 // unitCosts reads unit=number arguments.
 func unitCosts(args []string) (map[string]int64, error) {
-	texts, err := attributes(args)
+	texts, err := console.Attributes(args)
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[string]int64, len(texts))
 	for unit, text := range texts {
 		if out[unit], err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, usagef("--costs %s=%s: give a whole number", unit, text)
+			return nil, console.Usagef("--costs %s=%s: give a whole number", unit, text)
 		}
 	}
 	return out, nil
@@ -91,7 +92,7 @@ func printExplanation(w io.Writer, e *aliquotv1.ExplainResponse) {
 		fmt.Fprintf(w, "tier %s\n", e.GetTier())
 	}
 	l := e.GetLease()
-	fmt.Fprintf(w, "lease %s, %s remaining, epoch %d\n", l.GetPhase(), duration(l.GetRemaining()), l.GetEpoch())
+	fmt.Fprintf(w, "lease %s, %s remaining, epoch %d\n", l.GetPhase(), console.Duration(l.GetRemaining()), l.GetEpoch())
 	rows := [][]string{{"RULE", "DOES NOT APPLY BECAUSE"}}
 	for _, r := range e.GetRules() {
 		if r.GetMatched() {
@@ -102,7 +103,7 @@ func printExplanation(w io.Writer, e *aliquotv1.ExplainResponse) {
 	}
 	if len(rows) > 1 {
 		fmt.Fprintln(w)
-		columns(w, rows)
+		console.Columns(w, rows)
 	}
 	if n := e.GetRulesOmitted(); n > 0 {
 		fmt.Fprintf(w, "and %d rules more that do not apply\n", n)
@@ -112,7 +113,7 @@ func printExplanation(w io.Writer, e *aliquotv1.ExplainResponse) {
 // printMatched prints one rule that applies.
 func printMatched(w io.Writer, r *aliquotv1.RuleExplanation) {
 	d := r.GetDecision()
-	fmt.Fprintf(w, "\n%s  key %s %s", r.GetRuleId(), orDash(strings.Join(r.GetKey(), ",")), r.GetKeyHash())
+	fmt.Fprintf(w, "\n%s  key %s %s", r.GetRuleId(), console.OrDash(strings.Join(r.GetKey(), ",")), r.GetKeyHash())
 	if d == nil {
 		fmt.Fprint(w, "\n  not asked: the cost is above another limit for good\n")
 		return
@@ -121,7 +122,7 @@ func printMatched(w io.Writer, r *aliquotv1.RuleExplanation) {
 	if d.GetShadow() {
 		fmt.Fprint(w, ", but in shadow: it only watches")
 	}
-	fmt.Fprintf(w, "\n  limit   %s of %d, window %s, unit %s", d.GetAlgorithm(), d.GetLimit(), duration(d.GetWindow()), d.GetUnit())
+	fmt.Fprintf(w, "\n  limit   %s of %d, window %s, unit %s", d.GetAlgorithm(), d.GetLimit(), console.Duration(d.GetWindow()), d.GetUnit())
 	if r.GetOverride() != "" {
 		fmt.Fprintf(w, ", by the override %s", r.GetOverride())
 		if e := r.GetOverrideEntry(); e != "" {
@@ -135,18 +136,18 @@ func printMatched(w io.Writer, r *aliquotv1.RuleExplanation) {
 	if r.GetHot() {
 		state = "hot, generation " + r.GetGeneration()
 	}
-	fmt.Fprintf(w, "\n  here    %s of the rate, %s of the burst (%s)\n", percent(r.GetRateShare()), percent(r.GetBurstShare()), state)
-	fmt.Fprintf(w, "  there is %s of %s, refilled at %s/s; remaining here %d (%s)\n", figure(r.GetTokens()), figure(r.GetCapacity()), figure(r.GetRate()), d.GetRemaining(), d.GetMode())
+	fmt.Fprintf(w, "\n  here    %s of the rate, %s of the burst (%s)\n", console.Percent(r.GetRateShare()), console.Percent(r.GetBurstShare()), state)
+	fmt.Fprintf(w, "  there is %s of %s, refilled at %s/s; remaining here %d (%s)\n", console.Figure(r.GetTokens()), console.Figure(r.GetCapacity()), console.Figure(r.GetRate()), d.GetRemaining(), d.GetMode())
 	if r.GetEverywhere() > 0 {
-		fmt.Fprintf(w, "  all     about %s are left in all regions, as they reported last\n", figure(r.GetEverywhere()))
+		fmt.Fprintf(w, "  all     about %s are left in all regions, as they reported last\n", console.Figure(r.GetEverywhere()))
 	}
 	if !d.GetAllowed() && !d.GetNever() {
-		fmt.Fprintf(w, "  retry   after %s: %s\n", duration(d.GetRetryAfter()), r.GetRetryBasis())
+		fmt.Fprintf(w, "  retry   after %s: %s\n", console.Duration(d.GetRetryAfter()), r.GetRetryBasis())
 	} else if r.GetRetryBasis() != "" {
 		fmt.Fprintf(w, "  retry   never: %s\n", r.GetRetryBasis())
 	}
 	for _, o := range r.GetRegions() {
-		fmt.Fprintf(w, "  other   %s holds %s of the rate, %s of the burst (%s)\n", o.GetRegion(), percent(o.GetRateShare()), percent(o.GetBurstShare()), o.GetState())
+		fmt.Fprintf(w, "  other   %s holds %s of the rate, %s of the burst (%s)\n", o.GetRegion(), console.Percent(o.GetRateShare()), console.Percent(o.GetBurstShare()), o.GetState())
 	}
 	if r.GetRegionsError() != "" {
 		fmt.Fprintf(w, "  others  unknown: %s\n", r.GetRegionsError())

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"aliquot/internal/cli/console"
 	"aliquot/internal/config"
 )
 
@@ -67,7 +68,7 @@ func TestStepAndFloodAskForTheLimit(t *testing.T) {
 // The flag comes first, then a context that a flag names, the environment, and the context in
 // use. Of several addresses the first that takes a connection is asked.
 func TestWhichAddressIsAsked(t *testing.T) {
-	t.Setenv(configVar, filepath.Join(t.TempDir(), "contexts.yaml"))
+	t.Setenv(console.ConfigVar, filepath.Join(t.TempDir(), "contexts.yaml"))
 	asks := func(want string, args ...string) {
 		t.Helper()
 		got := command(t, "", append(args, "--timeout", "100ms")...)
@@ -88,13 +89,13 @@ func TestWhichAddressIsAsked(t *testing.T) {
 	asks(two, "check", "a=1")
 	asks(heard, "budget", "list", "--context", "there")
 	asks(three, "budget", "list", "--addr", three)
-	t.Setenv(addrVar, three)
+	t.Setenv(console.AddrVar, three)
 	asks(three, "budget", "list")
 	asks(three, "check", "a=1")
 	asks(one, "budget", "list", "--context", "here")
-	t.Setenv(regionVar, one)
+	t.Setenv(console.RegionVar, one)
 	asks(one, "check", "a=1")
-	t.Setenv(addrVar, three+", "+heard)
+	t.Setenv(console.AddrVar, three+", "+heard)
 	asks(heard, "budget", "list")
 	command(t, "", "context", "use", "there").want(t, exitOK)
 	command(t, "", "context", "list").want(t, exitOK, "there    yes", one)

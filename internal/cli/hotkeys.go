@@ -13,11 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"aliquot/internal/cli/console"
 	"aliquot/internal/rpc"
 )
-
-// defaultOps is the ops listener of the first region of `aliquot dev`.
-const defaultOps = "127.0.0.1:7503"
 
 // maxOpsAnswer bounds what is read of a page of the ops listener.
 const maxOpsAnswer = 1 << 20
@@ -81,14 +79,14 @@ func (p *heldBack) shown() any {
 	return map[string]any{"region": p.Region, "held": p.Held, "clients": clients}
 }
 
-func newHotKeys(g *globals) *cobra.Command {
+func newHotKeys(g *console.Globals) *cobra.Command {
 	n, held, values := 20, false, false
 	cmd := &cobra.Command{
 		Use:     "hotkeys",
 		Example: "  aliquot hotkeys --number 5\n  aliquot hotkeys --held --addr us-east:7503",
 		Short:   "List the busiest keys of a region, or the clients that it holds back",
 		Long: "Lists the busiest keys of a region by their hashes; 'aliquot explain' shows the hash of a client. With --held\n" +
-			"it lists the clients that cool_down or auto_block of a rule holds back. --addr is a regional daemon's ops listener (" + defaultOps + ").",
+			"it lists the clients that cool_down or auto_block of a rule holds back. --addr is a regional daemon's ops listener (" + console.DefaultOps + ").",
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", n, "how many keys")
@@ -97,31 +95,31 @@ func newHotKeys(g *globals) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if held {
 			var page heldBack
-			if err := g.opsPage(cmd, "/held", &page); err != nil {
+			if err := opsPage(g, cmd, "/held", &page); err != nil {
 				return err
 			}
-			return g.printValue(page.shown(), func(w io.Writer) { printHeld(w, &page) })
+			return g.PrintValue(page.shown(), func(w io.Writer) { printHeld(w, &page) })
 		}
 		var page hotKeys
 		path := "/hotkeys?n=" + strconv.Itoa(n)
 		if values {
 			path += "&values=true"
 		}
-		if err := g.opsPage(cmd, path, &page); err != nil {
+		if err := opsPage(g, cmd, path, &page); err != nil {
 			return err
 		}
-		return g.printValue(page.shown(), func(w io.Writer) { printHotKeys(w, &page) })
+		return g.PrintValue(page.shown(), func(w io.Writer) { printHotKeys(w, &page) })
 	}
 	return cmd
 }
 
 // opsPage reads a page of an ops listener.
-func (g *globals) opsPage(cmd *cobra.Command, path string, into any) error {
-	address := g.ops()
-	ctx, cancel := g.call(cmd)
+func opsPage(g *console.Globals, cmd *cobra.Command, path string, into any) error {
+	address := g.Ops()
+	ctx, cancel := g.Call(cmd)
 	defer cancel()
 	if err := getJSON(ctx, rpc.BaseURL(address)+path, into); err != nil {
-		return g.explain(err, "the ops listener of a regional daemon", address)
+		return g.Explain(err, "the ops listener of a regional daemon", address)
 	}
 	return nil
 }
@@ -151,17 +149,17 @@ func getJSON(ctx context.Context, url string, into any) error {
 func printHotKeys(w io.Writer, page *hotKeys) {
 	rows := [][]string{{"RULE", "KEY", "CHECKS/S", "DENIED/S", "VALUES"}}
 	for _, k := range page.Keys {
-		rows = append(rows, []string{orDash(k.Rule), k.Key, figure(k.Checks), figure(k.Denied), orDash(k.Values)})
+		rows = append(rows, []string{console.OrDash(k.Rule), k.Key, console.Figure(k.Checks), console.Figure(k.Denied), console.OrDash(k.Values)})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 }
 
 func printHeld(w io.Writer, page *heldBack) {
 	rows := [][]string{{"RULE", "KEY", "STATE", "UNTIL"}}
 	for _, c := range page.Clients {
-		rows = append(rows, []string{orDash(c.Rule), c.Key, c.State, c.Until.Format(time.RFC3339)})
+		rows = append(rows, []string{console.OrDash(c.Rule), c.Key, c.State, c.Until.Format(time.RFC3339)})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 	if more := page.Held - len(page.Clients); more > 0 {
 		fmt.Fprintf(w, "and %d more\n", more)
 	}

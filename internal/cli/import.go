@@ -7,16 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"aliquot/internal/cli/console"
 	"aliquot/internal/envoyimport"
 )
 
-func newImport(g *globals) *cobra.Command {
+func newImport(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "import", Short: "Turn the configuration of another rate limiter into a rules file"}
 	cmd.AddCommand(newImportEnvoy(g))
 	return cmd
 }
 
-func newImportEnvoy(g *globals) *cobra.Command {
+func newImportEnvoy(g *console.Globals) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use:     "envoy-ratelimit FILE...",
@@ -31,20 +32,20 @@ func newImportEnvoy(g *globals) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			files := make([]envoyimport.File, 0, len(args))
 			for _, arg := range args {
-				data, name, err := g.readRules(arg)
+				data, name, err := readRules(g, arg)
 				if err != nil {
 					return err
 				}
 				files = append(files, envoyimport.File{Name: name, Data: data})
 			}
-			return g.importEnvoy(files, to)
+			return importEnvoy(g, files, to)
 		},
 	}
 	cmd.Flags().StringVar(&to, "write", "-", "file to write the rules to; - is standard output")
 	return cmd
 }
 
-func (g *globals) importEnvoy(files []envoyimport.File, to string) error {
+func importEnvoy(g *console.Globals, files []envoyimport.File, to string) error {
 	imported, err := envoyimport.Import(files)
 	if err != nil {
 		return err
@@ -57,5 +58,5 @@ func (g *globals) importEnvoy(files []envoyimport.File, to string) error {
 		return os.WriteFile(to, imported.YAML, 0o644)
 	}
 	shown := map[string]any{"rules": imported.Rules, "yaml": string(imported.YAML)}
-	return g.printValue(shown, func(w io.Writer) { _, _ = w.Write(imported.YAML) })
+	return g.PrintValue(shown, func(w io.Writer) { _, _ = w.Write(imported.YAML) })
 }

@@ -9,34 +9,35 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-func newRegion(g *globals) *cobra.Command {
+func newRegion(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "region", Short: "Show and change the regions and their floors"}
 	cmd.AddCommand(newRegionList(g), newRegionAdd(g), newRegionWeight(g), newRegionDrain(g), newRegionFence(g))
 	return cmd
 }
 
-func newRegionList(g *globals) *cobra.Command {
+func newRegionList(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Example: "  aliquot region list",
 		Short:   "List the declared regions",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := g.call(cmd)
+			ctx, cancel := g.Call(cmd)
 			defer cancel()
-			answer, err := g.regions().ListRegions(ctx, &aliquotv1.ListRegionsRequest{})
+			answer, err := g.Regions().ListRegions(ctx, &aliquotv1.ListRegionsRequest{})
 			if err != nil {
-				return g.explain(err, aCoordinator, g.coordinator())
+				return g.Explain(err, console.ACoordinator, g.Coordinator())
 			}
-			return g.print(answer, func(w io.Writer) { printDeclared(w, answer.Regions...) })
+			return g.Print(answer, func(w io.Writer) { printDeclared(w, answer.Regions...) })
 		},
 	}
 }
 
-func newRegionAdd(g *globals) *cobra.Command {
+func newRegionAdd(g *console.Globals) *cobra.Command {
 	var weight int32
 	cmd := &cobra.Command{
 		Use:     "add NAME",
@@ -49,54 +50,54 @@ func newRegionAdd(g *globals) *cobra.Command {
 	cmd.Flags().Int32Var(&weight, "weight", 1, "its part in the floors, 1 to 1000, relative to the others'")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return changeRegion(g, cmd, func(ctx context.Context) (regionAnswer, error) {
-			return g.regions().AddRegion(ctx, &aliquotv1.AddRegionRequest{Name: args[0], Weight: weight})
+			return g.Regions().AddRegion(ctx, &aliquotv1.AddRegionRequest{Name: args[0], Weight: weight})
 		})
 	}
 	return cmd
 }
 
-func newRegionWeight(g *globals) *cobra.Command {
+func newRegionWeight(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:               "weight NAME WEIGHT",
-		ValidArgsFunction: g.nth(0, regionIDs),
+		ValidArgsFunction: g.Nth(0, console.RegionIDs),
 		Short:             "Change a region's part in the floors",
 		Example:           "  aliquot region weight us-east 3",
 		Args:              cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			weight, err := strconv.ParseInt(args[1], 10, 32)
 			if err != nil {
-				return usagef("weight %q: give a whole number from 1 to 1000", args[1])
+				return console.Usagef("weight %q: give a whole number from 1 to 1000", args[1])
 			}
 			return changeRegion(g, cmd, func(ctx context.Context) (regionAnswer, error) {
-				return g.regions().UpdateRegion(ctx, &aliquotv1.UpdateRegionRequest{Name: args[0], Weight: int32(weight)})
+				return g.Regions().UpdateRegion(ctx, &aliquotv1.UpdateRegionRequest{Name: args[0], Weight: int32(weight)})
 			})
 		},
 	}
 }
 
-func newRegionDrain(g *globals) *cobra.Command {
+func newRegionDrain(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:               "drain NAME",
 		Example:           "  aliquot region drain sa-east",
-		ValidArgsFunction: g.nth(0, regionIDs),
+		ValidArgsFunction: g.Nth(0, console.RegionIDs),
 		Short:             "Take away a region's floor and shares, step by step",
 		Long: "Takes away a region's floor and shares in acknowledged steps. Its daemon denies every request afterwards, so send it no\n" +
 			"traffic. `aliquot region list` shows drained when nothing is left; then the daemon may be stopped.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeRegion(g, cmd, func(ctx context.Context) (regionAnswer, error) {
-				return g.regions().DrainRegion(ctx, &aliquotv1.DrainRegionRequest{Name: args[0]})
+				return g.Regions().DrainRegion(ctx, &aliquotv1.DrainRegionRequest{Name: args[0]})
 			})
 		},
 	}
 }
 
-func newRegionFence(g *globals) *cobra.Command {
+func newRegionFence(g *console.Globals) *cobra.Command {
 	var dead bool
 	cmd := &cobra.Command{
 		Use:               "fence NAME --dead",
 		Example:           "  aliquot region fence sa-east --dead",
-		ValidArgsFunction: g.nth(0, regionIDs),
+		ValidArgsFunction: g.Nth(0, console.RegionIDs),
 		Short:             "Give what a dead region held to the others at once",
 		Long: "Gives what a region held to the others at once. You confirm that none of its daemons admits requests any more. If one does,\n" +
 			"its requests come on top of the limits. Drain a region that can be reached instead.",
@@ -105,10 +106,10 @@ func newRegionFence(g *globals) *cobra.Command {
 	cmd.Flags().BoolVar(&dead, "dead", false, "confirms that every daemon of the region is stopped for good")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !dead {
-			return usagef("fence %s: say --dead if every daemon of the region is stopped; else use `aliquot region drain %s`", args[0], args[0])
+			return console.Usagef("fence %s: say --dead if every daemon of the region is stopped; else use `aliquot region drain %s`", args[0], args[0])
 		}
 		return changeRegion(g, cmd, func(ctx context.Context) (regionAnswer, error) {
-			return g.regions().FenceRegion(ctx, &aliquotv1.FenceRegionRequest{Name: args[0]})
+			return g.Regions().FenceRegion(ctx, &aliquotv1.FenceRegionRequest{Name: args[0]})
 		})
 	}
 	return cmd
@@ -120,25 +121,25 @@ type regionAnswer interface {
 	GetRegion() *aliquotv1.Region
 }
 
-func changeRegion(g *globals, cmd *cobra.Command, ask func(context.Context) (regionAnswer, error)) error {
-	ctx, cancel := g.call(cmd)
+func changeRegion(g *console.Globals, cmd *cobra.Command, ask func(context.Context) (regionAnswer, error)) error {
+	ctx, cancel := g.Call(cmd)
 	defer cancel()
 	answer, err := ask(ctx)
 	if err != nil {
-		return g.explain(err, aCoordinator, g.coordinator())
+		return g.Explain(err, console.ACoordinator, g.Coordinator())
 	}
-	return g.print(answer, func(w io.Writer) { printDeclared(w, answer.GetRegion()) })
+	return g.Print(answer, func(w io.Writer) { printDeclared(w, answer.GetRegion()) })
 }
 
 func printDeclared(w io.Writer, regions ...*aliquotv1.Region) {
 	rows := [][]string{{"REGION", "STATUS", "STATE", "WEIGHT", "FLOOR", "TARGET", "LEASE", "RULES"}}
 	for _, r := range regions {
-		floor := percent(r.GetFloor())
+		floor := console.Percent(r.GetFloor())
 		if r.GetFloorBound() > r.GetFloor() {
-			floor += fmt.Sprintf(" (of %s not acknowledged)", percent(r.GetFloorBound()))
+			floor += fmt.Sprintf(" (of %s not acknowledged)", console.Percent(r.GetFloorBound()))
 		}
-		rows = append(rows, []string{r.GetName(), orDash(r.GetStatus()), r.GetState(), strconv.Itoa(int(r.GetWeight())), floor,
-			percent(r.GetTargetFloor()), duration(r.GetLeaseRemaining()), strconv.FormatUint(r.GetRulesVersion(), 10)})
+		rows = append(rows, []string{r.GetName(), console.OrDash(r.GetStatus()), r.GetState(), strconv.Itoa(int(r.GetWeight())), floor,
+			console.Percent(r.GetTargetFloor()), console.Duration(r.GetLeaseRemaining()), strconv.FormatUint(r.GetRulesVersion(), 10)})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -26,7 +27,7 @@ func (c *costFlags) add(f *pflag.FlagSet, absent string) {
 	f.StringVar(&c.namespace, "namespace", "", `tenant (default "default")`)
 }
 
-func newReserve(g *globals) *cobra.Command {
+func newReserve(g *console.Globals) *cobra.Command {
 	var (
 		c   costFlags
 		id  string
@@ -43,33 +44,33 @@ func newReserve(g *globals) *cobra.Command {
 	cmd.Flags().StringVar(&id, "id", "", "makes a repeated call harmless (default: a new one)")
 	cmd.Flags().DurationVar(&ttl, "ttl", time.Minute, "time after which the estimate counts as the use, 1s to 1h")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		attrs, err := attributes(args)
+		attrs, err := console.Attributes(args)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := g.call(cmd)
+		ctx, cancel := g.Call(cmd)
 		defer cancel()
-		answer, err := g.limiter().Reserve(ctx, &aliquotv1.ReserveRequest{
+		answer, err := g.Limiter().Reserve(ctx, &aliquotv1.ReserveRequest{
 			Attributes: attrs, Cost: &c.cost, Costs: c.costs, Namespace: c.namespace, Id: id, Ttl: durationpb.New(ttl),
 		})
 		if err != nil {
-			return g.explain(err, aRegion, g.region())
+			return g.Explain(err, console.ARegion, g.Region())
 		}
-		err = g.print(answer, func(w io.Writer) {
+		err = g.Print(answer, func(w io.Writer) {
 			printCheck(w, answer.Decision)
 			if answer.Id != "" {
 				fmt.Fprintf(w, "reserved as %s until %s\n", answer.Id, time.UnixMilli(answer.ExpiresUnixMs).UTC().Format(time.RFC3339))
 			}
 		})
 		if err == nil && !answer.Decision.GetAllowed() {
-			return errDenied
+			return console.ErrDenied
 		}
 		return err
 	}
 	return cmd
 }
 
-func newSettle(g *globals) *cobra.Command {
+func newSettle(g *console.Globals) *cobra.Command {
 	var c costFlags
 	cmd := &cobra.Command{
 		Use:     "settle ID",
@@ -80,17 +81,17 @@ func newSettle(g *globals) *cobra.Command {
 	}
 	c.add(cmd.Flags(), " (the estimate)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx, cancel := g.call(cmd)
+		ctx, cancel := g.Call(cmd)
 		defer cancel()
 		in := &aliquotv1.SettleRequest{Id: args[0], Namespace: c.namespace, Costs: c.costs}
 		if cmd.Flags().Changed("cost") {
 			in.Cost = &c.cost
 		}
-		answer, err := g.limiter().Settle(ctx, in)
+		answer, err := g.Limiter().Settle(ctx, in)
 		if err != nil {
-			return g.explain(err, aRegion, g.region())
+			return g.Explain(err, console.ARegion, g.Region())
 		}
-		return g.print(answer, func(w io.Writer) { printSettled(w, answer) })
+		return g.Print(answer, func(w io.Writer) { printSettled(w, answer) })
 	}
 	return cmd
 }
@@ -108,5 +109,5 @@ func printSettled(w io.Writer, a *aliquotv1.SettleResponse) {
 		}
 		rows = append(rows, row)
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 }

@@ -13,13 +13,14 @@ import (
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // maxRulesFile is more than a coordinator takes, so that its own answer is seen.
 const maxRulesFile = 8 << 20
 
-func newRules(g *globals) *cobra.Command {
+func newRules(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "rules", Short: "Check, apply and show the rules, and their history"}
 	cmd.AddCommand(newRulesValidate(g), newRulesPlan(g), newRulesApply(g), newRulesShow(g), newRulesHistory(g), newRulesDiff(g), newRulesRollback(g),
 		newRulesPromote(g), newRulesAbort(g))
@@ -27,7 +28,7 @@ func newRules(g *globals) *cobra.Command {
 }
 
 // readRules reads a file and says what to call it in positions.
-func (g *globals) readRules(path string) (data []byte, name string, err error) {
+func readRules(g *console.Globals, path string) (data []byte, name string, err error) {
 	in, name := g.In, "<stdin>"
 	if path != "-" {
 		f, err := os.Open(path)
@@ -44,7 +45,7 @@ func (g *globals) readRules(path string) (data []byte, name string, err error) {
 	return data, name, nil
 }
 
-func newRulesApply(g *globals) *cobra.Command {
+func newRulesApply(g *console.Globals) *cobra.Command {
 	var by changeFlags
 	var in stageFlags
 	var expected uint64
@@ -60,7 +61,7 @@ func newRulesApply(g *globals) *cobra.Command {
 	cmd.Flags().Uint64Var(&expected, "expected-version", 0, "apply only if this version is in force (default: whichever is)")
 	cmd.Flags().BoolVar(&denyAll, "allow-deny-all", false, "apply also a rule that denies every request (limit: 0)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		data, name, err := g.readRules(args[0])
+		data, name, err := readRules(g, args[0])
 		if err != nil {
 			return err
 		}
@@ -76,8 +77,8 @@ func newRulesApply(g *globals) *cobra.Command {
 		if stage != nil {
 			where = " in " + strings.Join(stage.GetRegions(), ", ") + " only"
 		}
-		return g.changeRulesIn(cmd, where, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
-			return g.ruleService().ApplyRules(ctx, request)
+		return applyRuleChangeIn(g, cmd, where, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+			return g.RuleService().ApplyRules(ctx, request)
 		})
 	}
 	return cmd
@@ -111,23 +112,23 @@ func whoami() string {
 	return name
 }
 
-// changeRules makes a change, and prints what it changed.
-func (g *globals) changeRules(cmd *cobra.Command, change func(context.Context) (*aliquotv1.ApplyRulesResponse, error)) error {
-	return g.changeRulesIn(cmd, "", change)
+// applyRuleChange makes a change, and prints what it changed.
+func applyRuleChange(g *console.Globals, cmd *cobra.Command, change func(context.Context) (*aliquotv1.ApplyRulesResponse, error)) error {
+	return applyRuleChangeIn(g, cmd, "", change)
 }
 
-// changeRulesIn is changeRules with a word of where the change holds.
-func (g *globals) changeRulesIn(cmd *cobra.Command, where string, change func(context.Context) (*aliquotv1.ApplyRulesResponse, error)) error {
-	ctx, cancel := g.call(cmd)
+// applyRuleChangeIn is applyRuleChange with a word of where the change holds.
+func applyRuleChangeIn(g *console.Globals, cmd *cobra.Command, where string, change func(context.Context) (*aliquotv1.ApplyRulesResponse, error)) error {
+	ctx, cancel := g.Call(cmd)
 	defer cancel()
 	answer, err := change(ctx)
 	if err != nil {
-		return g.explainChange(err)
+		return explainChange(g, err)
 	}
 	for _, w := range answer.GetWarnings() {
 		fmt.Fprintf(g.Err, "warning: %s\n", w)
 	}
-	return g.print(answer, func(w io.Writer) {
+	return g.Print(answer, func(w io.Writer) {
 		fmt.Fprint(w, answer.GetDiff())
 		printEntryChange(w, answer.GetEntryChange())
 		printTierRules(w, answer.GetTierRules())
@@ -136,7 +137,7 @@ func (g *globals) changeRulesIn(cmd *cobra.Command, where string, change func(co
 }
 
 // explainChange keeps a list of problems a list.
-func (g *globals) explainChange(err error) error {
+func explainChange(g *console.Globals, err error) error {
 	if remote, ok := errors.AsType[*connect.Error](err); ok {
 		switch remote.Code() {
 		case connect.CodeInvalidArgument:
@@ -145,10 +146,10 @@ func (g *globals) explainChange(err error) error {
 			return fmt.Errorf("nothing changed: %s; see 'aliquot rules show'", remote.Message())
 		}
 	}
-	return g.explain(err, aCoordinator, g.coordinator())
+	return g.Explain(err, console.ACoordinator, g.Coordinator())
 }
 
-func newRulesShow(g *globals) *cobra.Command {
+func newRulesShow(g *console.Globals) *cobra.Command {
 	var version uint64
 	cmd := &cobra.Command{
 		Use:     "show",
@@ -158,14 +159,14 @@ func newRulesShow(g *globals) *cobra.Command {
 	}
 	cmd.Flags().Uint64Var(&version, "version", 0, "a version of the history (default: the one in force)")
 	_ = cmd.RegisterFlagCompletionFunc("version", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return g.complete(cmd, ruleVersions)
+		return g.Complete(cmd, console.RuleVersions)
 	}) // errs only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		answer, err := g.getRules(cmd, version)
+		answer, err := getRules(g, cmd, version)
 		if err != nil {
 			return err
 		}
-		return g.print(answer, func(w io.Writer) {
+		return g.Print(answer, func(w io.Writer) {
 			fmt.Fprintln(g.Err, ruleOrigin(answer))
 			if r := answer.GetRollout(); r != nil {
 				fmt.Fprintln(g.Err, rolloutText(r))
@@ -177,11 +178,11 @@ func newRulesShow(g *globals) *cobra.Command {
 }
 
 // getRules reads one version of the rules; 0 is the one in force.
-func (g *globals) getRules(cmd *cobra.Command, version uint64) (*aliquotv1.GetRulesResponse, error) {
-	ctx, cancel := g.call(cmd)
+func getRules(g *console.Globals, cmd *cobra.Command, version uint64) (*aliquotv1.GetRulesResponse, error) {
+	ctx, cancel := g.Call(cmd)
 	defer cancel()
-	answer, err := g.ruleService().GetRules(ctx, &aliquotv1.GetRulesRequest{Version: version})
-	return answer, g.explain(err, aCoordinator, g.coordinator())
+	answer, err := g.RuleService().GetRules(ctx, &aliquotv1.GetRulesRequest{Version: version})
+	return answer, g.Explain(err, console.ACoordinator, g.Coordinator())
 }
 
 func ruleOrigin(r *aliquotv1.GetRulesResponse) string {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -29,26 +30,26 @@ func (f *entryFlags) lasting(cmd *cobra.Command) *durationpb.Duration {
 	return durationpb.New(f.ttl)
 }
 
-// editRules makes one small change of the rules.
-func (g *globals) editRules(cmd *cobra.Command, request *aliquotv1.EditRulesRequest) error {
-	return g.changeRules(cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
-		return g.ruleService().EditRules(ctx, request)
+// sendRuleEdit makes one small change of the rules.
+func sendRuleEdit(g *console.Globals, cmd *cobra.Command, request *aliquotv1.EditRulesRequest) error {
+	return applyRuleChange(g, cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+		return g.RuleService().EditRules(ctx, request)
 	})
 }
 
-func newBlock(g *globals) *cobra.Command {
+func newBlock(g *console.Globals) *cobra.Command {
 	return newListed(g, "block", "Deny every request of some API keys", func(e *aliquotv1.ListEdit) *aliquotv1.EditRulesRequest {
 		return &aliquotv1.EditRulesRequest{Edit: &aliquotv1.EditRulesRequest_Block{Block: e}}
 	})
 }
 
-func newAllow(g *globals) *cobra.Command {
+func newAllow(g *console.Globals) *cobra.Command {
 	return newListed(g, "allow", "Let every request of some API keys pass", func(e *aliquotv1.ListEdit) *aliquotv1.EditRulesRequest {
 		return &aliquotv1.EditRulesRequest{Edit: &aliquotv1.EditRulesRequest_Allow{Allow: e}}
 	})
 }
 
-func newListed(g *globals, verb, short string, request func(*aliquotv1.ListEdit) *aliquotv1.EditRulesRequest) *cobra.Command {
+func newListed(g *console.Globals, verb, short string, request func(*aliquotv1.ListEdit) *aliquotv1.EditRulesRequest) *cobra.Command {
 	var by changeFlags
 	var of entryFlags
 	cmd := &cobra.Command{
@@ -62,12 +63,12 @@ func newListed(g *globals, verb, short string, request func(*aliquotv1.ListEdit)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r := request(&aliquotv1.ListEdit{Pattern: args[0], Ttl: of.lasting(cmd), Reason: of.reason})
 		r.Author, r.Comment = by.author, by.comment
-		return g.editRules(cmd, r)
+		return sendRuleEdit(g, cmd, r)
 	}
 	return cmd
 }
 
-func newUnlist(g *globals) *cobra.Command {
+func newUnlist(g *console.Globals) *cobra.Command {
 	var by changeFlags
 	cmd := &cobra.Command{
 		Use:     "unlist PATTERN",
@@ -77,21 +78,21 @@ func newUnlist(g *globals) *cobra.Command {
 	}
 	by.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return g.editRules(cmd, &aliquotv1.EditRulesRequest{
+		return sendRuleEdit(g, cmd, &aliquotv1.EditRulesRequest{
 			Edit: &aliquotv1.EditRulesRequest_Unlist{Unlist: args[0]}, Author: by.author, Comment: by.comment,
 		})
 	}
 	return cmd
 }
 
-func newOverride(g *globals) *cobra.Command {
+func newOverride(g *console.Globals) *cobra.Command {
 	var by changeFlags
 	var of entryFlags
 	var window time.Duration
 	o := &aliquotv1.OverrideEdit{}
 	cmd := &cobra.Command{
 		Use:               "override RULE PATTERN",
-		ValidArgsFunction: g.nth(0, ruleIDs),
+		ValidArgsFunction: g.Nth(0, console.RuleIDs),
 		Short:             "Give some API keys their own limit under one rule, or remove it",
 		Example: "  aliquot override per-key sk_partner --capacity 1000 --refill-rate 200 --ttl 24h --reason \"migration\"\n" +
 			"  aliquot override per-key sk_partner --remove",
@@ -110,7 +111,7 @@ func newOverride(g *globals) *cobra.Command {
 		if window != 0 {
 			o.Window = durationpb.New(window)
 		}
-		return g.editRules(cmd, &aliquotv1.EditRulesRequest{
+		return sendRuleEdit(g, cmd, &aliquotv1.EditRulesRequest{
 			Edit: &aliquotv1.EditRulesRequest_Override{Override: o}, Author: by.author, Comment: by.comment,
 		})
 	}

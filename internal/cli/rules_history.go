@@ -9,10 +9,11 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-func newRulesHistory(g *globals) *cobra.Command {
+func newRulesHistory(g *console.Globals) *cobra.Command {
 	var limit int32
 	var before uint64
 	var diffs bool
@@ -26,13 +27,13 @@ func newRulesHistory(g *globals) *cobra.Command {
 	cmd.Flags().Uint64Var(&before, "before", 0, "only versions below this one (default: from the latest)")
 	cmd.Flags().BoolVar(&diffs, "diff", false, "show what each one changed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx, cancel := g.call(cmd)
+		ctx, cancel := g.Call(cmd)
 		defer cancel()
-		answer, err := g.ruleService().ListRuleVersions(ctx, &aliquotv1.ListRuleVersionsRequest{Limit: limit, Before: before})
+		answer, err := g.RuleService().ListRuleVersions(ctx, &aliquotv1.ListRuleVersionsRequest{Limit: limit, Before: before})
 		if err != nil {
-			return g.explain(err, aCoordinator, g.coordinator())
+			return g.Explain(err, console.ACoordinator, g.Coordinator())
 		}
-		return g.print(answer, func(w io.Writer) { printVersions(w, answer.GetVersions(), diffs) })
+		return g.Print(answer, func(w io.Writer) { printVersions(w, answer.GetVersions(), diffs) })
 	}
 	return cmd
 }
@@ -43,11 +44,11 @@ func printVersions(w io.Writer, versions []*aliquotv1.RuleVersion, diffs bool) {
 		for _, v := range versions {
 			rows = append(rows, versionRow(v))
 		}
-		columns(w, rows)
+		console.Columns(w, rows)
 		return
 	}
 	for _, v := range versions {
-		columns(w, [][]string{versionHead, versionRow(v)})
+		console.Columns(w, [][]string{versionHead, versionRow(v)})
 		fmt.Fprintln(w, v.GetDiff())
 	}
 }
@@ -63,7 +64,7 @@ func versionRow(v *aliquotv1.RuleVersion) []string {
 	if to := v.GetRollbackTo(); to != 0 {
 		comment = fmt.Sprintf("[text of version %d] %s", to, comment)
 	}
-	return []string{strconv.FormatUint(v.GetVersion(), 10), inForce, orDash(v.GetAuthor()), instant(v.GetAppliedUnixMs()), comment}
+	return []string{strconv.FormatUint(v.GetVersion(), 10), inForce, console.OrDash(v.GetAuthor()), instant(v.GetAppliedUnixMs()), comment}
 }
 
 // rulesDiff is the form of `rules diff` in JSON and YAML.
@@ -73,7 +74,7 @@ type rulesDiff struct {
 	Diff string `json:"diff"`
 }
 
-func newRulesDiff(g *globals) *cobra.Command {
+func newRulesDiff(g *console.Globals) *cobra.Command {
 	var from, to uint64
 	cmd := &cobra.Command{
 		Use:   "diff [FILE]",
@@ -87,40 +88,40 @@ func newRulesDiff(g *globals) *cobra.Command {
 	cmd.Flags().Uint64Var(&to, "to", 0, "the later version, without FILE (default: the one in force)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && to != 0 {
-			return usagef("give FILE or --to, not both")
+			return console.Usagef("give FILE or --to, not both")
 		}
-		older, err := g.getRules(cmd, from)
+		older, err := getRules(g, cmd, from)
 		if err != nil {
 			return err
 		}
 		out, before := rulesDiff{From: fmt.Sprintf("version %d", older.GetVersion())}, older.GetYaml()
 		after := ""
 		if len(args) == 1 {
-			data, name, err := g.readRules(args[0])
+			data, name, err := readRules(g, args[0])
 			if err != nil {
 				return err
 			}
 			out.To, after = name, string(data)
 		} else {
-			later, err := g.getRules(cmd, to)
+			later, err := getRules(g, cmd, to)
 			if err != nil {
 				return err
 			}
 			out.To, after = fmt.Sprintf("version %d", later.GetVersion()), later.GetYaml()
 		}
 		out.Diff = udiff.Unified(out.From, out.To, before, after)
-		return g.printValue(out, func(w io.Writer) { fmt.Fprint(w, out.Diff) })
+		return g.PrintValue(out, func(w io.Writer) { fmt.Fprint(w, out.Diff) })
 	}
 	return cmd
 }
 
-func newRulesRollback(g *globals) *cobra.Command {
+func newRulesRollback(g *console.Globals) *cobra.Command {
 	var by changeFlags
 	var expected uint64
 	cmd := &cobra.Command{
 		Use:               "rollback VERSION",
 		Example:           "  aliquot rules rollback 7",
-		ValidArgsFunction: g.nth(0, ruleVersions),
+		ValidArgsFunction: g.Nth(0, console.RuleVersions),
 		Short:             "Bring the text of an earlier version into force, as a new version",
 		Args:              cobra.ExactArgs(1),
 	}
@@ -135,8 +136,8 @@ func newRulesRollback(g *globals) *cobra.Command {
 		if cmd.Flags().Changed("expected-version") {
 			request.ExpectedVersion = &expected
 		}
-		return g.changeRules(cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
-			return g.ruleService().RollbackRules(ctx, request)
+		return applyRuleChange(g, cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+			return g.RuleService().RollbackRules(ctx, request)
 		})
 	}
 	return cmd
@@ -145,7 +146,7 @@ func newRulesRollback(g *globals) *cobra.Command {
 func versionArg(text string) (uint64, error) {
 	version, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || version == 0 {
-		return 0, usagef("version %q: give a number, as 'aliquot rules history' lists them", text)
+		return 0, console.Usagef("version %q: give a number, as 'aliquot rules history' lists them", text)
 	}
 	return version, nil
 }

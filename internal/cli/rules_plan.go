@@ -11,10 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-func newRulesPlan(g *globals) *cobra.Command {
+func newRulesPlan(g *console.Globals) *cobra.Command {
 	var wait time.Duration
 	var fail bool
 	cmd := &cobra.Command{
@@ -32,26 +33,26 @@ func newRulesPlan(g *globals) *cobra.Command {
 	cmd.Flags().DurationVar(&wait, "wait", 5*time.Second, "how long to wait for the regions, at most 30s")
 	cmd.Flags().BoolVar(&fail, "fail-if-denied", false, "exit with 3 if a request would be newly denied")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		data, name, err := g.readRules(args[0])
+		data, name, err := readRules(g, args[0])
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), wait+g.timeout)
+		ctx, cancel := context.WithTimeout(cmd.Context(), wait+g.Timeout)
 		defer cancel()
-		answer, err := g.ruleService().PlanRules(ctx, &aliquotv1.PlanRulesRequest{
+		answer, err := g.RuleService().PlanRules(ctx, &aliquotv1.PlanRulesRequest{
 			Yaml: string(data), FileName: name, Wait: durationpb.New(wait),
 		})
 		if err != nil {
-			return g.explainChange(err)
+			return explainChange(g, err)
 		}
 		for _, w := range answer.GetWarnings() {
 			fmt.Fprintf(g.Err, "warning: %s\n", w)
 		}
-		if err := g.print(answer, func(w io.Writer) { printPlan(w, answer) }); err != nil {
+		if err := g.Print(answer, func(w io.Writer) { printPlan(w, answer) }); err != nil {
 			return err
 		}
 		if fail && answer.GetNewlyDeniedRequests() > 0 {
-			return errDenied
+			return console.ErrDenied
 		}
 		return nil
 	}
@@ -72,17 +73,17 @@ func printPlan(w io.Writer, p *aliquotv1.PlanRulesResponse) {
 		if r.GetOneIn() == 0 {
 			sample = "-"
 		}
-		rows = append(rows, []string{r.GetRegion(), count(r.GetRequests()), count(r.GetKeys()), duration(r.GetSpan()), sample, r.GetError()})
+		rows = append(rows, []string{r.GetRegion(), count(r.GetRequests()), count(r.GetKeys()), console.Duration(r.GetSpan()), sample, r.GetError()})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 	fmt.Fprintln(w)
 	if len(p.GetRules()) > 0 {
 		rows = [][]string{{"RULE", "NEWLY DENIED KEYS", "REQUESTS", "NEWLY ALLOWED KEYS", "REQUESTS", "DENIED, SOME OF THEM"}}
 		for _, r := range p.GetRules() {
 			rows = append(rows, []string{r.GetRuleId(), count(r.GetNewlyDeniedKeys()), count(r.GetNewlyDeniedRequests()),
-				count(r.GetNewlyAllowedKeys()), count(r.GetNewlyAllowedRequests()), orDash(strings.Join(r.GetDeniedKeyHashes(), " "))})
+				count(r.GetNewlyAllowedKeys()), count(r.GetNewlyAllowedRequests()), console.OrDash(strings.Join(r.GetDeniedKeyHashes(), " "))})
 		}
-		columns(w, rows)
+		console.Columns(w, rows)
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintln(w, planVerdict(p))

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -32,7 +33,7 @@ func (f *stageFlags) stage(cmd *cobra.Command) (*aliquotv1.Stage, error) {
 	changed := cmd.Flags().Changed
 	if len(f.regions) == 0 {
 		if changed("promote-after") || changed("halt-above") {
-			return nil, usagef("--promote-after and --halt-above go with --stage-regions")
+			return nil, console.Usagef("--promote-after and --halt-above go with --stage-regions")
 		}
 		return nil, nil
 	}
@@ -46,36 +47,36 @@ func (f *stageFlags) stage(cmd *cobra.Command) (*aliquotv1.Stage, error) {
 	return out, nil
 }
 
-func newRulesPromote(g *globals) *cobra.Command {
+func newRulesPromote(g *console.Globals) *cobra.Command {
 	return newRolloutEnd(g, "promote [VERSION]", "Bring the staged version into force everywhere", func(cmd *cobra.Command, version uint64, author string) error {
-		return g.changeRules(cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
-			return g.ruleService().PromoteRules(ctx, &aliquotv1.PromoteRulesRequest{Version: version, Author: author})
+		return applyRuleChange(g, cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+			return g.RuleService().PromoteRules(ctx, &aliquotv1.PromoteRulesRequest{Version: version, Author: author})
 		})
 	})
 }
 
-func newRulesAbort(g *globals) *cobra.Command {
+func newRulesAbort(g *console.Globals) *cobra.Command {
 	return newRolloutEnd(g, "abort [VERSION]", "End a staged roll-out: its regions return to the text in force", func(cmd *cobra.Command, version uint64, author string) error {
-		ctx, cancel := g.call(cmd)
+		ctx, cancel := g.Call(cmd)
 		defer cancel()
-		answer, err := g.ruleService().AbortRules(ctx, &aliquotv1.AbortRulesRequest{Version: version, Author: author})
+		answer, err := g.RuleService().AbortRules(ctx, &aliquotv1.AbortRulesRequest{Version: version, Author: author})
 		if err != nil {
-			return g.explainChange(err)
+			return explainChange(g, err)
 		}
-		return g.print(answer, func(w io.Writer) {
+		return g.Print(answer, func(w io.Writer) {
 			fmt.Fprintf(w, "version %d is aborted; version %d, the text of before, is in force\n", version, answer.GetVersion())
 		})
 	})
 }
 
 // newRolloutEnd returns a command that ends the roll-out of the version that is named, or of the staged one.
-func newRolloutEnd(g *globals, use, short string, end func(cmd *cobra.Command, version uint64, author string) error) *cobra.Command {
+func newRolloutEnd(g *console.Globals, use, short string, end func(cmd *cobra.Command, version uint64, author string) error) *cobra.Command {
 	var by changeFlags
 	verb, _, _ := strings.Cut(use, " ")
 	cmd := &cobra.Command{Use: use, Short: short, Example: "  aliquot rules " + verb, Args: cobra.MaximumNArgs(1)}
 	by.addAuthor(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		version, err := g.stagedVersion(cmd, args)
+		version, err := stagedVersion(g, cmd, args)
 		if err != nil {
 			return err
 		}
@@ -85,11 +86,11 @@ func newRolloutEnd(g *globals, use, short string, end func(cmd *cobra.Command, v
 }
 
 // stagedVersion is the version that is named, else the one that is staged.
-func (g *globals) stagedVersion(cmd *cobra.Command, args []string) (uint64, error) {
+func stagedVersion(g *console.Globals, cmd *cobra.Command, args []string) (uint64, error) {
 	if len(args) == 1 {
 		return versionArg(args[0])
 	}
-	answer, err := g.getRules(cmd, 0)
+	answer, err := getRules(g, cmd, 0)
 	if err != nil {
 		return 0, err
 	}

@@ -7,10 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"aliquot/internal/cli/console"
 	"aliquot/rules"
 )
 
-func newRulesValidate(g *globals) *cobra.Command {
+func newRulesValidate(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "validate FILE",
 		Example: "  aliquot rules validate rules.yaml",
@@ -21,11 +22,11 @@ func newRulesValidate(g *globals) *cobra.Command {
 			"file invalid. Exit codes: 0 valid, 1 not valid or not readable, 2 usage.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			data, name, err := g.readRules(args[0])
+			data, name, err := readRules(g, args[0])
 			if err != nil {
 				return err
 			}
-			return g.printRuleCheck(validate(name, data))
+			return printRuleCheck(g, validate(name, data))
 		},
 	}
 }
@@ -73,8 +74,8 @@ func validate(name string, data []byte) ruleCheck {
 }
 
 // printRuleCheck returns an error for a file that is not valid.
-func (g *globals) printRuleCheck(v ruleCheck) error {
-	err := g.printValue(v, func(w io.Writer) {
+func printRuleCheck(g *console.Globals, v ruleCheck) error {
+	err := g.PrintValue(v, func(w io.Writer) {
 		for _, warning := range v.Warnings {
 			fmt.Fprintf(g.Err, "warning: %s\n", warning)
 		}

@@ -9,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-func newClusterTiming(g *globals) *cobra.Command {
+func newClusterTiming(g *console.Globals) *cobra.Command {
 	var lease time.Duration
 	var rho float64
 	cmd := &cobra.Command{
@@ -35,12 +36,12 @@ rho holds once every region has acknowledged it.`,
 	cmd.Flags().Float64Var(&rho, "rho", 0, "the bound on clock rates, 0.001 to 0.2 (default: as it is)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !cmd.Flags().Changed("lease") && !cmd.Flags().Changed("rho") {
-			status, err := g.status(cmd)
+			status, err := status(g, cmd)
 			if err != nil {
 				return err
 			}
 			answer := &aliquotv1.SetTimingResponse{Timing: status.Timing}
-			return g.print(answer, func(w io.Writer) { printTiming(w, answer.Timing) })
+			return g.Print(answer, func(w io.Writer) { printTiming(w, answer.Timing) })
 		}
 		req := &aliquotv1.SetTimingRequest{}
 		if cmd.Flags().Changed("lease") {
@@ -49,13 +50,13 @@ rho holds once every region has acknowledged it.`,
 		if cmd.Flags().Changed("rho") {
 			req.Rho = &rho
 		}
-		ctx, cancel := g.call(cmd)
+		ctx, cancel := g.Call(cmd)
 		defer cancel()
-		answer, err := g.cluster().SetTiming(ctx, req)
+		answer, err := g.Cluster().SetTiming(ctx, req)
 		if err != nil {
-			return g.explain(err, aCoordinator, g.coordinator())
+			return g.Explain(err, console.ACoordinator, g.Coordinator())
 		}
-		return g.print(answer, func(w io.Writer) { printTiming(w, answer.Timing) })
+		return g.Print(answer, func(w io.Writer) { printTiming(w, answer.Timing) })
 	}
 	return cmd
 }
@@ -66,9 +67,9 @@ func printTiming(w io.Writer, t *aliquotv1.Timing) {
 		fmt.Fprintln(w, "lease and rho are not told by this coordinator: it is of an older version")
 		return
 	}
-	fmt.Fprintf(w, "lease %s", duration(t.GetLease()))
+	fmt.Fprintf(w, "lease %s", console.Duration(t.GetLease()))
 	if t.GetLeaseNext() != nil {
-		fmt.Fprintf(w, " (becomes %s; until then everyone waits for %s)", duration(t.GetLeaseNext()), duration(t.GetLeaseWait()))
+		fmt.Fprintf(w, " (becomes %s; until then everyone waits for %s)", console.Duration(t.GetLeaseNext()), console.Duration(t.GetLeaseWait()))
 	}
 	fmt.Fprintf(w, "  rho %s", strconv.FormatFloat(t.GetRho(), 'g', -1, 64))
 	if t.GetRhoRising() {

@@ -7,11 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"aliquot/internal/cli/console"
 	"aliquot/internal/config"
 )
 
 // newVersion returns the command that says which build this is.
-func newVersion(g *globals) *cobra.Command {
+func newVersion(g *console.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Example: "  aliquot version",
@@ -20,7 +21,7 @@ func newVersion(g *globals) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			platform := runtime.GOOS + "/" + runtime.GOARCH
 			shown := map[string]string{"version": config.Version(), "go": runtime.Version(), "platform": platform}
-			return g.printValue(shown, func(w io.Writer) {
+			return g.PrintValue(shown, func(w io.Writer) {
 				fmt.Fprintf(w, "aliquot %s (%s, %s)\n", config.Version(), runtime.Version(), platform)
 			})
 		},

@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// print writes a message as --output says; table is called for the table.
-func (g *globals) print(m proto.Message, table func(io.Writer)) error {
-	if g.output == "table" {
+// Print writes a message as --output says; table is called for the table.
+func (g *Globals) Print(m proto.Message, table func(io.Writer)) error {
+	if g.Output == "table" {
 		table(g.Out)
 		return nil
 	}
@@ -27,9 +27,9 @@ func (g *globals) print(m proto.Message, table func(io.Writer)) error {
 	return g.write(raw)
 }
 
-// printValue is print for what is not a protobuf message.
-func (g *globals) printValue(v any, table func(io.Writer)) error {
-	if g.output == "table" {
+// PrintValue is print for what is not a protobuf message.
+func (g *Globals) PrintValue(v any, table func(io.Writer)) error {
+	if g.Output == "table" {
 		table(g.Out)
 		return nil
 	}
@@ -41,8 +41,8 @@ func (g *globals) printValue(v any, table func(io.Writer)) error {
 }
 
 // write prints one JSON document a line, or one YAML document.
-func (g *globals) write(raw []byte) error {
-	if g.output == "yaml" {
+func (g *Globals) write(raw []byte) error {
+	if g.Output == "yaml" {
 		text, err := yaml.JSONToYAML(raw)
 		if err != nil {
 			return err
@@ -58,29 +58,29 @@ func (g *globals) write(raw []byte) error {
 	return err
 }
 
-// number prints at most four decimals.
-func number(f float64) string {
+// Number prints at most four decimals.
+func Number(f float64) string {
 	return strconv.FormatFloat(float64(int64(f*10_000+.5))/10_000, 'f', -1, 64)
 }
 
-// figure prints what is to be read at a glance: two decimals, four below one.
-func figure(f float64) string {
+// Figure prints what is to be read at a glance: two decimals, four below one.
+func Figure(f float64) string {
 	if f < 1 {
-		return number(f)
+		return Number(f)
 	}
 	return strconv.FormatFloat(float64(int64(f*100+.5))/100, 'f', -1, 64)
 }
 
-func percent(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + "%" }
+func Percent(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + "%" }
 
-func duration(d *durationpb.Duration) string {
+func Duration(d *durationpb.Duration) string {
 	if d == nil {
 		return "-"
 	}
 	return d.AsDuration().Round(time.Millisecond).String()
 }
 
-func orDash(s string) string {
+func OrDash(s string) string {
 	if s == "" {
 		return "-"
 	}

@@ -1,4 +1,4 @@
-package cli
+package benchmark
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"aliquot/internal/bench"
+	"aliquot/internal/cli/console"
 )
 
 // The limit of temporary rules if the flags name none: that of 'aliquot dev'.
@@ -18,25 +19,25 @@ const (
 	compareRefill   = 100
 )
 
-// compare runs `bench rotate --compare`. Progress goes to standard error.
-func (g *globals) compare(cmd *cobra.Command, c bench.CompareConfig) error {
+// compareEnforcements runs `bench rotate --compare`. Progress goes to standard error.
+func compareEnforcements(g *console.Globals, cmd *cobra.Command, c bench.CompareConfig) error {
 	if c.Limit == (bench.Limit{}) {
 		c.Limit = bench.Limit{Capacity: compareCapacity, Refill: compareRefill}
 	}
 	if err := c.Validate(); err != nil {
-		return usageError{err}
+		return console.AsUsage(err)
 	}
 	c.Progress = func(what string) { fmt.Fprintln(g.Err, what) }
 	result, err := bench.Compare(cmd.Context(), c)
 	if err != nil {
 		return err
 	}
-	if err := g.printValue(result, func(w io.Writer) { printComparison(w, result) }); err != nil {
+	if err := g.PrintValue(result, func(w io.Writer) { printComparison(w, result) }); err != nil {
 		return err
 	}
 	switch {
 	case result.Exceeded():
-		return errDenied
+		return console.ErrDenied
 	case result.Failed() > 0:
 		return fmt.Errorf("%d checks failed", result.Failed())
 	}
@@ -44,7 +45,7 @@ func (g *globals) compare(cmd *cobra.Command, c bench.CompareConfig) error {
 }
 
 func printComparison(w io.Writer, c *bench.Comparison) {
-	fmt.Fprintf(w, "C = %s, r = %s/s, %d regions, %v each\n\n", number(c.Limit.Capacity), number(c.Limit.Refill), c.Regions, c.Duration)
+	fmt.Fprintf(w, "C = %s, r = %s/s, %d regions, %v each\n\n", console.Number(c.Limit.Capacity), console.Number(c.Limit.Refill), c.Regions, c.Duration)
 	rows := [][]string{{"ENFORCEMENT", "ADMITTED", "C + RT", "GAIN", "BOUND", "OF BOUND", "UTILISATION", "FAILED"}}
 	for _, r := range c.Rows {
 		rows = append(rows, []string{
@@ -53,7 +54,7 @@ func printComparison(w io.Writer, c *bench.Comparison) {
 			strings.TrimSpace(fmt.Sprintf("%d %s", r.Failed, counts(r.Errors))),
 		})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 	for _, r := range c.Rows {
 		if r.Exceeded {
 			fmt.Fprintf(w, "EXCEEDED: %s, %.4f of its bound in its worst interval of %v\n", r.Enforcement,

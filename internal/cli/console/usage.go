@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 // parsing is what Go's own functions say of a text that they cannot read.
 var parsing = regexp.MustCompile(`(?:strconv\.(\w+): parsing |time: (invalid duration|missing unit in duration|unknown unit .* in duration) )"[^"]*"(: value out of range)?.*$`)
 
-// flagError says of a wrong flag what it takes, or which one was meant.
-func flagError(c *cobra.Command, err error) error {
+// FlagError says of a wrong flag what it takes, or which one was meant.
+func FlagError(c *cobra.Command, err error) error {
 	text := err.Error()
 	if name, unknown := strings.CutPrefix(text, "unknown flag: --"); unknown {
 		var names []string

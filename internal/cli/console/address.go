@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"cmp"
@@ -18,23 +18,23 @@ import (
 // The environment names what to ask where no flag does. Several addresses stand with commas
 // between them; the first one that takes a connection is asked.
 const (
-	addrVar    = "ALIQUOT_ADDR"
-	regionVar  = "ALIQUOT_REGION_ADDR"
-	contextVar = "ALIQUOT_CONTEXT"
-	configVar  = "ALIQUOT_CONFIG"
+	AddrVar    = "ALIQUOT_ADDR"
+	RegionVar  = "ALIQUOT_REGION_ADDR"
+	ContextVar = "ALIQUOT_CONTEXT"
+	ConfigVar  = "ALIQUOT_CONFIG"
 )
 
 // dialWithin bounds the look at one of several addresses.
 const dialWithin = time.Second
 
-// contexts is the file of named installations.
-type contexts struct {
+// Contexts is the file of named installations.
+type Contexts struct {
 	Current  string                  `json:"current,omitempty" yaml:"current,omitempty"`
-	Contexts map[string]installation `json:"contexts" yaml:"contexts"`
+	Contexts map[string]Installation `json:"contexts" yaml:"contexts"`
 }
 
-// installation is one installation: addresses with commas between them, empty for the default.
-type installation struct {
+// Installation is one installation: addresses with commas between them, empty for the default.
+type Installation struct {
 	Coordinators string `json:"coordinators,omitempty" yaml:"coordinators,omitempty"`
 	Regions      string `json:"regions,omitempty" yaml:"regions,omitempty"`
 	Ops          string `json:"ops,omitempty" yaml:"ops,omitempty"`
@@ -42,19 +42,19 @@ type installation struct {
 
 // contextsPath is where the file is.
 func contextsPath() (string, error) {
-	if path := os.Getenv(configVar); path != "" {
+	if path := os.Getenv(ConfigVar); path != "" {
 		return path, nil
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", fmt.Errorf("no place for contexts: %w; name a file with %s", err, configVar)
+		return "", fmt.Errorf("no place for contexts: %w; name a file with %s", err, ConfigVar)
 	}
 	return filepath.Join(dir, "aliquot", "contexts.yaml"), nil
 }
 
-// readContexts is the file, empty if there is none.
-func readContexts() (contexts, error) {
-	out := contexts{Contexts: map[string]installation{}}
+// ReadContexts is the file, empty if there is none.
+func ReadContexts() (Contexts, error) {
+	out := Contexts{Contexts: map[string]Installation{}}
 	path, err := contextsPath()
 	if err != nil {
 		return out, nil // no home: no contexts either
@@ -67,15 +67,15 @@ func readContexts() (contexts, error) {
 		return out, fmt.Errorf("contexts: %w", err)
 	}
 	if err := yaml.UnmarshalWithOptions(data, &out, yaml.Strict()); err != nil {
-		return out, fmt.Errorf("contexts in %s: %s", path, shortOf(err))
+		return out, fmt.Errorf("contexts in %s: %s", path, FirstLine(err))
 	}
 	if out.Contexts == nil {
-		out.Contexts = map[string]installation{}
+		out.Contexts = map[string]Installation{}
 	}
 	return out, nil
 }
 
-func (c contexts) write() error {
+func (c Contexts) Write() error {
 	path, err := contextsPath()
 	if err != nil {
 		return err
@@ -91,21 +91,21 @@ func (c contexts) write() error {
 }
 
 // resolve settles which installation is asked, before a command runs.
-func (g *globals) resolve() error {
+func (g *Globals) resolve() error {
 	if g.addr != "" {
 		return nil
 	}
-	all, err := readContexts()
+	all, err := ReadContexts()
 	if err != nil {
 		return err
 	}
-	name := cmp.Or(g.context, os.Getenv(contextVar), all.Current)
+	name := cmp.Or(g.context, os.Getenv(ContextVar), all.Current)
 	if name == "" {
 		return nil
 	}
 	one, known := all.Contexts[name]
 	if !known {
-		return usagef("there is no context %q; 'aliquot context list' shows those there are", name)
+		return Usagef("there is no context %q; 'aliquot context list' shows those there are", name)
 	}
 	g.at = one
 	return nil
@@ -113,7 +113,7 @@ func (g *globals) resolve() error {
 
 // choice are the addresses to ask, of the first place that names any: the flag, a context that
 // a flag names, the environment, the context in use, the default.
-func (g *globals) choice(variables []string, inContext, otherwise string) string {
+func (g *Globals) choice(variables []string, inContext, otherwise string) string {
 	if g.addr != "" {
 		return g.addr
 	}
@@ -130,7 +130,7 @@ func (g *globals) choice(variables []string, inContext, otherwise string) string
 
 // pick is the first of several addresses that takes a connection, once for a command; the first
 // of all if none does.
-func (g *globals) pick(addresses string) string {
+func (g *Globals) pick(addresses string) string {
 	if !strings.Contains(addresses, ",") {
 		return addresses
 	}

@@ -1,4 +1,4 @@
-package cli
+package benchmark
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"aliquot/internal/bench"
+	"aliquot/internal/cli/console"
 )
 
 // streamDefaults is one client that sends up to 2,000 requests a second, ten in a call.
@@ -17,7 +18,7 @@ func streamDefaults() bench.Config {
 	return c
 }
 
-func newStep(g *globals) *cobra.Command {
+func newStep(g *console.Globals) *cobra.Command {
 	var (
 		c     = bench.StepConfig{Config: streamDefaults(), Before: 15 * time.Second, After: 15 * time.Second}
 		attrs []string
@@ -43,14 +44,14 @@ failed.`,
 	f.Float64Var(&c.Rate, "rate", c.Rate, "requests a second; 0: as fast as it can")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.Protocol = bench.Protocol(proto)
-		if err := g.completeStream(cmd, &c.Config, attrs, func() error { return c.Validate() }); err != nil {
+		if err := completeStream(g, cmd, &c.Config, attrs, func() error { return c.Validate() }); err != nil {
 			return err
 		}
 		r, err := bench.Step(cmd.Context(), c)
 		if err != nil {
 			return err
 		}
-		return g.printStream(r, r.Whole, func(w io.Writer) { printStep(w, r) })
+		return printStream(g, r, r.Whole, func(w io.Writer) { printStep(w, r) })
 	}
 	return cmd
 }
@@ -60,7 +61,7 @@ func printStep(w io.Writer, r *bench.StepReport) {
 		[]string{"converged", r.Converged.Round(time.Millisecond).String(), "until the second region kept up with 95 % of the rate"})
 }
 
-func newFlood(g *globals) *cobra.Command {
+func newFlood(g *console.Globals) *cobra.Command {
 	var (
 		c       = bench.FloodConfig{Config: streamDefaults(), FloodBatch: 500, Quiet: 10 * time.Second}
 		attrs   []string
@@ -91,7 +92,7 @@ failed.`,
 	f.IntVar(&regions, "parts", 0, "among how many regions the limit is divided (default as many as --regions names)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.Protocol = bench.Protocol(proto)
-		if err := g.completeStream(cmd, &c.Config, attrs, func() error { return c.Validate() }); err != nil {
+		if err := completeStream(g, cmd, &c.Config, attrs, func() error { return c.Validate() }); err != nil {
 			return err
 		}
 		if regions == 0 {
@@ -101,7 +102,7 @@ failed.`,
 		if err != nil {
 			return err
 		}
-		return g.printStream(r, r.Whole, func(w io.Writer) { printFlood(w, r) })
+		return printStream(g, r, r.Whole, func(w io.Writer) { printFlood(w, r) })
 	}
 	return cmd
 }
@@ -112,19 +113,19 @@ func printFlood(w io.Writer, r *bench.FloodReport) {
 }
 
 // completeStream fills in what the flags leave open, and refuses what is impossible.
-func (g *globals) completeStream(cmd *cobra.Command, c *bench.Config, attrs []string, validate func() error) error {
-	if err := g.completeRotate(cmd, c, attrs); err != nil {
+func completeStream(g *console.Globals, cmd *cobra.Command, c *bench.Config, attrs []string, validate func() error) error {
+	if err := completeRotate(g, cmd, c, attrs); err != nil {
 		return err
 	}
 	if err := validate(); err != nil {
-		return usageError{err}
+		return console.AsUsage(err)
 	}
 	return nil
 }
 
 // printStream prints a report, and fails if the whole load got more than its bound.
-func (g *globals) printStream(report any, whole *bench.Report, table func(io.Writer)) error {
-	if err := g.printValue(report, table); err != nil {
+func printStream(g *console.Globals, report any, whole *bench.Report, table func(io.Writer)) error {
+	if err := g.PrintValue(report, table); err != nil {
 		return err
 	}
 	return verdictOf(whole)
@@ -133,9 +134,9 @@ func (g *globals) printStream(report any, whole *bench.Report, table func(io.Wri
 // printParts prints the parts of a load beside the whole of it, and what it came to.
 func printParts(w io.Writer, whole *bench.Report, parts [][]string, result []string) {
 	rows := [][]string{{"", "OFFERED", "ADMITTED", "ADMITTED/S", "FAILED"}}
-	columns(w, append(append(rows, parts...), part("whole", whole)))
+	console.Columns(w, append(append(rows, parts...), part("whole", whole)))
 	fmt.Fprintln(w)
-	columns(w, append(verdictRows(whole), result))
+	console.Columns(w, append(verdictRows(whole), result))
 }
 
 // part is one line about a part of a load.
@@ -146,7 +147,7 @@ func part(name string, r *bench.Report) []string {
 // verdictRows say how a load stands to its limit.
 func verdictRows(r *bench.Report) [][]string {
 	return [][]string{
-		{"limit", fmt.Sprintf("C = %s, r = %s/s", number(r.Limit.Capacity), number(r.Limit.Refill)), r.Enforcement},
+		{"limit", fmt.Sprintf("C = %s, r = %s/s", console.Number(r.Limit.Capacity), console.Number(r.Limit.Refill)), r.Enforcement},
 		{"gain", fmt.Sprintf("%.4f", r.Gain), "admitted / (C + r x t)"},
 		{"worst interval", worst(r, r.WorstOfBound), boundOf(r)},
 	}

@@ -1,4 +1,6 @@
-package cli
+// Package benchmark has the commands of aliquot bench. They put load on regions and print what came of
+// it; package bench measures.
+package benchmark
 
 import (
 	"errors"
@@ -14,15 +16,17 @@ import (
 	"github.com/spf13/pflag"
 
 	"aliquot/internal/bench"
+	"aliquot/internal/cli/console"
 )
 
-func newBench(g *globals) *cobra.Command {
+// New returns the command bench with its subcommands.
+func New(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "bench", Short: "Put load on the regions and compare what they admit with the limit"}
 	cmd.AddCommand(newLoad(g), newFloor(g), newRotate(g), newStep(g), newFlood(g))
 	return cmd
 }
 
-func newRotate(g *globals) *cobra.Command {
+func newRotate(g *console.Globals) *cobra.Command {
 	var (
 		c       = bench.DefaultConfig()
 		attrs   []string
@@ -67,22 +71,22 @@ failed.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.Pattern, c.Protocol = bench.Pattern(pattern), bench.Protocol(proto)
 		if asJSON {
-			g.output = "json"
+			g.Output = "json"
 		}
-		if err := g.completeRotate(cmd, &c, attrs); err != nil {
+		if err := completeRotate(g, cmd, &c, attrs); err != nil {
 			return err
 		}
 		if cmd.Flags().Changed("compare") {
-			return g.compare(cmd, bench.CompareConfig{Config: c, Enforcements: compare})
+			return compareEnforcements(g, cmd, bench.CompareConfig{Config: c, Enforcements: compare})
 		}
 		if err := c.Validate(); err != nil {
-			return usageError{err}
+			return console.AsUsage(err)
 		}
 		report, err := bench.Rotate(cmd.Context(), c)
 		if err != nil {
 			return err
 		}
-		if err := g.printValue(report, func(w io.Writer) { printReport(w, report) }); err != nil {
+		if err := g.PrintValue(report, func(w io.Writer) { printReport(w, report) }); err != nil {
 			return err
 		}
 		return verdictOf(report)
@@ -104,19 +108,19 @@ func loadFlags(f *pflag.FlagSet, c *bench.Config, attrs *[]string, proto *string
 }
 
 // completeRotate fills in what other flags say.
-func (g *globals) completeRotate(cmd *cobra.Command, c *bench.Config, attrs []string) error {
+func completeRotate(g *console.Globals, cmd *cobra.Command, c *bench.Config, attrs []string) error {
 	if cmd.Flags().Changed("timeout") {
-		c.Timeout = g.timeout
+		c.Timeout = g.Timeout
 	}
 	if len(attrs) > 0 {
-		given, err := attributes(attrs)
+		given, err := console.Attributes(attrs)
 		if err != nil {
 			return err
 		}
 		c.Attributes = given
 	}
 	if c.Coordinator == "" {
-		c.Coordinator = g.coordinator()
+		c.Coordinator = g.Coordinator()
 	}
 	if len(c.Regions) == 0 {
 		c.Regions = bench.DefaultConfig().Regions
@@ -125,7 +129,7 @@ func (g *globals) completeRotate(cmd *cobra.Command, c *bench.Config, attrs []st
 		}
 	}
 	if (c.Limit.Capacity > 0) != (c.Limit.Refill > 0) {
-		return usagef("give both --capacity and --refill, or neither")
+		return console.Usagef("give both --capacity and --refill, or neither")
 	}
 	return nil
 }
@@ -134,7 +138,7 @@ func (g *globals) completeRotate(cmd *cobra.Command, c *bench.Config, attrs []st
 func verdictOf(r *bench.Report) error {
 	switch {
 	case r.Exceeded():
-		return errDenied
+		return console.ErrDenied
 	case r.Offered == 0:
 		return errors.New("no check was answered")
 	case r.Failed > 0:
@@ -146,7 +150,7 @@ func verdictOf(r *bench.Report) error {
 func printReport(w io.Writer, r *bench.Report) {
 	rows := [][]string{
 		{"run", r.Run, fmt.Sprintf("%d clients, %s", r.Clients, r.Duration.Round(time.Millisecond))},
-		{"limit", fmt.Sprintf("C = %s", number(r.Limit.Capacity)), fmt.Sprintf("r = %s/s, %s", number(r.Limit.Refill), r.Enforcement)},
+		{"limit", fmt.Sprintf("C = %s", console.Number(r.Limit.Capacity)), fmt.Sprintf("r = %s/s, %s", console.Number(r.Limit.Refill), r.Enforcement)},
 		{"offered", strconv.FormatInt(r.Offered, 10), fmt.Sprintf("%.0f/s", float64(r.Offered)/r.Duration.Seconds())},
 		{"admitted", strconv.FormatInt(r.Admitted, 10), fmt.Sprintf("%.1f/s", float64(r.Admitted)/r.Duration.Seconds())},
 		{"denied", strconv.FormatInt(r.Denied, 10), ""},
@@ -161,7 +165,7 @@ func printReport(w io.Writer, r *bench.Report) {
 	if r.Promised != r.Limit {
 		rows = append(rows, []string{"worst interval", worst(r, r.WorstOfBound), ""})
 	}
-	columns(w, append(rows, [][]string{
+	console.Columns(w, append(rows, [][]string{
 		{"excess", fmt.Sprintf("%.1f", r.Excess), "most admitted above C + r x t in any interval"},
 		{"utilisation", fmt.Sprintf("%.4f", r.Utilisation.Min), fmt.Sprintf("least of the clients; median %.4f", r.Utilisation.Median)},
 		{"after 1 s", fmt.Sprintf("%.4f", r.Steady.Min), fmt.Sprintf("least of the clients; median %.4f", r.Steady.Median)},
@@ -181,7 +185,7 @@ func printReport(w io.Writer, r *bench.Report) {
 
 // boundOf is the formula of a rule's own bound, with its numbers.
 func boundOf(r *bench.Report) string {
-	return fmt.Sprintf("%s + %s x t: %s", number(r.Promised.Capacity), number(r.Promised.Refill), r.Enforcement)
+	return fmt.Sprintf("%s + %s x t: %s", console.Number(r.Promised.Capacity), console.Number(r.Promised.Refill), r.Enforcement)
 }
 
 func worst(r *bench.Report, w bench.Window) string {
@@ -198,7 +202,7 @@ func printRegions(w io.Writer, r *bench.Report) {
 		rows = append(rows, []string{region.Address, strconv.FormatInt(region.Offered, 10),
 			strconv.FormatInt(region.Admitted, 10), strings.TrimSpace(fmt.Sprintf("%d %s", region.Failed, counts(region.Errors)))})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 }
 
 // maxRows of the time series are printed; JSON has them all.
@@ -210,7 +214,7 @@ func printSeries(w io.Writer, r *bench.Report) {
 		rows = append(rows, []string{(time.Duration(i) * r.BucketWidth).String(), strconv.FormatInt(b.Offered, 10),
 			strconv.FormatInt(b.Admitted, 10), strconv.FormatInt(b.Errors, 10)})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 }
 
 func counts(m map[string]int64) string {

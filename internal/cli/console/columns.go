@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"fmt"
@@ -18,10 +18,10 @@ const (
 	minText = 24
 )
 
-// columns prints rows aligned, the first one being the head. On a terminal that is too narrow
+// Columns prints rows aligned, the first one being the head. On a terminal that is too narrow
 // the last column is broken into lines, or the columns are printed in parts, each with the
 // first one; into a file or a pipe each row stays a line.
-func columns(w io.Writer, rows [][]string) { columnsWithin(w, rows, widthOf(w)) }
+func Columns(w io.Writer, rows [][]string) { columnsWithin(w, rows, widthOf(w)) }
 
 func columnsWithin(w io.Writer, rows [][]string, width int) {
 	for i, part := range fitted(rows, width) {

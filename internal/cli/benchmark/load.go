@@ -1,4 +1,4 @@
-package cli
+package benchmark
 
 import (
 	"bufio"
@@ -20,6 +20,7 @@ import (
 	"aliquot/internal/bench/floor"
 	"aliquot/internal/bench/latency"
 	"aliquot/internal/bench/load"
+	"aliquot/internal/cli/console"
 )
 
 // floorWithin bounds how long a floor may take to begin to listen.
@@ -41,7 +42,7 @@ type floorResult struct {
 	P99Ratio       float64 `json:"p99Ratio"`
 }
 
-func newLoad(g *globals) *cobra.Command {
+func newLoad(g *console.Globals) *cobra.Command {
 	var (
 		c         = load.DefaultConfig()
 		protocol  = string(c.Protocol)
@@ -87,21 +88,21 @@ Exits with 1 when checks failed.`,
 	f.BoolVar(&withFloor, "floor", false, "also measure a server that decides nothing, in turns")
 	f.IntVar(&pairs, "pairs", 5, "with --floor: how often each is measured")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c.Protocol, c.Timeout = load.Protocol(protocol), g.timeout
+		c.Protocol, c.Timeout = load.Protocol(protocol), g.Timeout
 		if c.Address == "" {
 			c.Address = defaultLoadTarget(c.Protocol)
 		}
 		if err := c.Validate(); err != nil {
-			return usageError{err}
+			return console.AsUsage(err)
 		}
 		if withFloor && (pairs < 1 || pairs > 100) {
-			return usagef("--pairs %d: give 1 to 100", pairs)
+			return console.Usagef("--pairs %d: give 1 to 100", pairs)
 		}
 		result, err := runLoad(cmd.Context(), c, withFloor, pairs)
 		if err != nil {
 			return err
 		}
-		if err := g.printValue(result, func(w io.Writer) { printLoad(w, result) }); err != nil {
+		if err := g.PrintValue(result, func(w io.Writer) { printLoad(w, result) }); err != nil {
 			return err
 		}
 		switch {
@@ -132,7 +133,7 @@ func defaultLoadTarget(p load.Protocol) string {
 	if p == load.GRPC || p == load.RLS || p == load.Stream {
 		return "127.0.0.1:7501"
 	}
-	return defaultRegion
+	return console.DefaultRegion
 }
 
 // runLoad measures a server, with a floor beside it or not.
@@ -189,7 +190,7 @@ func startFloor(ctx context.Context, c load.Config) (beside load.Config, stop fu
 }
 
 // newFloor serves a floor; `bench load --floor` starts it.
-func newFloor(g *globals) *cobra.Command {
+func newFloor(g *console.Globals) *cobra.Command {
 	var protocol, listen string
 	cmd := &cobra.Command{
 		Use:     "floor",
@@ -202,7 +203,7 @@ func newFloor(g *globals) *cobra.Command {
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "where to listen")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !slices.Contains(load.Protocols[:], load.Protocol(protocol)) {
-			return usagef("--protocol %q: give one of %s", protocol, load.Protocols)
+			return console.Usagef("--protocol %q: give one of %s", protocol, load.Protocols)
 		}
 		l, err := net.Listen("tcp", listen)
 		if err != nil {
@@ -225,13 +226,13 @@ func printLoad(w io.Writer, r *loadResult) {
 	if r.Late.Max > 0 {
 		rows = append(rows, latencyRow("sent late", r.Late))
 	}
-	rows = append(rows, []string{"server", figure(r.ServerCPU), "processor seconds for a million checks"},
-		[]string{"generator", figure(r.GeneratorCPU), "likewise"})
+	rows = append(rows, []string{"server", console.Figure(r.ServerCPU), "processor seconds for a million checks"},
+		[]string{"generator", console.Figure(r.GeneratorCPU), "likewise"})
 	if r.RedisCPU > 0 {
-		rows = append(rows, []string{"Redis", figure(r.RedisCPU), "likewise"},
-			[]string{"Redis calls", number(r.RedisCallsPerCheck), "for a check"})
+		rows = append(rows, []string{"Redis", console.Figure(r.RedisCPU), "likewise"},
+			[]string{"Redis calls", console.Number(r.RedisCallsPerCheck), "for a check"})
 	}
-	columns(w, rows)
+	console.Columns(w, rows)
 	if r.Floor != nil {
 		fmt.Fprintln(w)
 		printFloor(w, r.Floor)
@@ -247,9 +248,9 @@ func latencyRow(name string, l latency.Summary) []string {
 }
 
 func printFloor(w io.Writer, f *floorResult) {
-	columns(w, [][]string{
+	console.Columns(w, [][]string{
 		{"floor", fmt.Sprintf("%.0f checks/s", f.ChecksPerSecond), fmt.Sprintf("the server has %.3f of it, median of %d pairs", f.ChecksRatio, f.Pairs)},
 		{"floor's p99", f.Latency.P99.Round(time.Microsecond).String(), fmt.Sprintf("the server's is %.2f of it", f.P99Ratio)},
-		{"floor's processor", figure(f.ServerCPU), fmt.Sprintf("s for a million checks; the server's is %.2f of it", f.ServerCPURatio)},
+		{"floor's processor", console.Figure(f.ServerCPU), fmt.Sprintf("s for a million checks; the server's is %.2f of it", f.ServerCPURatio)},
 	})
 }

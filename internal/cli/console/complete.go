@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"context"
@@ -15,19 +15,19 @@ import (
 const completeWithin = 2 * time.Second
 
 // completing is a list of words that a coordinator knows.
-type completing func(ctx context.Context, g *globals) ([]string, error)
+type completing func(ctx context.Context, g *Globals) ([]string, error)
 
-// nth completes the argument at a place, from 0, and no other one.
-func (g *globals) nth(place int, words completing) cobra.CompletionFunc {
+// Nth completes the argument at a place, from 0, and no other one.
+func (g *Globals) Nth(place int, words completing) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) != place {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return g.complete(cmd, words)
+		return g.Complete(cmd, words)
 	}
 }
 
-func (g *globals) complete(cmd *cobra.Command, words completing) ([]string, cobra.ShellCompDirective) {
+func (g *Globals) Complete(cmd *cobra.Command, words completing) ([]string, cobra.ShellCompDirective) {
 	if g.resolve() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -40,9 +40,9 @@ func (g *globals) complete(cmd *cobra.Command, words completing) ([]string, cobr
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// ruleIDs are the rules in force.
-func ruleIDs(ctx context.Context, g *globals) ([]string, error) {
-	answer, err := g.ruleService().GetRules(ctx, &aliquotv1.GetRulesRequest{})
+// RuleIDs are the rules in force.
+func RuleIDs(ctx context.Context, g *Globals) ([]string, error) {
+	answer, err := g.RuleService().GetRules(ctx, &aliquotv1.GetRulesRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +57,9 @@ func ruleIDs(ctx context.Context, g *globals) ([]string, error) {
 	return out, nil
 }
 
-// regionIDs are the declared regions.
-func regionIDs(ctx context.Context, g *globals) ([]string, error) {
-	answer, err := g.regions().ListRegions(ctx, &aliquotv1.ListRegionsRequest{})
+// RegionIDs are the declared regions.
+func RegionIDs(ctx context.Context, g *Globals) ([]string, error) {
+	answer, err := g.Regions().ListRegions(ctx, &aliquotv1.ListRegionsRequest{})
 	var out []string
 	for _, r := range answer.GetRegions() {
 		out = append(out, r.GetName())
@@ -67,9 +67,9 @@ func regionIDs(ctx context.Context, g *globals) ([]string, error) {
 	return out, err
 }
 
-// ruleVersions are the latest versions of the file, with their comments.
-func ruleVersions(ctx context.Context, g *globals) ([]string, error) {
-	answer, err := g.ruleService().ListRuleVersions(ctx, &aliquotv1.ListRuleVersionsRequest{})
+// RuleVersions are the latest versions of the file, with their comments.
+func RuleVersions(ctx context.Context, g *Globals) ([]string, error) {
+	answer, err := g.RuleService().ListRuleVersions(ctx, &aliquotv1.ListRuleVersionsRequest{})
 	var out []string
 	for _, v := range answer.GetVersions() {
 		out = append(out, strconv.FormatUint(v.GetVersion(), 10)+"\t"+v.GetComment())
@@ -77,13 +77,13 @@ func ruleVersions(ctx context.Context, g *globals) ([]string, error) {
 	return out, err
 }
 
-// entryNames completes the arguments of entries remove: kind, rule, name.
-func (g *globals) entryNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+// EntryNames completes the arguments of entries remove: kind, rule, name.
+func (g *Globals) EntryNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return []string{"block", "allow", "override", "tier"}, cobra.ShellCompDirectiveNoFileComp
 	}
-	return g.complete(cmd, func(ctx context.Context, g *globals) ([]string, error) {
-		answer, err := g.ruleService().GetRules(ctx, &aliquotv1.GetRulesRequest{})
+	return g.Complete(cmd, func(ctx context.Context, g *Globals) ([]string, error) {
+		answer, err := g.RuleService().GetRules(ctx, &aliquotv1.GetRulesRequest{})
 		var out []string
 		for _, e := range answer.GetEntries() {
 			switch {

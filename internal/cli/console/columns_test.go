@@ -1,13 +1,9 @@
-package cli
+package console
 
 import (
 	"bytes"
 	"strings"
 	"testing"
-
-	"google.golang.org/protobuf/types/known/durationpb"
-
-	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // A table fits a terminal of 80 columns, and loses nothing: what does not fit comes below, with
@@ -37,21 +33,12 @@ func TestTablesFitTheTerminal(t *testing.T) {
 		}
 	}
 	var piped, narrow bytes.Buffer
-	columns(&piped, wide)
+	Columns(&piped, wide)
 	columnsWithin(&narrow, wide, 80)
 	if strings.Count(piped.String(), "\n") != 3 {
 		t.Errorf("into a pipe each row is a line:\n%s", piped.String())
 	}
 	if strings.Count(narrow.String(), "us-east") != 2 {
 		t.Errorf("each part names its rows:\n%s", narrow.String())
-	}
-}
-
-// A status without a leader says that the regions serve on.
-func TestStatusWithoutALeader(t *testing.T) {
-	var out bytes.Buffer
-	printStatus(&out, &aliquotv1.GetStatusResponse{NodeId: "c1", State: "follower", Regions: []*aliquotv1.Region{{Name: "us-east", State: "unknown", LeaseRemaining: durationpb.New(0)}}})
-	if !strings.Contains(out.String(), "leader none") || !strings.Contains(out.String(), "us-east  serving alone") || strings.Contains(out.String(), "unknown") {
-		t.Errorf("%s", out.String())
 	}
 }

@@ -1,0 +1,81 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+
+	"connectrpc.com/connect"
+
+	"aliquot/internal/rpc"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// what the addresses are of, in errors.
+const (
+	ACoordinator = "a coordinator"
+	ARegion      = "a regional daemon"
+)
+
+func (g *Globals) Coordinator() string {
+	return g.pick(g.choice([]string{AddrVar}, g.at.Coordinators, defaultCoordinator))
+}
+
+func (g *Globals) Region() string {
+	return g.pick(g.choice([]string{RegionVar, AddrVar}, g.at.Regions, DefaultRegion))
+}
+
+func (g *Globals) Ops() string { return g.pick(g.choice(nil, g.at.Ops, DefaultOps)) }
+
+func (g *Globals) Limiter() aliquotv1connect.LimiterServiceClient {
+	client, base := rpc.ClientOf(g.Region())
+	return aliquotv1connect.NewLimiterServiceClient(client, base)
+}
+
+func (g *Globals) Budgets() aliquotv1connect.BudgetServiceClient {
+	return aliquotv1connect.NewBudgetServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(g.Coordinator()))
+}
+
+func (g *Globals) Regions() aliquotv1connect.RegionServiceClient {
+	return aliquotv1connect.NewRegionServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(g.Coordinator()))
+}
+
+func (g *Globals) RuleService() aliquotv1connect.RuleServiceClient {
+	return aliquotv1connect.NewRuleServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(g.Coordinator()))
+}
+
+func (g *Globals) Cluster() aliquotv1connect.ClusterServiceClient {
+	return aliquotv1connect.NewClusterServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(g.Coordinator()))
+}
+
+// Explain turns the error of a call to who at address into a sentence that says
+// what to do about it.
+func (g *Globals) Explain(err error, who, address string) error {
+	if err == nil {
+		return nil
+	}
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%s at %s: connection refused; start one with 'aliquot dev' or 'make up', or name a running one with --addr", who, address)
+	case errors.As(err, &dns):
+		return fmt.Errorf("%s at %s: the name %s does not resolve; check --addr", who, address, dns.Name)
+	case errors.Is(err, context.DeadlineExceeded), connect.CodeOf(err) == connect.CodeDeadlineExceeded:
+		return fmt.Errorf("%s at %s: no answer within %v; is it the right --addr? (--timeout waits longer)", who, address, g.Timeout)
+	case connect.CodeOf(err) == connect.CodeUnimplemented:
+		return fmt.Errorf("%s does not serve this (%s); is --addr that of %s?", address, FirstLine(err), who)
+	}
+	if remote, ok := errors.AsType[*connect.Error](err); ok {
+		return fmt.Errorf("%s (%s from %s at %s)", remote.Message(), remote.Code(), who, address)
+	}
+	return fmt.Errorf("%s at %s: %w", who, address, err)
+}
+
+// FirstLine is an error's first line.
+func FirstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
