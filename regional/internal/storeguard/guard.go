@@ -165,10 +165,10 @@ func (g *Guard) TakeAs(ctx context.Context, op, epoch string, word func() []lua.
 // clock, or 0 if the answer lacks it. A caller that goes away does not end the call, because a
 // connection would be lost for nothing.
 func (g *Guard) Call(ctx context.Context, op, epoch string, do func(context.Context) (now int64, err error)) error {
-	defer g.underWay.Add(-1)
 	if op != OpProbe && op != OpRoster && g.Spends != nil && !g.Spends() {
 		return errWaits
 	}
+	defer g.underWay.Add(-1)
 	if g.underWay.Add(1) > maxCalls {
 		g.metrics.StoreErrors.WithLabelValues(op, Reason(ErrBusy)).Inc()
 		return ErrBusy
