@@ -28,6 +28,11 @@ func regions() []Plant {
 			World: World{Faults: []string{"second daemon", "store lost for one daemon"}, Just: true, Lease: 3 * time.Second},
 		},
 		{
+			Name: "claimant-ignored", Breaks: "a daemon gets a session beside another one that says it admits by its emergency limit and has not heard the answer yet",
+			Edits: []Edit{{"budget/leader_session.go", "	if busy || r.daemons.claimed(h.Standing.Daemon, now) {", "	if busy {"}},
+			World: World{Faults: []string{"second daemon", "store lost for one daemon", "messages lost", "cut one way", "leader dies"}, Just: true, Lease: 3 * time.Second},
+		},
+		{
 			Name: "old-nonce-opens", Breaks: "the answer to an older Hello opens a session",
 			Edits:    []Edit{{step, "if r.inFlight != helloCall || e.OK.Nonce != r.helloNonce ||", "if r.inFlight != helloCall ||"}},
 			World:    World{Faults: []string{"messages repeated", "messages reordered", "messages lost", "daemon restarts", "cut one way"}, Just: true},

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -72,6 +73,35 @@ func TestEveryPlantHasBeenSeen(t *testing.T) {
 }
 
 // The page says what is known: which plants there are, and what caught each.
+// A test of a package that has moved would never run, and catch nothing.
+func TestTheTestsThatSeePlantsAreThere(t *testing.T) {
+	known, err := Known()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pkg := range slices.Concat(tested, drawing) {
+		if files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go")); err != nil || len(files) == 0 {
+			t.Errorf("%s has no tests (%v)", pkg, err)
+		}
+	}
+	for plant, s := range known {
+		pkg, name, named := strings.Cut(s.Test, " ")
+		if !named {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), "func "+name+"(")
+		}) {
+			t.Errorf("%s: there is no %s in %s", plant, name, pkg)
+		}
+	}
+}
+
 func TestPageSaysWhatIsKnown(t *testing.T) {
 	known, err := Known()
 	if err != nil {

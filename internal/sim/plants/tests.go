@@ -13,10 +13,10 @@ import (
 
 // tested are the packages whose own tests may see what no promise is broken by: a limit
 // that is safe and badly used. The tests of other packages that a plant breaks are asked, too.
-var tested = []string{"budget", "limit", "rights", "chunk", "internal/recall"}
+var tested = []string{"budget", "limit", "internal/entitlement", "internal/prefetch", "internal/recall"}
 
 // drawing are those of them whose tests draw their inputs.
-var drawing = []string{"budget", "limit", "chunk"}
+var drawing = []string{"budget", "limit", "internal/prefetch"}
 
 // testedWith are the packages whose tests are asked about a plant, those that it breaks first. The worlds that stand for
 // what ships have no say.
