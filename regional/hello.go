@@ -69,6 +69,7 @@ func (r *reporter) say(ctx context.Context, in *aliquotv1.HelloRequest) (out *al
 	if err != nil {
 		return nil, nil // peers has reported the error
 	}
+	r.sharesStore(out.GetStoreSharedWith())
 	if r.outOfDate(out) {
 		r.peers.moveOn()
 		return out, nil
@@ -78,6 +79,15 @@ func (r *reporter) say(ctx context.Context, in *aliquotv1.HelloRequest) (out *al
 		return out, nil
 	}
 	return out, ev
+}
+
+// sharesStore logs that another region uses this region's store, once for each such region.
+func (r *reporter) sharesStore(with string) {
+	if with != "" && with != r.sharedWith {
+		r.log.Error("another region uses this region's store: both take from the same records, so limits admit too little", "with", with,
+			"what_to_do", "give each region a Redis of its own in --redis, or a database of its own: redis://HOST:PORT/1")
+	}
+	r.sharedWith = with
 }
 
 // isSecond records whether another daemon of the region is heard, and logs a change to true. The

@@ -1,6 +1,7 @@
 package regional
 
 import (
+	"bytes"
 	"log/slog"
 	"net"
 	"net/http"
@@ -188,5 +189,18 @@ func TestWordsThatSayNothingOfTheFloor(t *testing.T) {
 		if heard, second := r.heardWhose.Load(), r.second.Load(); heard != c.heard || second != c.second {
 			t.Errorf("%s says %s: heard %v, the floor is another's %v", c.answer.GetConfig().GetClusterId(), c.answer.GetFloorHolder(), heard, second)
 		}
+	}
+}
+
+// A daemon whose region shares a store with another one logs that once, and again if it is another region then.
+func TestASharedStoreIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := &reporter{log: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, with := range []string{"", "us", "us", "", "us", "ap"} {
+		r.sharesStore(with)
+	}
+	if n := strings.Count(log.String(), "give each region a Redis of its own"); n != 3 || !strings.Contains(log.String(), "with=ap") {
+		t.Errorf("logged %d times, want 3:\n%s", n, log.String())
 	}
 }

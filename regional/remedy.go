@@ -21,7 +21,7 @@ func remedy(reason string) string {
 	case "noperm":
 		return "this Redis does not let the user of --redis run what is needed; docs/reference/stores.md lists it"
 	case "scripts":
-		return "this store cannot run the scripts: use Redis 6.2 or later, or Valkey 7.2 or later, with EVAL and the library struct"
+		return "this store cannot run the scripts: use Redis 7.0 or later, or Valkey 7.2 or later, with EVAL and the library struct"
 	case "scheme":
 		return "what answers is of another kind than --redis says: redis:// is for one Redis, redis+cluster:// for a Redis Cluster, redis+sentinel:// for Sentinels"
 	case "clusterdown":

@@ -65,9 +65,11 @@ type reporter struct {
 	// in the state file.
 	wrongCluster func(error)
 	calls        sync.WaitGroup
-	// saying is held through a Hello, and guards opened.
+	// saying is held through a Hello, and guards the fields down to second.
 	saying sync.Mutex
 	opened bool // a Hello was answered
+	// sharedWith is another region that uses this region's store, by the latest answer; empty: none. Guarded by saying.
+	sharedWith string
 	// second: by the latest word of a coordinator, another daemon of the region is heard.
 	second atomic.Bool
 	// storeless: the store has not answered since the start. heardWhose: since then a coordinator

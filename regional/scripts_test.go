@@ -18,7 +18,7 @@ func TestAStoreThatCannotRunTheScripts(t *testing.T) {
 	}
 	defer s.Close()
 	_, err = s.Epoch(t.Context())
-	if got := storeguard.Reason(err); got != "scripts" || !strings.Contains(remedy(got), "Redis 6.2 or later") {
+	if got := storeguard.Reason(err); got != "scripts" || !strings.Contains(remedy(got), "Redis 7.0 or later") {
 		t.Errorf("%v: reason %q, remedy %q", err, got, remedy(got))
 	}
 	for _, text := range []string{

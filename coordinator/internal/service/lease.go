@@ -29,6 +29,7 @@ type leaseService struct {
 	metrics    *metrics
 	plans      *planner
 	sentRules  sentRules
+	stores     storeOwners
 	claims     claims.Floors
 	stopped    claims.Stopped
 }
@@ -195,6 +196,9 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 	for {
 		if loop := s.leadership.Current(); loop != nil {
 			res, err := s.hello(ctx, loop, req)
+			if err == nil {
+				res.StoreSharedWith = s.stores.note(req.GetRegion(), req.GetRedisEpoch())
+			}
 			return res, toRPC(err)
 		}
 		res, err := s.helloToLeader(ctx, req)

@@ -578,8 +578,11 @@ type HelloResponse struct {
 	// What the leader's boot clock showed when it answered, microseconds; 0: it did not say.
 	// Only differences between answers of one session mean anything.
 	LeaderClockMicros int64 `protobuf:"varint,100,opt,name=leader_clock_micros,json=leaderClockMicros,proto3" json:"leader_clock_micros,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Another region that last named the same redis_epoch; empty: none has. Each region needs a store of its own: two
+	// that share one take from the same records, and admit too little.
+	StoreSharedWith string `protobuf:"bytes,230,opt,name=store_shared_with,json=storeSharedWith,proto3" json:"store_shared_with,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *HelloResponse) Reset() {
@@ -701,6 +704,13 @@ func (x *HelloResponse) GetLeaderClockMicros() int64 {
 		return x.LeaderClockMicros
 	}
 	return 0
+}
+
+func (x *HelloResponse) GetStoreSharedWith() string {
+	if x != nil {
+		return x.StoreSharedWith
+	}
+	return ""
 }
 
 // RegionConfig is what a region must know to enforce anything.
@@ -1882,7 +1892,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
 	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\x12*\n" +
-	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xd9\x03\n" +
+	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\x86\x04\n" +
 	"\rHelloResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x14\n" +
@@ -1897,7 +1907,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\ffloor_holder\x18\n" +
 	" \x01(\x0e2\x17.aliquot.v1.FloorHolderR\vfloorHolder\x12\x12\n" +
 	"\x04wait\x182 \x01(\bR\x04wait\x12.\n" +
-	"\x13leader_clock_micros\x18d \x01(\x03R\x11leaderClockMicros\"\xc3\x02\n" +
+	"\x13leader_clock_micros\x18d \x01(\x03R\x11leaderClockMicros\x12+\n" +
+	"\x11store_shared_with\x18\xe6\x01 \x01(\tR\x0fstoreSharedWith\"\xc3\x02\n" +
 	"\fRegionConfig\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12%\n" +
