@@ -61,25 +61,27 @@ func TestASessionOpensWithManyShares(t *testing.T) {
 
 // TestARegionThatIsHeardWithoutASessionIsNotReady: after 10 s, and until it has one again.
 func TestARegionThatIsHeardWithoutASessionIsNotReady(t *testing.T) {
-	l := newLeader(t, partsRules)
-	d, _ := startLive(t, testConfig(l.address()))
-	l.set(func() {
-		l.refuse = connect.NewError(connect.CodeFailedPrecondition, errors.New("not now"))
-		l.session++
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, partsRules)
+		d, _ := startLive(t, testConfig(l.address()))
+		l.set(func() {
+			l.refuse = connect.NewError(connect.CodeFailedPrecondition, errors.New("not now"))
+			l.session++
+		})
+		eventually(t, "its session is lost, and a coordinator has refused another", func() bool { return d.reporter.without() > 0 })
+		if r := d.readiness(); !r.Ready {
+			t.Errorf("at once: %+v", r)
+		}
+		d.reporter.session.lost.Add(-int64(withoutAtMost))
+		if r := d.readiness(); r.Ready || !strings.Contains(r.Reason, "no session") {
+			t.Errorf("10 s later: %+v", r)
+		}
+		d.reporter.second.Store(true)
+		if r := d.readiness(); !r.Ready || d.reporter.without() != 0 {
+			t.Errorf("the second daemon of a region: %+v", r)
+		}
+		d.reporter.second.Store(false)
+		l.set(func() { l.refuse = nil })
+		eventually(t, "it is ready again", func() bool { return d.readiness().Ready && d.reporter.without() == time.Duration(0) })
 	})
-	eventually(t, "its session is lost, and a coordinator has refused another", func() bool { return d.reporter.without() > 0 })
-	if r := d.readiness(); !r.Ready {
-		t.Errorf("at once: %+v", r)
-	}
-	d.reporter.session.lost.Add(-int64(withoutAtMost))
-	if r := d.readiness(); r.Ready || !strings.Contains(r.Reason, "no session") {
-		t.Errorf("10 s later: %+v", r)
-	}
-	d.reporter.second.Store(true)
-	if r := d.readiness(); !r.Ready || d.reporter.without() != 0 {
-		t.Errorf("the second daemon of a region: %+v", r)
-	}
-	d.reporter.second.Store(false)
-	l.set(func() { l.refuse = nil })
-	eventually(t, "it is ready again", func() bool { return d.readiness().Ready && d.reporter.without() == time.Duration(0) })
 }

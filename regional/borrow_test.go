@@ -34,13 +34,11 @@ func (l *leader) move(key *aliquotv1.KeyId) {
 }
 
 // used is a daemon whose client has used up its region's floor.
-func used(t *testing.T, l *leader, redis string) *Daemon {
+func used(t *testing.T, l *leader) *Daemon {
 	t.Helper()
-	c := testConfig(l.address())
-	c.Redis = redis
-	d, _ := startLive(t, c)
+	d, _ := startLive(t, testConfig(l.address()))
 	for range 2 {
-		if a := check(t, d, "k"); !a.Allowed && !missedDeadlines(t)(d) {
+		if a := check(t, d, "k"); !a.Allowed {
 			t.Fatalf("denied within the floor: %+v", a)
 		}
 	}
@@ -71,10 +69,9 @@ var errDenied = errors.New("denied")
 // A check that only the place of the share denies waits until it has moved here, and
 // so do others, up to what the limit could serve.
 func TestCheckWaitsForTheShare(t *testing.T) {
-	t.Parallel()
-	stores(t, func(t *testing.T, redis string) {
+	inNetwork(t, func(t *testing.T) {
 		l := newLeader(t, homed("10s"))
-		d := used(t, l, redis)
+		d := used(t, l)
 		var answers []<-chan error
 		for range 4 {
 			answers = append(answers, asks(t.Context(), d))
@@ -116,53 +113,59 @@ func TestCheckWaitsForTheShare(t *testing.T) {
 // TestChecksThatWaitHoldNoTurn: checks that wait for a share leave the daemon's turns to others, and
 // give each back once.
 func TestChecksThatWaitHoldNoTurn(t *testing.T) {
-	l := newLeader(t, homed("10s"))
-	d := used(t, l, MemoryStore)
-	var answers sync.WaitGroup
-	for range 4 {
-		answers.Go(func() {
-			var out checkwire.Answer
-			in := checkwire.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1}
-			if err := d.service.check(t.Context(), in, &out); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	eventually(t, "four checks wait", func() bool { return waiting(d) == 4 })
-	if taken, _ := d.service.intake.Used(); taken != 0 {
-		t.Errorf("%d turns are taken by checks that wait", taken)
-	}
-	l.move(l.asked())
-	answers.Wait()
-	if taken, _ := d.service.intake.Used(); taken != 0 {
-		t.Errorf("%d turns are taken when all have their answers", taken)
-	}
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, homed("10s"))
+		d := used(t, l)
+		var answers sync.WaitGroup
+		for range 4 {
+			answers.Go(func() {
+				var out checkwire.Answer
+				in := checkwire.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1}
+				if err := d.service.check(t.Context(), in, &out); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		eventually(t, "four checks wait", func() bool { return waiting(d) == 4 })
+		if taken, _ := d.service.intake.Used(); taken != 0 {
+			t.Errorf("%d turns are taken by checks that wait", taken)
+		}
+		l.move(l.asked())
+		answers.Wait()
+		if taken, _ := d.service.intake.Used(); taken != 0 {
+			t.Errorf("%d turns are taken when all have their answers", taken)
+		}
+	})
 }
 
 func TestCheckWaitsNoLongerThanItsRuleSays(t *testing.T) {
-	l := newLeader(t, homed("20ms"))
-	d := used(t, l, MemoryStore)
-	if err := <-asks(t.Context(), d); !errors.Is(err, errDenied) {
-		t.Errorf("after its wait the check says %v", err)
-	}
-	if !strings.Contains(scrape(t, d), `aliquot_borrow_waits_total{region="us",result="expired"} 1`) {
-		t.Error("the wait is not counted")
-	}
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, homed("20ms"))
+		d := used(t, l)
+		if err := <-asks(t.Context(), d); !errors.Is(err, errDenied) {
+			t.Errorf("after its wait the check says %v", err)
+		}
+		if !strings.Contains(scrape(t, d), `aliquot_borrow_waits_total{region="us",result="expired"} 1`) {
+			t.Error("the wait is not counted")
+		}
+	})
 }
 
 func TestCallerLeavesWhileItWaits(t *testing.T) {
-	l := newLeader(t, homed("10s"))
-	d := used(t, l, MemoryStore)
-	ctx, cancel := context.WithCancel(t.Context())
-	answer := asks(ctx, d)
-	eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
-	cancel()
-	if err := <-answer; !errors.Is(err, charge.ErrGone) || !errors.Is(err, context.Canceled) {
-		t.Errorf("the caller that left hears %v", err)
-	}
-	if waiting(d) != 0 {
-		t.Error("it still counts as waiting")
-	}
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, homed("10s"))
+		d := used(t, l)
+		ctx, cancel := context.WithCancel(t.Context())
+		answer := asks(ctx, d)
+		eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
+		cancel()
+		if err := <-answer; !errors.Is(err, charge.ErrGone) || !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller that left hears %v", err)
+		}
+		if waiting(d) != 0 {
+			t.Error("it still counts as waiting")
+		}
+	})
 }
 
 // Who cannot be helped by waiting does not wait: a batch, a split limit, a shadow rule,
@@ -183,25 +186,27 @@ func TestWhoDoesNotWait(t *testing.T) {
 		"no lease":             {rules: homed("10s"), batch: 1, cut: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLeader(t, c.rules)
-			if c.cut {
-				l.lease = 500 * time.Millisecond
-			}
-			d := used(t, l, MemoryStore)
-			if c.cut {
-				l.set(func() { l.down = true })
-				phase(t, d, budget.Limbo)
-			}
-			requests := make([]charge.Request, c.batch)
-			for i := range requests {
-				requests[i] = charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: limit.Token}
-			}
-			if _, err := d.limiter.decide(t.Context(), requests); err != nil {
-				t.Fatal(err)
-			}
-			if s := scrape(t, d); strings.Contains(s, "aliquot_borrow_waits_total{") {
-				t.Error("it waited")
-			}
+			inNetwork(t, func(t *testing.T) {
+				l := newLeader(t, c.rules)
+				if c.cut {
+					l.lease = 500 * time.Millisecond
+				}
+				d := used(t, l)
+				if c.cut {
+					l.set(func() { l.down = true })
+					phase(t, d, budget.Limbo)
+				}
+				requests := make([]charge.Request, c.batch)
+				for i := range requests {
+					requests[i] = charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: limit.Token}
+				}
+				if _, err := d.limiter.decide(t.Context(), requests); err != nil {
+					t.Fatal(err)
+				}
+				if s := scrape(t, d); strings.Contains(s, "aliquot_borrow_waits_total{") {
+					t.Error("it waited")
+				}
+			})
 		})
 	}
 }

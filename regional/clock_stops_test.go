@@ -17,20 +17,22 @@ func (l *leader) opened() (n uint64) {
 // two of its answers than by the daemon's. Its lease is over at once, and the next session
 // has another one.
 func TestALeaseEndsWithAClockThatStoodStill(t *testing.T) {
-	l := newLeader(t, ruled("strict"))
-	d, _ := startLive(t, testConfig(l.address()))
-	before := l.opened()
-	clock := l.clock
-	l.set(func() {
-		l.mean = true // no lease is renewed: what is lost stays lost
-		l.clock = func() int64 { return clock() + (3 * time.Second).Microseconds() }
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, ruled("strict"))
+		d, _ := startLive(t, testConfig(l.address()))
+		before := l.opened()
+		clock := l.clock
+		l.set(func() {
+			l.mean = true // no lease is renewed: what is lost stays lost
+			l.clock = func() int64 { return clock() + (3 * time.Second).Microseconds() }
+		})
+		eventually(t, "another session is opened", func() bool { return l.opened() > before })
+		if phase := d.auth.Info().Phase; phase != budget.Limbo {
+			t.Errorf("without another lease the phase is %v", phase)
+		}
+		l.set(func() { l.mean = false })
+		eventually(t, "it has a lease again", func() bool { return d.auth.Info().Phase == budget.Live })
 	})
-	eventually(t, "another session is opened", func() bool { return l.opened() > before })
-	if phase := d.auth.Info().Phase; phase != budget.Limbo {
-		t.Errorf("without another lease the phase is %v", phase)
-	}
-	l.set(func() { l.mean = false })
-	eventually(t, "it has a lease again", func() bool { return d.auth.Info().Phase == budget.Live })
 }
 
 // TestTheWallClockIsWatchedBesideTheBootClock alone: a clock that a test sets has none.

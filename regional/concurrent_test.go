@@ -3,7 +3,6 @@ package regional
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,7 +30,7 @@ func TestManyAtOnce(t *testing.T) {
 	ctx := context.Background()
 	var passed atomic.Int64 // of client 0
 	var clients, faults sync.WaitGroup
-	overConnect := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
+	overConnect := aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr())
 	overGRPC := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d))
 	for w := range 6 {
 		clients.Go(func() {

@@ -31,12 +31,9 @@ func switchTo(t *testing.T, l *leader, d *Daemon, version uint64, enforcement st
 // TestElastic: a cold key has the whole burst; what is left of it when the key
 // becomes hot stays spendable, beside the share, and comes back as it cools down.
 func TestElastic(t *testing.T) {
-	t.Parallel()
-	stores(t, func(t *testing.T, redis string) {
+	inNetwork(t, func(t *testing.T) {
 		l := newLeader(t, ruled(rules.Elastic))
-		c := testConfig(l.address())
-		c.Redis = redis
-		d, _ := startLive(t, c)
+		d, _ := startLive(t, testConfig(l.address()))
 		exactly(t, "cold: the whole capacity is 400", burst(t, d, "cold"), 400, d)
 		for range 250 {
 			check(t, d, "k")
@@ -52,24 +49,23 @@ func TestElastic(t *testing.T) {
 
 // TestElasticWithoutFloor: a drained region has no part in the burst either.
 func TestElasticWithoutFloor(t *testing.T) {
-	l := newLeader(t, ruled(rules.Elastic))
-	l.set(func() { l.us.Floor = oneOf(0) })
-	d, _ := startLive(t, testConfig(l.address()))
-	if n := burst(t, d, "k"); n != 0 {
-		t.Errorf("%d passed in a region without a floor", n)
-	}
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, ruled(rules.Elastic))
+		l.set(func() { l.us.Floor = oneOf(0) })
+		d, _ := startLive(t, testConfig(l.address()))
+		if n := burst(t, d, "k"); n != 0 {
+			t.Errorf("%d passed in a region without a floor", n)
+		}
+	})
 }
 
 // TestIndependent: the region has the whole limit, whatever becomes of its lease,
 // and no coordinator ever hears of the key.
 func TestIndependent(t *testing.T) {
-	t.Parallel()
-	stores(t, func(t *testing.T, redis string) {
+	inNetwork(t, func(t *testing.T) {
 		l := newLeader(t, ruled(rules.Independent))
 		l.set(func() { l.lease = 500 * time.Millisecond; l.us.Floor = oneOf(0) })
-		c := testConfig(l.address())
-		c.Redis = redis
-		d, _ := startLive(t, c)
+		d, _ := startLive(t, testConfig(l.address()))
 		exactly(t, "live", burst(t, d, "live"), 400, d)
 		l.set(func() { l.down = true })
 		phase(t, d, budget.Limbo)
@@ -98,14 +94,11 @@ func TestIndependentWithoutTheStore(t *testing.T) {
 // TestIndependentAndBack: a key that is lent stays lent while its rule is
 // independent, whatever happens to it meanwhile, and is found so afterwards.
 func TestIndependentAndBack(t *testing.T) {
-	t.Parallel()
 	for _, enforcement := range []string{rules.Strict, rules.Elastic} {
 		t.Run(enforcement, func(t *testing.T) {
-			stores(t, func(t *testing.T, redis string) {
+			inNetwork(t, func(t *testing.T) {
 				l := newLeader(t, ruled(enforcement))
-				c := testConfig(l.address())
-				c.Redis = redis
-				d, _ := startLive(t, c)
+				d, _ := startLive(t, testConfig(l.address()))
 				burst(t, d, "k") // a share that shrinks has nothing to give up
 				burst(t, d, "other")
 				key, other := keyOf(d, "k"), keyOf(d, "other")
@@ -128,7 +121,9 @@ func TestIndependentAndBack(t *testing.T) {
 				if n := burst(t, d, "other"); n != 0 {
 					t.Errorf("%s again: %d passed; the bucket was empty when the key cooled down", enforcement, n)
 				}
-				undisturbed(t, d, l)
+				if n := l.sessions(); n != 1 {
+					t.Errorf("%d sessions; nothing should have ended the first", n)
+				}
 			})
 		})
 	}
@@ -138,41 +133,42 @@ func TestIndependentAndBack(t *testing.T) {
 // go and shares that move, every check is answered, no session ends, and at the end
 // the region enforces its share.
 func TestEnforcementChangesUnderLoad(t *testing.T) {
-	t.Parallel()
-	l := newLeader(t, ruled(rules.Strict))
-	c := testConfig(l.address())
-	c.Redis = startRedis(t).url()
-	d, _ := startLive(t, c)
-	s := d.service
-	key := keyOf(d, "k")
-	ctx, stop := context.WithCancel(t.Context())
-	var clients sync.WaitGroup
-	for range 4 {
-		clients.Go(func() {
-			for ctx.Err() == nil {
-				in := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}
-				if _, err := s.Check(t.Context(), in); err != nil {
-					t.Error(err)
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, ruled(rules.Strict))
+		d, _ := startLive(t, testConfig(l.address()))
+		key := keyOf(d, "k")
+		ctx, stop := context.WithCancel(t.Context())
+		var clients sync.WaitGroup
+		for range 4 {
+			clients.Go(func() {
+				for ctx.Err() == nil {
+					in := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}
+					if _, err := d.service.Check(t.Context(), in); err != nil {
+						t.Error(err)
+					}
+					<-time.After(time.Millisecond)
 				}
-			}
-		})
-	}
-	version := uint64(1)
-	for range 3 {
-		for _, enforcement := range []string{rules.Independent, rules.Elastic, rules.Independent, rules.Strict} {
-			version++
-			switchTo(t, l, d, version, enforcement)
-			l.lend(key, budget.Unit/4)
-			l.lend(key, budget.Unit/16)
+			})
 		}
-	}
-	stop()
-	clients.Wait()
-	burst(t, d, "k")
-	if got, want := enforced(t, d, "k"), part(400, 16); got != want {
-		t.Errorf("enforced is %+v, the share is %+v", got, want)
-	}
-	undisturbed(t, d, l)
+		version := uint64(1)
+		for range 3 {
+			for _, enforcement := range []string{rules.Independent, rules.Elastic, rules.Independent, rules.Strict} {
+				version++
+				switchTo(t, l, d, version, enforcement)
+				l.lend(key, budget.Unit/4)
+				l.lend(key, budget.Unit/16)
+			}
+		}
+		stop()
+		clients.Wait()
+		burst(t, d, "k")
+		if got, want := enforced(t, d, "k"), part(400, 16); got != want {
+			t.Errorf("enforced is %+v, the share is %+v", got, want)
+		}
+		if n := l.sessions(); n != 1 {
+			t.Errorf("%d sessions; nothing should have ended the first", n)
+		}
+	})
 }
 
 // part is one part in so many of ruled's limit with another capacity.

@@ -2,8 +2,6 @@ package regional
 
 import (
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +21,7 @@ import (
 
 func explain(t *testing.T, d *Daemon, in *aliquotv1.ExplainRequest) (*aliquotv1.ExplainResponse, error) {
 	t.Helper()
-	return aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr()).Explain(t.Context(), in)
+	return aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr()).Explain(t.Context(), in)
 }
 
 func explainRequest(t *testing.T, d *Daemon, in *aliquotv1.CheckRequest) *aliquotv1.ExplainResponse {
@@ -65,26 +63,16 @@ whitelist: [friend]
 // TestExplainSaysWhatCheckSays, limit by limit, and charges nothing: any number of
 // explanations says the same, and the check after them too.
 func TestExplainSaysWhatCheckSays(t *testing.T) {
-	t.Parallel()
-	stores(t, func(t *testing.T, redis string) {
-		c := testConfig(newLeader(t, explainedRules).address())
-		c.Redis = redis
-		d, _ := startLive(t, c)
-		// A call that misses its deadline on a busy machine is explained, and decided, without
-		// the store: then others ask.
-		for try := 0; !explainedAsDecided(t, d, try); try++ {
-			if !missedDeadlines(t)(d) {
-				t.Fatal("decided without the store, which missed no deadline")
-			}
-		}
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, explainedRules).address()))
+		explainedAsDecided(t, d)
 	})
 }
 
-// explainedAsDecided compares what is explained with what is decided for clients of a
-// number; false if something was decided without the store.
-func explainedAsDecided(t *testing.T, d *Daemon, number int) bool {
+// explainedAsDecided compares what is explained with what is decided.
+func explainedAsDecided(t *testing.T, d *Daemon) {
 	t.Helper()
-	k, vip, bad := fmt.Sprint("k", number), fmt.Sprint("vip_", number), fmt.Sprint("bad_", number)
+	const k, vip, bad = "k", "vip_1", "bad_1"
 	requests := []*aliquotv1.CheckRequest{
 		{Attributes: map[string]string{"api_key": k}},
 		{Attributes: map[string]string{"api_key": vip}, Cost: proto.Int64(12)},
@@ -103,9 +91,6 @@ func explainedAsDecided(t *testing.T, d *Daemon, number int) bool {
 		explainRequest(t, d, in)
 		would := explainRequest(t, d, in)
 		is := askFor(t, d, in)
-		if withoutStore(would.GetDecision()) || withoutStore(is) {
-			return false
-		}
 		if would.GetDecision().GetDecisionId() != "" {
 			t.Errorf("request %d: an explanation has no id", i)
 		}
@@ -130,12 +115,6 @@ func explainedAsDecided(t *testing.T, d *Daemon, number int) bool {
 	if denied != 6 {
 		t.Errorf("%d denials", denied)
 	}
-	return true
-}
-
-// withoutStore: a limit was decided without the store.
-func withoutStore(a *aliquotv1.CheckResponse) bool {
-	return slices.ContainsFunc(a.GetLimits(), func(l *aliquotv1.LimitDecision) bool { return l.GetMode() == modes.Emergency })
 }
 
 // decided1 is a decision in one line, without what changes while time goes by.
@@ -149,66 +128,70 @@ func decided1(a *aliquotv1.CheckResponse) string {
 }
 
 func TestExplainTellsWhyAndWhyNot(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, explainedRules).address()))
-	rule := func(e *aliquotv1.ExplainResponse, i int) *aliquotv1.RuleExplanation { return e.GetRules()[i] }
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, explainedRules).address()))
+		rule := func(e *aliquotv1.ExplainResponse, i int) *aliquotv1.RuleExplanation { return e.GetRules()[i] }
 
-	e := explainRequest(t, d, &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "vip_1", "model": "large"}})
-	if r := rule(e, 0); !r.GetMatched() || r.GetOverride() != "vip_*" || r.GetCapacity() != 20 || r.GetTokens() != 20 || r.GetRate() != 0.001 ||
-		r.GetRateShare() != 1 || r.GetHot() || len(r.GetKeyHash()) != 22 || strings.Join(r.GetKey(), ",") != "api_key" {
-		t.Errorf("%v", r)
-	}
-	if r := rule(e, 3); r.GetMatched() || !strings.Contains(r.GetWhyNot(), "unit tokens_in") || r.GetDecision() != nil {
-		t.Errorf("%v", r)
-	}
-	if r := rule(e, 4); !r.GetMatched() || !r.GetDecision().GetShadow() {
-		t.Errorf("%v", r)
-	}
-	e = explainRequest(t, d, &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}})
-	if r := rule(e, 1); r.GetMatched() || !strings.Contains(r.GetWhyNot(), "model") || strings.Contains(e.String(), `"k"`) {
-		t.Errorf("%v", e)
-	}
-	e = explainRequest(t, d, &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "bad_1"}})
-	if e.GetList() != "blacklist" || e.GetListEntry() != "bad_*, by ops: leaked" || rule(e, 0).GetMatched() || !strings.Contains(rule(e, 0).GetWhyNot(), "blacklist") {
-		t.Errorf("%v", e)
-	}
-	e = explainRequest(t, d, &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}, Cost: proto.Int64(11)})
-	if r := rule(e, 0); !r.GetDecision().GetNever() || !strings.Contains(r.GetRetryBasis(), "no waiting helps") || rule(e, 4).GetDecision() == nil {
-		t.Errorf("%v", e)
-	}
-	for _, in := range []*aliquotv1.ExplainRequest{
-		{}, {What: &aliquotv1.ExplainRequest_DecisionId{}},
-		{What: &aliquotv1.ExplainRequest_Request{Request: &aliquotv1.CheckRequest{Cost: proto.Int64(-1)}}},
-	} {
-		if _, err := explain(t, d, in); connect.CodeOf(err) != connect.CodeInvalidArgument {
-			t.Errorf("%v: %v", in, err)
+		e := explainRequest(t, d, &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "vip_1", "model": "large"}})
+		if r := rule(e, 0); !r.GetMatched() || r.GetOverride() != "vip_*" || r.GetCapacity() != 20 || r.GetTokens() != 20 || r.GetRate() != 0.001 ||
+			r.GetRateShare() != 1 || r.GetHot() || len(r.GetKeyHash()) != 22 || strings.Join(r.GetKey(), ",") != "api_key" {
+			t.Errorf("%v", r)
 		}
-	}
-	for _, id := range []string{"us-1-1", d.service.ids.prefix + "zz", d.service.ids.prefix, "x"} {
-		if _, err := explain(t, d, &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_DecisionId{DecisionId: id}}); connect.CodeOf(err) != connect.CodeNotFound {
-			t.Errorf("%s: %v", id, err)
+		if r := rule(e, 3); r.GetMatched() || !strings.Contains(r.GetWhyNot(), "unit tokens_in") || r.GetDecision() != nil {
+			t.Errorf("%v", r)
 		}
-	}
+		if r := rule(e, 4); !r.GetMatched() || !r.GetDecision().GetShadow() {
+			t.Errorf("%v", r)
+		}
+		e = explainRequest(t, d, &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}})
+		if r := rule(e, 1); r.GetMatched() || !strings.Contains(r.GetWhyNot(), "model") || strings.Contains(e.String(), `"k"`) {
+			t.Errorf("%v", e)
+		}
+		e = explainRequest(t, d, &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "bad_1"}})
+		if e.GetList() != "blacklist" || e.GetListEntry() != "bad_*, by ops: leaked" || rule(e, 0).GetMatched() || !strings.Contains(rule(e, 0).GetWhyNot(), "blacklist") {
+			t.Errorf("%v", e)
+		}
+		e = explainRequest(t, d, &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}, Cost: proto.Int64(11)})
+		if r := rule(e, 0); !r.GetDecision().GetNever() || !strings.Contains(r.GetRetryBasis(), "no waiting helps") || rule(e, 4).GetDecision() == nil {
+			t.Errorf("%v", e)
+		}
+		for _, in := range []*aliquotv1.ExplainRequest{
+			{}, {What: &aliquotv1.ExplainRequest_DecisionId{}},
+			{What: &aliquotv1.ExplainRequest_Request{Request: &aliquotv1.CheckRequest{Cost: proto.Int64(-1)}}},
+		} {
+			if _, err := explain(t, d, in); connect.CodeOf(err) != connect.CodeInvalidArgument {
+				t.Errorf("%v: %v", in, err)
+			}
+		}
+		for _, id := range []string{"us-1-1", d.service.ids.prefix + "zz", d.service.ids.prefix, "x"} {
+			if _, err := explain(t, d, &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_DecisionId{DecisionId: id}}); connect.CodeOf(err) != connect.CodeNotFound {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+	})
 }
 
 // TestExplainOfAHotKey: the share in force, its generation, and that nobody could tell
 // what the others hold; nothing is asked for by looking.
 func TestExplainOfAHotKey(t *testing.T) {
-	l := newLeader(t, "rules: [{id: r0, params: {capacity: 100, refill_rate: 0.001}, enforcement: strict}]\n")
-	d, _ := startLive(t, testConfig(l.address()))
-	in := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}, Cost: proto.Int64(60)}
-	for range 20 { // would make the key hot if they counted
-		if e := explainRequest(t, d, in); e.GetDecision().GetAllowed() || e.GetRules()[0].GetHot() || e.GetRules()[0].GetBurstShare() != 0.5 {
-			t.Fatalf("%v", e)
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, "rules: [{id: r0, params: {capacity: 100, refill_rate: 0.001}, enforcement: strict}]\n")
+		d, _ := startLive(t, testConfig(l.address()))
+		in := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}, Cost: proto.Int64(60)}
+		for range 20 { // would make the key hot if they counted
+			if e := explainRequest(t, d, in); e.GetDecision().GetAllowed() || e.GetRules()[0].GetHot() || e.GetRules()[0].GetBurstShare() != 0.5 {
+				t.Fatalf("%v", e)
+			}
 		}
-	}
-	if info := d.auth.Info(); info.Candidates != 0 {
-		t.Errorf("%d keys were noticed", info.Candidates)
-	}
-	l.lend(keyOf(d, "k"), budget.Unit/4)
-	eventually(t, "the share is told", func() bool {
-		r := explainRequest(t, d, in).GetRules()[0]
-		return r.GetHot() && r.GetBurstShare() == 0.25 && r.GetCapacity() == 25 && strings.HasPrefix(r.GetGeneration(), "1.") &&
-			strings.Contains(r.GetRetryBasis(), "above the 25 that this region may hold") && strings.HasPrefix(r.GetRegionsError(), "no coordinator could tell")
+		if info := d.auth.Info(); info.Candidates != 0 {
+			t.Errorf("%d keys were noticed", info.Candidates)
+		}
+		l.lend(keyOf(d, "k"), budget.Unit/4)
+		eventually(t, "the share is told", func() bool {
+			r := explainRequest(t, d, in).GetRules()[0]
+			return r.GetHot() && r.GetBurstShare() == 0.25 && r.GetCapacity() == 25 && strings.HasPrefix(r.GetGeneration(), "1.") &&
+				strings.Contains(r.GetRetryBasis(), "above the 25 that this region may hold") && strings.HasPrefix(r.GetRegionsError(), "no coordinator could tell")
+		})
 	})
 }
 

@@ -63,13 +63,9 @@ func TestLostContents(t *testing.T) {
 			d, _ := startLive(t, c)
 			burst(t, d, "k")
 			if lose == nil {
-				unlessLate(t, d, func(number string) string {
-					say("SCRIPT FLUSH")(redis)
-					if a := check(t, d, "new"+number); a.Mode != modes.Store || a.Remaining != 499 {
-						return fmt.Sprintf("after SCRIPT FLUSH: %+v", a)
-					}
-					return ""
-				})
+				if a := decidedAtOnce(t, d, func() { say("SCRIPT FLUSH")(redis) }); a.Remaining != 499 {
+					t.Errorf("after SCRIPT FLUSH: %+v", a)
+				}
 				return
 			}
 			before := d.auth.CurrentEpoch()

@@ -27,11 +27,10 @@ func floorOnDisk(t *testing.T, c *Config) policy.Region {
 // TestFloorShrinks: before the region acknowledges a smaller floor, it is on disk,
 // and every decision is made by it.
 func TestFloorShrinks(t *testing.T) {
-	t.Parallel()
-	stores(t, func(t *testing.T, redis string) {
+	inNetwork(t, func(t *testing.T) {
 		l := newLeader(t, ruled(rules.Strict))
 		c := testConfig(l.address())
-		c.Redis, c.StateFile = redis, filepath.Join(t.TempDir(), "state")
+		c.StateFile = filepath.Join(t.TempDir(), "state")
 		d, _ := startLive(t, c)
 		exactly(t, "half of 400", burst(t, d, "before"), 200, d)
 		exactly(t, "left of half of 400", int(check(t, d, "used once").Remaining), 199, d)
@@ -57,12 +56,9 @@ func TestFloorShrinks(t *testing.T) {
 
 // TestFloorGrows: what was not earned at the larger floor is not there.
 func TestFloorGrows(t *testing.T) {
-	t.Parallel()
-	stores(t, func(t *testing.T, redis string) {
+	inNetwork(t, func(t *testing.T) {
 		l := newLeader(t, ruled(rules.Strict))
-		c := testConfig(l.address())
-		c.Redis = redis
-		d, _ := startLive(t, c)
+		d, _ := startLive(t, testConfig(l.address()))
 		l.setFloor(oneOf(2), oneOf(4), 2)
 		eventually(t, "the machine knows", func() bool { return rightOf(d, keyOf(d, "k")).FloorSince != 0 })
 		exactly(t, "of a bucket that may have been spent from at a floor of 100", burst(t, d, "k"), 100, d)
@@ -75,37 +71,39 @@ func TestFloorGrows(t *testing.T) {
 // TestFloorNotKept: without a disk a floor is not acknowledged; the region goes on
 // with the old one, which is still its own.
 func TestFloorNotKept(t *testing.T) {
-	l := newLeader(t, ruled(rules.Strict))
-	c := testConfig(l.address())
-	dir := filepath.Join(t.TempDir(), "var")
-	c.StateFile = filepath.Join(dir, "state")
-	d, _ := startLive(t, c)
-	eventually(t, "a state file", func() bool { _, err := os.Stat(c.StateFile); return err == nil })
-	eventually(t, "the first floor is kept", func() bool { return floorOnDisk(t, &c).Floor.Burst == budget.Unit/2 })
-	if err := os.Rename(dir, dir+".gone"); err != nil {
-		t.Fatal(err)
-	}
-	l.setFloor(oneOf(4), oneOf(4), 2)
-	var session uint64
-	l.set(func() { session = l.session })
-	eventually(t, "a few Hellos", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.session > session+2
-	})
-	l.set(func() {
-		if last := l.reports[len(l.reports)-1]; last.GetSession() >= session {
-			t.Errorf("session %d was opened with a floor that is on no disk", last.GetSession())
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, ruled(rules.Strict))
+		c := testConfig(l.address())
+		dir := filepath.Join(t.TempDir(), "var")
+		c.StateFile = filepath.Join(dir, "state")
+		d, _ := startLive(t, c)
+		eventually(t, "a state file", func() bool { _, err := os.Stat(c.StateFile); return err == nil })
+		eventually(t, "the first floor is kept", func() bool { return floorOnDisk(t, &c).Floor.Burst == budget.Unit/2 })
+		if err := os.Rename(dir, dir+".gone"); err != nil {
+			t.Fatal(err)
 		}
+		l.setFloor(oneOf(4), oneOf(4), 2)
+		var session uint64
+		l.set(func() { session = l.session })
+		eventually(t, "a few Hellos", func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.session > session+2
+		})
+		l.set(func() {
+			if last := l.reports[len(l.reports)-1]; last.GetSession() >= session {
+				t.Errorf("session %d was opened with a floor that is on no disk", last.GetSession())
+			}
+		})
+		exactly(t, "the floor that was not given up holds 200", burst(t, d, "k"), 200, d)
+		if err := os.Rename(dir+".gone", dir); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the smaller floor is kept and in force", func() bool {
+			return floorOnDisk(t, &c).Floor.Burst == budget.Unit/4 && d.auth.Info().SessionOpen
+		})
+		exactly(t, "a quarter of 400 is 100", burst(t, d, "k2"), 100, d)
 	})
-	exactly(t, "the floor that was not given up holds 200", burst(t, d, "k"), 200, d)
-	if err := os.Rename(dir+".gone", dir); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the smaller floor is kept and in force", func() bool {
-		return floorOnDisk(t, &c).Floor.Burst == budget.Unit/4 && d.auth.Info().SessionOpen
-	})
-	exactly(t, "a quarter of 400 is 100", burst(t, d, "k2"), 100, d)
 }
 
 // TestFloorsOutOfDateAreNotBelieved: neither with a session nor with "busy", and not

@@ -2,7 +2,6 @@ package regional
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -21,8 +20,7 @@ import (
 // TestACostBeyondAllLimits of a unit that no rule counts changes nothing: the store
 // decides what the request costs of the others, and no fallback lets it pass.
 func TestACostBeyondAllLimits(t *testing.T) {
-	t.Parallel()
-	stores(t, func(t *testing.T, redis string) {
+	inNetwork(t, func(t *testing.T) {
 		c := testConfig(newLeader(t, `
 rules:
   - id: r0
@@ -31,28 +29,23 @@ rules:
     enforcement: independent
     params: {capacity: 3, refill_rate: 0.001}
 `).address())
-		c.Redis = redis
 		d, _ := startLive(t, c)
-		unlessLate(t, d, func(number string) string {
-			for i, left := range []int64{2, 1, 0, 0} {
-				in := &aliquotv1.CheckRequest{
-					Attributes: map[string]string{"api_key": number}, Cost: proto.Int64(maxCost), Costs: map[string]int64{"tokens_in": 1},
-				}
-				out := askFor(t, d, in)
-				if !byTheLimit(out.GetMode()) || out.GetAllowed() != (i < 3) || out.GetRemaining() != left {
-					return fmt.Sprintf("request %d: %v", i, out)
-				}
+		for i, left := range []int64{2, 1, 0, 0} {
+			in := &aliquotv1.CheckRequest{
+				Attributes: map[string]string{"api_key": "k"}, Cost: proto.Int64(maxCost), Costs: map[string]int64{"tokens_in": 1},
 			}
-			return ""
-		})
+			out := askFor(t, d, in)
+			if !byTheLimit(out.GetMode()) || out.GetAllowed() != (i < 3) || out.GetRemaining() != left {
+				t.Fatalf("request %d: %v", i, out)
+			}
+		}
 	})
 }
 
 // TestSettleBeyondAllLimits: what was used is what the caller says, however much; the
 // limit goes into debt as far as it may.
 func TestSettleBeyondAllLimits(t *testing.T) {
-	t.Parallel()
-	onStores(t, func(t *testing.T, c Config, _ *leader) {
+	withReservations(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		id := reserveFor(t, d, estimate("call-1")).GetId()
 		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Costs: map[string]int64{"tokens_in": maxCost}})

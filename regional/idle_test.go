@@ -13,31 +13,13 @@ import (
 	"aliquot/regional/internal/background"
 )
 
-// pipeListener has one connection, and then none until it is closed.
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error   { close(l.closed); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
-
 // TestAnIdleGRPCConnectionIsClosed, though its client answers every ping.
 func TestAnIdleGRPCConnectionIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{panics: &background.Panics{Log: slog.New(slog.DiscardHandler)}}
 		server, _ := grpcServer(s, &envoyService{service: s}, &throttle{})
 		client, conn := net.Pipe()
-		l := &pipeListener{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
+		l := &pipeListener{conns: make(chan net.Conn, 1), closed: make(chan struct{}), addr: &net.UnixAddr{Name: "pipe", Net: "unix"}}
 		l.conns <- conn
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(l) }()

@@ -3,6 +3,7 @@ package regional
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -99,24 +100,28 @@ func TestInputOverHTTP(t *testing.T) {
 }
 
 func TestTwinValuesAreDifferentClients(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
-	for _, v := range []string{"\u00e9", "e\u0301", "{a}", "a", "A", "a ", "a\x00"} {
-		got := post(t, d, fmt.Sprintf(`{"attributes":{"api_key":%s}}`, mustJSON(v)))
-		if got.Remaining != 49 {
-			t.Errorf("%q has %d left, a client of its own has 49", v, got.Remaining)
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
+		for _, v := range []string{"\u00e9", "e\u0301", "{a}", "a", "A", "a ", "a\x00"} {
+			got := post(t, d, fmt.Sprintf(`{"attributes":{"api_key":%s}}`, mustJSON(v)))
+			if got.Remaining != 49 {
+				t.Errorf("%q has %d left, a client of its own has 49", v, got.Remaining)
+			}
 		}
-	}
+	})
 }
 
 func TestCostAboveCapacityConsumesNothing(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
-	a := post(t, d, `{"attributes":{"api_key":"k"},"cost":101}`)
-	if a.Allowed || !a.Never || a.RetryAfter != "0s" || !strings.Contains(a.Reason, "capacity 100") {
-		t.Errorf("%+v", a)
-	}
-	if a := check(t, d, "k"); a.Remaining != 49 {
-		t.Errorf("remaining %d, want 49", a.Remaining)
-	}
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
+		a := post(t, d, `{"attributes":{"api_key":"k"},"cost":101}`)
+		if a.Allowed || !a.Never || a.RetryAfter != "0s" || !strings.Contains(a.Reason, "capacity 100") {
+			t.Errorf("%+v", a)
+		}
+		if a := check(t, d, "k"); a.Remaining != 49 {
+			t.Errorf("remaining %d, want 49", a.Remaining)
+		}
+	})
 }
 
 func TestOtherHTTP(t *testing.T) {
@@ -133,7 +138,7 @@ func TestOtherHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := clientOf(d).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +151,12 @@ func TestOtherHTTP(t *testing.T) {
 
 func dialGRPC(t *testing.T, d *Daemon) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(d.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	target, options := d.GRPCAddr(), []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	if n := networkOf(t); n != nil {
+		dial := func(ctx context.Context, address string) (net.Conn, error) { return n.dial(ctx, "", address) }
+		target, options = "passthrough:///"+target, append(options, grpc.WithContextDialer(dial))
+	}
+	conn, err := grpc.NewClient(target, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,35 +166,37 @@ func dialGRPC(t *testing.T, d *Daemon) *grpc.ClientConn {
 
 // TestGRPCAndConnectAgree sends the same to both; codes have the same numbers.
 func TestGRPCAndConnectAgree(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
-	ctx := context.Background()
-	overGRPC := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d))
-	overConnect := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
-	for name, in := range map[string]*aliquotv1.CheckRequest{
-		"ordinary":      {Attributes: map[string]string{"api_key": "k%s"}},
-		"cost 0":        {Cost: proto.Int64(0)},
-		"cost too high": {Cost: proto.Int64(1 << 62)},
-		"never":         {Attributes: map[string]string{"api_key": "k"}, Cost: proto.Int64(1000)},
-		"long value":    {Attributes: map[string]string{"api_key": strings.Repeat("v", 5000)}},
-	} {
-		mine := proto.Clone(in).(*aliquotv1.CheckRequest)
-		mine.Namespace = "grpc"
-		a, errA := overGRPC.Check(ctx, mine)
-		mine.Namespace = "connect"
-		b, errB := overConnect.Check(ctx, mine)
-		if uint32(status.Code(errA)) != uint32(codeOf(errB)) {
-			t.Errorf("%s: gRPC says %v, Connect says %v", name, errA, errB)
-		}
-		if errA == nil {
-			if (a.GetDecisionId() == "") != a.GetAllowed() || !a.GetAllowed() && a.GetDecisionId() == b.GetDecisionId() {
-				t.Errorf("%s: decision ids %q and %q", name, a.GetDecisionId(), b.GetDecisionId())
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
+		ctx := context.Background()
+		overGRPC := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d))
+		overConnect := aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr())
+		for name, in := range map[string]*aliquotv1.CheckRequest{
+			"ordinary":      {Attributes: map[string]string{"api_key": "k%s"}},
+			"cost 0":        {Cost: proto.Int64(0)},
+			"cost too high": {Cost: proto.Int64(1 << 62)},
+			"never":         {Attributes: map[string]string{"api_key": "k"}, Cost: proto.Int64(1000)},
+			"long value":    {Attributes: map[string]string{"api_key": strings.Repeat("v", 5000)}},
+		} {
+			mine := proto.Clone(in).(*aliquotv1.CheckRequest)
+			mine.Namespace = "grpc"
+			a, errA := overGRPC.Check(ctx, mine)
+			mine.Namespace = "connect"
+			b, errB := overConnect.Check(ctx, mine)
+			if uint32(status.Code(errA)) != uint32(codeOf(errB)) {
+				t.Errorf("%s: gRPC says %v, Connect says %v", name, errA, errB)
 			}
-			a.DecisionId, b.DecisionId = "", ""
+			if errA == nil {
+				if (a.GetDecisionId() == "") != a.GetAllowed() || !a.GetAllowed() && a.GetDecisionId() == b.GetDecisionId() {
+					t.Errorf("%s: decision ids %q and %q", name, a.GetDecisionId(), b.GetDecisionId())
+				}
+				a.DecisionId, b.DecisionId = "", ""
+			}
+			if errA == nil && !proto.Equal(a, b) {
+				t.Errorf("%s: gRPC answers %v, Connect %v", name, a, b)
+			}
 		}
-		if errA == nil && !proto.Equal(a, b) {
-			t.Errorf("%s: gRPC answers %v, Connect %v", name, a, b)
-		}
-	}
+	})
 }
 
 func codeOf(err error) connect.Code {
@@ -202,77 +214,81 @@ func (rawBytes) Marshal(v any) ([]byte, error)      { return *v.(*[]byte), nil }
 func (rawBytes) Unmarshal(data []byte, v any) error { *v.(*[]byte) = data; return nil }
 
 func TestUnreadableProtobufIsTheClientsFault(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
-	conn := dialGRPC(t, d)
-	entry := protowire.AppendTag(nil, 1, protowire.BytesType)
-	entry = protowire.AppendString(entry, "api_key")
-	entry = protowire.AppendTag(entry, 2, protowire.BytesType)
-	entry = protowire.AppendString(entry, "\xff\xfe")
-	invalidUTF8 := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), entry)
-	for name, raw := range map[string][]byte{
-		"invalid UTF-8":     invalidUTF8,
-		"truncated":         {0x0a, 0x10, 0x01},
-		"11-byte varint":    {0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
-		"length beyond all": {0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f},
-	} {
-		var out []byte
-		err := conn.Invoke(context.Background(), "/aliquot.v1.LimiterService/Check", &raw, &out, grpc.ForceCodec(rawBytes{}))
-		if status.Code(err) != codes.InvalidArgument {
-			t.Errorf("%s over gRPC: %v", name, err)
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
+		conn := dialGRPC(t, d)
+		entry := protowire.AppendTag(nil, 1, protowire.BytesType)
+		entry = protowire.AppendString(entry, "api_key")
+		entry = protowire.AppendTag(entry, 2, protowire.BytesType)
+		entry = protowire.AppendString(entry, "\xff\xfe")
+		invalidUTF8 := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), entry)
+		for name, raw := range map[string][]byte{
+			"invalid UTF-8":     invalidUTF8,
+			"truncated":         {0x0a, 0x10, 0x01},
+			"11-byte varint":    {0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+			"length beyond all": {0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f},
+		} {
+			var out []byte
+			err := conn.Invoke(context.Background(), "/aliquot.v1.LimiterService/Check", &raw, &out, grpc.ForceCodec(rawBytes{}))
+			if status.Code(err) != codes.InvalidArgument {
+				t.Errorf("%s over gRPC: %v", name, err)
+			}
+			resp, err := clientOf(d).Post("http://"+d.Addr()+"/aliquot.v1.LimiterService/Check", "application/proto", strings.NewReader(string(raw)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusBadRequest {
+				t.Errorf("%s over Connect: %s", name, resp.Status)
+			}
 		}
-		resp, err := http.Post("http://"+d.Addr()+"/aliquot.v1.LimiterService/Check", "application/proto", strings.NewReader(string(raw)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s over Connect: %s", name, resp.Status)
-		}
-	}
+	})
 }
 
 func TestBatch(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
-	client := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
-	for _, n := range []int{0, 1001} {
-		in := &aliquotv1.CheckBatchRequest{Requests: make([]*aliquotv1.CheckRequest, n)}
-		for i := range in.Requests {
-			in.Requests[i] = &aliquotv1.CheckRequest{}
-		}
-		if _, err := client.CheckBatch(context.Background(), in); connect.CodeOf(err) != connect.CodeInvalidArgument {
-			t.Errorf("a batch of %d: %v", n, err)
-		}
-	}
-	in := &aliquotv1.CheckBatchRequest{}
-	for i := range 1000 {
-		r := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": fmt.Sprint("k", i%5)}}
-		if i%100 == 7 {
-			r.Cost = proto.Int64(0)
-		}
-		in.Requests = append(in.Requests, r)
-	}
-	began := time.Now()
-	out, err := client.CheckBatch(context.Background(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	took := time.Since(began)
-	allowed, denied, invalid := 0, 0, 0
-	for i, r := range out.GetResults() {
-		switch {
-		case r.GetError() != "":
-			invalid++
-			if i%100 != 7 || r.GetResponse() != nil {
-				t.Errorf("result %d: %v", i, r)
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
+		client := aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr())
+		for _, n := range []int{0, 1001} {
+			in := &aliquotv1.CheckBatchRequest{Requests: make([]*aliquotv1.CheckRequest, n)}
+			for i := range in.Requests {
+				in.Requests[i] = &aliquotv1.CheckRequest{}
 			}
-		case r.GetResponse().GetAllowed():
-			allowed++
-		default:
-			denied++
+			if _, err := client.CheckBatch(context.Background(), in); connect.CodeOf(err) != connect.CodeInvalidArgument {
+				t.Errorf("a batch of %d: %v", n, err)
+			}
 		}
-	}
-	// Five clients of 50 here, and what 10/2 a second refill meanwhile.
-	if invalid != 10 || allowed < 250 || float64(allowed) > 255+25*took.Seconds() || allowed+denied+invalid != 1000 {
-		t.Errorf("allowed %d, denied %d, invalid %d in %v", allowed, denied, invalid, took)
-	}
+		in := &aliquotv1.CheckBatchRequest{}
+		for i := range 1000 {
+			r := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": fmt.Sprint("k", i%5)}}
+			if i%100 == 7 {
+				r.Cost = proto.Int64(0)
+			}
+			in.Requests = append(in.Requests, r)
+		}
+		began := time.Now()
+		out, err := client.CheckBatch(context.Background(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(began)
+		allowed, denied, invalid := 0, 0, 0
+		for i, r := range out.GetResults() {
+			switch {
+			case r.GetError() != "":
+				invalid++
+				if i%100 != 7 || r.GetResponse() != nil {
+					t.Errorf("result %d: %v", i, r)
+				}
+			case r.GetResponse().GetAllowed():
+				allowed++
+			default:
+				denied++
+			}
+		}
+		// Five clients of 50 here, and what 10/2 a second refill meanwhile.
+		if invalid != 10 || allowed < 250 || float64(allowed) > 255+25*took.Seconds() || allowed+denied+invalid != 1000 {
+			t.Errorf("allowed %d, denied %d, invalid %d in %v", allowed, denied, invalid, took)
+		}
+	})
 }

@@ -28,8 +28,10 @@ import (
 // leader is a LeaseService that follows the test's script: it opens every session,
 // renews every lease, and hands out the actions it is given.
 type leader struct {
-	t      testing.TB
-	server *httptest.Server
+	t testing.TB
+	// where is its address, handler what it serves.
+	where   string
+	handler http.Handler
 
 	mu      sync.Mutex
 	cluster string
@@ -76,6 +78,7 @@ type leader struct {
 
 const secret = "0123456789abcdef0123456789abcdef"
 
+// newLeader returns a leader of the rules. In a bubble it is in the test's network.
 func newLeader(t testing.TB, yaml string) *leader {
 	l := &leader{t: t, cluster: "c1", lease: 10 * time.Second, epoch: 1, version: 1}
 	l.us = &aliquotv1.DeclaredRegion{Name: "us", Floor: oneOf(2)}
@@ -83,17 +86,26 @@ func newLeader(t testing.TB, yaml string) *leader {
 	l.setRules(1, yaml)
 	mux := http.NewServeMux()
 	mux.Handle(aliquotv1connect.NewLeaseServiceHandler(l))
-	l.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if l.isDown() {
-			panic(http.ErrAbortHandler)
-		}
-		mux.ServeHTTP(w, r)
-	}))
-	t.Cleanup(l.server.Close)
+	l.handler = mux
+	if n := networkOf(t); n != nil {
+		n.serve(l)
+		return l
+	}
+	server := httptest.NewServer(l)
+	l.where = strings.TrimPrefix(server.URL, "http://")
+	t.Cleanup(server.Close)
 	return l
 }
 
-func (l *leader) address() string { return strings.TrimPrefix(l.server.URL, "http://") }
+// ServeHTTP serves LeaseService, and aborts every call while the leader is down.
+func (l *leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if l.isDown() {
+		panic(http.ErrAbortHandler)
+	}
+	l.handler.ServeHTTP(w, r)
+}
+
+func (l *leader) address() string { return l.where }
 
 func (l *leader) isDown() bool {
 	l.mu.Lock()

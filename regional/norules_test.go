@@ -34,7 +34,7 @@ func everyWay(t *testing.T, d *Daemon, n int) map[string]int {
 	passed := map[string]int{}
 	attributes := map[string]string{"api_key": "k"}
 	clients := map[string]aliquotv1.LimiterServiceClient{"gRPC": aliquotv1.NewLimiterServiceClient(dialGRPC(t, d))}
-	connectClient := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
+	connectClient := aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr())
 	count := func(way string, allowed bool, err error) {
 		if err != nil {
 			t.Fatalf("%s: %v", way, err)
@@ -66,9 +66,8 @@ func everyWay(t *testing.T, d *Daemon, n int) map[string]int {
 // TestNothingPassesBeforeTheRulesAreKnown: a daemon that neither a state file nor a coordinator has
 // told the rules denies every request, in every way that it can be asked.
 func TestNothingPassesBeforeTheRulesAreKnown(t *testing.T) {
-	t.Parallel()
-	stores(t, func(t *testing.T, redis string) {
-		d := unknownRules(t, func(c *Config) { c.Redis = redis })
+	inNetwork(t, func(t *testing.T) {
+		d := unknownRules(t)
 		for way, n := range everyWay(t, d, 20) {
 			if n > 0 {
 				t.Errorf("%s: %d requests passed before the rules were known", way, n)
@@ -124,7 +123,7 @@ func TestTheAnswerBeforeTheRulesAreKnown(t *testing.T) {
 // push others out of what is remembered.
 func TestDenialsBeforeTheRulesAreKnownAreExplained(t *testing.T) {
 	d := unknownRules(t)
-	client := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
+	client := aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr())
 	ids := map[string]bool{}
 	for i := range 200 {
 		a, err := client.Check(t.Context(), &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": fmt.Sprint(i)}})
@@ -146,133 +145,145 @@ func TestDenialsBeforeTheRulesAreKnownAreExplained(t *testing.T) {
 
 // TestRequestsPassWithoutRulesIfSoChosen: --without-rules allow, until the rules are known.
 func TestRequestsPassWithoutRulesIfSoChosen(t *testing.T) {
-	l := newLeader(t, "rules:\n  - id: r0\n    params: {capacity: 1, refill_rate: 0.001}\nblacklist: [k]\n")
-	l.set(func() { l.down = true })
-	c := testConfig(l.address())
-	c.WithoutRules = PassWithoutRules
-	d, _ := start(t, c)
-	for way, n := range everyWay(t, d, 1) {
-		if n == 0 {
-			t.Errorf("%s is denied", way)
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, "rules:\n  - id: r0\n    params: {capacity: 1, refill_rate: 0.001}\nblacklist: [k]\n")
+		l.set(func() { l.down = true })
+		c := testConfig(l.address())
+		c.WithoutRules = PassWithoutRules
+		d, _ := start(t, c)
+		for way, n := range everyWay(t, d, 1) {
+			if n == 0 {
+				t.Errorf("%s is denied", way)
+			}
 		}
-	}
-	if a := check(t, d, "k"); !a.Allowed || a.Mode != modes.NoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
-		t.Errorf("%+v, ready %d", a, readyz(t, d))
-	}
-	l.set(func() { l.down = false })
-	eventually(t, "the rules hold", func() bool { return check(t, d, "k").Mode == modes.BlockList })
-	if readyz(t, d) != http.StatusOK || !strings.Contains(scrape(t, d), `aliquot_degraded{reason="no_rules"} 0`) {
-		t.Error("not ready with rules")
-	}
+		if a := check(t, d, "k"); !a.Allowed || a.Mode != modes.NoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
+			t.Errorf("%+v, ready %d", a, readyz(t, d))
+		}
+		l.set(func() { l.down = false })
+		eventually(t, "the rules hold", func() bool { return check(t, d, "k").Mode == modes.BlockList })
+		if readyz(t, d) != http.StatusOK || !strings.Contains(scrape(t, d), `aliquot_degraded{reason="no_rules"} 0`) {
+			t.Error("not ready with rules")
+		}
+	})
 }
 
 // TestNoRulesAreTold: a coordinator says that there are no rules; then everything passes, also
 // after a restart without coordinators, until some are applied.
 func TestNoRulesAreTold(t *testing.T) {
-	l := newLeader(t, "")
-	l.set(func() { l.rules = nil })
-	c := testConfig(l.address())
-	c.StateFile = filepath.Join(t.TempDir(), "state")
-	d, stop := startLive(t, c)
-	if a := check(t, d, "k"); !a.Allowed || a.Mode != modes.NoRule || readyz(t, d) != http.StatusOK {
-		t.Errorf("%+v, ready %d", a, readyz(t, d))
-	}
-	reserved := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": "k"}, Id: "one"})
-	if !reserved.GetDecision().GetAllowed() || reserved.GetDecision().GetMode() != modes.NoRule {
-		t.Errorf("%v", reserved)
-	}
-	eventually(t, "a state file that says so", func() bool {
-		s, err := readState(c.StateFile, "us", c.Logger)
-		return err == nil && s != nil && s.NoRules
-	})
-	stop()
-	l.set(func() { l.down = true })
-	d, _ = start(t, c)
-	if a := check(t, d, "k"); !a.Allowed || a.Mode != modes.NoRule {
-		t.Errorf("after a restart: %+v", a)
-	}
-	l.set(func() { l.down = false })
-	l.setRules(1, "rules: []\nblacklist: [k]\n")
-	eventually(t, "the first rules hold", func() bool { return check(t, d, "k").Mode == modes.BlockList })
-	eventually(t, "the state file has them", func() bool {
-		s, err := readState(c.StateFile, "us", c.Logger)
-		return err == nil && s != nil && !s.NoRules && s.Rules.Version == 1
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, "")
+		l.set(func() { l.rules = nil })
+		c := testConfig(l.address())
+		c.StateFile = filepath.Join(t.TempDir(), "state")
+		d, stop := startLive(t, c)
+		if a := check(t, d, "k"); !a.Allowed || a.Mode != modes.NoRule || readyz(t, d) != http.StatusOK {
+			t.Errorf("%+v, ready %d", a, readyz(t, d))
+		}
+		reserved := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": "k"}, Id: "one"})
+		if !reserved.GetDecision().GetAllowed() || reserved.GetDecision().GetMode() != modes.NoRule {
+			t.Errorf("%v", reserved)
+		}
+		eventually(t, "a state file that says so", func() bool {
+			s, err := readState(c.StateFile, "us", c.Logger)
+			return err == nil && s != nil && s.NoRules
+		})
+		stop()
+		l.set(func() { l.down = true })
+		d, _ = start(t, c)
+		if a := check(t, d, "k"); !a.Allowed || a.Mode != modes.NoRule {
+			t.Errorf("after a restart: %+v", a)
+		}
+		l.set(func() { l.down = false })
+		l.setRules(1, "rules: []\nblacklist: [k]\n")
+		eventually(t, "the first rules hold", func() bool { return check(t, d, "k").Mode == modes.BlockList })
+		eventually(t, "the state file has them", func() bool {
+			s, err := readState(c.StateFile, "us", c.Logger)
+			return err == nil && s != nil && !s.NoRules && s.Rules.Version == 1
+		})
 	})
 }
 
 // TestSilenceAboutRulesIsNotNone: a session without rules, from a coordinator that does not say that
 // there are none, lets nothing pass.
 func TestSilenceAboutRulesIsNotNone(t *testing.T) {
-	l := newLeader(t, "")
-	l.set(func() { l.rules, l.silent = nil, true })
-	d, _ := startLive(t, testConfig(l.address()))
-	if a := check(t, d, "k"); a.Allowed || a.Mode != modes.NoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
-		t.Errorf("%+v, ready %d", a, readyz(t, d))
-	}
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, "")
+		l.set(func() { l.rules, l.silent = nil, true })
+		d, _ := startLive(t, testConfig(l.address()))
+		if a := check(t, d, "k"); a.Allowed || a.Mode != modes.NoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
+			t.Errorf("%+v, ready %d", a, readyz(t, d))
+		}
+	})
 }
 
 // TestRulesOutlastTheWordOfNone: versions only rise, so a coordinator that says there are no rules
 // knows less than this daemon.
 func TestRulesOutlastTheWordOfNone(t *testing.T) {
-	l := newLeader(t, "rules: []\nblacklist: [k]\n")
-	c := testConfig(l.address())
-	c.StateFile = filepath.Join(t.TempDir(), "state")
-	_, stop := startLive(t, c)
-	stop()
-	l.set(func() { l.rules = nil })
-	d, _ := startLive(t, c)
-	if a := check(t, d, "k"); a.Allowed || a.Mode != modes.BlockList {
-		t.Errorf("%+v", a)
-	}
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, "rules: []\nblacklist: [k]\n")
+		c := testConfig(l.address())
+		c.StateFile = filepath.Join(t.TempDir(), "state")
+		_, stop := startLive(t, c)
+		stop()
+		l.set(func() { l.rules = nil })
+		d, _ := startLive(t, c)
+		if a := check(t, d, "k"); a.Allowed || a.Mode != modes.BlockList {
+			t.Errorf("%+v", a)
+		}
+	})
 }
 
 // TestNothingPassesBeforeTheFirstHello: the ordinary first start. Requests that come from the first
 // moment on are denied until the rules are there, and decided by them from then on.
 func TestNothingPassesBeforeTheFirstHello(t *testing.T) {
-	l := newLeader(t, "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    params: {capacity: 10, refill_rate: 0.001}\n")
-	l.set(func() { l.down = true })
-	d, _ := start(t, testConfig(l.address()))
-	early, passed, limited := 0, 0, false
-	eventually(t, "the limit holds", func() bool {
-		a := check(t, d, "k")
-		switch {
-		case a.Mode == modes.NoRulesYet:
-			if early++; early == 20 {
-				l.set(func() { l.down = false })
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    params: {capacity: 10, refill_rate: 0.001}\n")
+		l.set(func() { l.down = true })
+		d, _ := start(t, testConfig(l.address()))
+		early, passed, limited := 0, 0, false
+		eventually(t, "the limit holds", func() bool {
+			a := check(t, d, "k")
+			switch {
+			case a.Mode == modes.NoRulesYet:
+				if early++; early == 20 {
+					l.set(func() { l.down = false })
+				}
+				if a.Allowed {
+					t.Errorf("request %d passed before the rules were known", early)
+				}
+			case a.Allowed:
+				passed++
+			default:
+				limited = byTheLimit(a.Mode)
 			}
-			if a.Allowed {
-				t.Errorf("request %d passed before the rules were known", early)
-			}
-		case a.Allowed:
-			passed++
-		default:
-			limited = byTheLimit(a.Mode)
+			return limited
+		})
+		if early < 20 || passed > 5 {
+			t.Errorf("%d were asked early; then %d passed of the region's 5", early, passed)
 		}
-		return limited
 	})
-	if early < 20 || passed > 5 {
-		t.Errorf("%d were asked early; then %d passed of the region's 5", early, passed)
-	}
 }
 
 // TestLimitsHoldAtOnceAfterARestart: with a state file and no coordinator the first request is
 // decided by the rules.
 func TestLimitsHoldAtOnceAfterARestart(t *testing.T) {
-	l := newLeader(t, "rules: []\nblacklist: [k]\n")
-	c := testConfig(l.address())
-	c.StateFile = filepath.Join(t.TempDir(), "state")
-	_, stop := startLive(t, c)
-	stop()
-	l.set(func() { l.down = true })
-	d, _ := start(t, c)
-	for way, n := range everyWay(t, d, 1) {
-		if n > 0 && !strings.HasPrefix(way, "ShouldRateLimit") { // which names no API key
-			t.Errorf("%s: %d passed", way, n)
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, "rules: []\nblacklist: [k]\n")
+		c := testConfig(l.address())
+		c.StateFile = filepath.Join(t.TempDir(), "state")
+		_, stop := startLive(t, c)
+		stop()
+		l.set(func() { l.down = true })
+		d, _ := start(t, c)
+		for way, n := range everyWay(t, d, 1) {
+			if n > 0 && !strings.HasPrefix(way, "ShouldRateLimit") { // which names no API key
+				t.Errorf("%s: %d passed", way, n)
+			}
 		}
-	}
-	if a := check(t, d, "k"); a.Mode != modes.BlockList || readyz(t, d) != http.StatusOK {
-		t.Errorf("%+v, ready %d", a, readyz(t, d))
-	}
+		if a := check(t, d, "k"); a.Mode != modes.BlockList || readyz(t, d) != http.StatusOK {
+			t.Errorf("%+v, ready %d", a, readyz(t, d))
+		}
+	})
 }
 
 // TestNothingPassesByADamagedStateFile: while no coordinator answers.
@@ -297,20 +308,22 @@ func TestNothingPassesByADamagedStateFile(t *testing.T) {
 		"of an older version": withoutRulesInIt(good),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if bytes.Equal(content, good) {
-				t.Fatal("nothing is damaged")
-			}
-			c := c
-			c.StateFile = filepath.Join(t.TempDir(), "state")
-			if err := os.WriteFile(c.StateFile, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			d, _ := start(t, c)
-			for range 20 {
-				if a := check(t, d, "k"); a.Allowed || a.Mode != modes.NoRulesYet {
-					t.Fatalf("%+v", a)
+			inNetwork(t, func(t *testing.T) {
+				if bytes.Equal(content, good) {
+					t.Fatal("nothing is damaged")
 				}
-			}
+				c := c
+				c.StateFile = filepath.Join(t.TempDir(), "state")
+				if err := os.WriteFile(c.StateFile, content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				d, _ := start(t, c)
+				for range 20 {
+					if a := check(t, d, "k"); a.Allowed || a.Mode != modes.NoRulesYet {
+						t.Fatalf("%+v", a)
+					}
+				}
+			})
 		})
 	}
 }
@@ -379,17 +392,19 @@ func TestDefaultStateFileThatCannotBeWritten(t *testing.T) {
 
 // TestNoStateFile: "none" is no file of that name.
 func TestNoStateFile(t *testing.T) {
-	t.Chdir(t.TempDir())
-	l := newLeader(t, oneRule)
-	for _, none := range []string{"", NoStateFile} {
-		c := testConfig(l.address())
-		c.StateFile = none
-		_, stop := startLive(t, c)
-		stop()
-		if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
-			t.Errorf("%q left %v, %v", none, left, err)
+	inNetwork(t, func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		l := newLeader(t, oneRule)
+		for _, none := range []string{"", NoStateFile} {
+			c := testConfig(l.address())
+			c.StateFile = none
+			_, stop := startLive(t, c)
+			stop()
+			if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+				t.Errorf("%q left %v, %v", none, left, err)
+			}
 		}
-	}
+	})
 }
 
 // TestDefaultStateFile: a path for each region and port, in the folder that the system names.
@@ -421,7 +436,7 @@ func TestDefaultStateFile(t *testing.T) {
 // reasonOf is why a daemon is not ready.
 func reasonOf(t *testing.T, d *Daemon) string {
 	t.Helper()
-	resp, err := http.Get("http://" + d.OpsAddr() + "/readyz")
+	resp, err := clientOf(d).Get("http://" + d.OpsAddr() + "/readyz")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func TestAnswersOfADaemonThatIsAskedTooMuch(t *testing.T) {
 	}
 	request := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k", "on": "local"}}
 	batch := &aliquotv1.CheckBatchRequest{Requests: []*aliquotv1.CheckRequest{request, request}}
-	overConnect := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
+	overConnect := aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr())
 	overGRPC := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d))
 	for name, call := range map[string]func(context.Context) error{
 		"Check":            func(ctx context.Context) error { _, err := overConnect.Check(ctx, request); return err },

@@ -33,88 +33,92 @@ import (
 // TestACallThatPanicsIsToldOf in the log, with where it was, and counted, whatever it came
 // by; its client hears that it failed, and nothing of what others sent.
 func TestACallThatPanicsIsToldOf(t *testing.T) {
-	var log lockedBuffer
-	c := testConfig(newLeader(t, oneRule).address())
-	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	d, stop := startLive(t, c)
-	d.limiter.ask = func(context.Context, []*charge.Transaction) error { panic("of sk_somebody") }
-	request := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}
-	batch := &aliquotv1.CheckBatchRequest{Requests: []*aliquotv1.CheckRequest{request}}
-	overConnect := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
-	overGRPC := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d))
-	calls := map[string]func() error{
-		"Connect": func() error { _, err := overConnect.Check(t.Context(), request); return err },
-		"gRPC":    func() error { _, err := overGRPC.Check(t.Context(), request); return err },
-		"a batch": func() error { _, err := overGRPC.CheckBatch(t.Context(), batch); return err },
-		"a large batch": func() error {
-			large := &aliquotv1.CheckBatchRequest{Requests: slices.Repeat(batch.GetRequests(), 2*storeguard.GroupsPerCall)}
-			_, err := overGRPC.CheckBatch(t.Context(), large)
-			return err
-		},
-		"Explain": func() error {
-			_, err := overGRPC.Explain(t.Context(), &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_Request{Request: request}})
-			return err
-		},
-		"a stream": func() error {
-			s, err := overGRPC.CheckStream(t.Context())
-			if err != nil {
+	inNetwork(t, func(t *testing.T) {
+		var log lockedBuffer
+		c := testConfig(newLeader(t, oneRule).address())
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		d, stop := startLive(t, c)
+		d.limiter.ask = func(context.Context, []*charge.Transaction) error { panic("of sk_somebody") }
+		request := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}
+		batch := &aliquotv1.CheckBatchRequest{Requests: []*aliquotv1.CheckRequest{request}}
+		overConnect := aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr())
+		overGRPC := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d))
+		calls := map[string]func() error{
+			"Connect": func() error { _, err := overConnect.Check(t.Context(), request); return err },
+			"gRPC":    func() error { _, err := overGRPC.Check(t.Context(), request); return err },
+			"a batch": func() error { _, err := overGRPC.CheckBatch(t.Context(), batch); return err },
+			"a large batch": func() error {
+				large := &aliquotv1.CheckBatchRequest{Requests: slices.Repeat(batch.GetRequests(), 2*storeguard.GroupsPerCall)}
+				_, err := overGRPC.CheckBatch(t.Context(), large)
 				return err
-			}
-			if err := s.Send(&aliquotv1.CheckStreamRequest{Requests: []*aliquotv1.StreamedCheck{{Request: request}}}); err != nil {
+			},
+			"Explain": func() error {
+				_, err := overGRPC.Explain(t.Context(), &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_Request{Request: request}})
 				return err
+			},
+			"a stream": func() error {
+				s, err := overGRPC.CheckStream(t.Context())
+				if err != nil {
+					return err
+				}
+				if err := s.Send(&aliquotv1.CheckStreamRequest{Requests: []*aliquotv1.StreamedCheck{{Request: request}}}); err != nil {
+					return err
+				}
+				_, err = s.Recv()
+				return err
+			},
+			"Envoy": func() error {
+				_, err := ratelimitv3.NewRateLimitServiceClient(dialGRPC(t, d)).ShouldRateLimit(t.Context(), &ratelimitv3.RateLimitRequest{
+					Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{{Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "api_key", Value: "k"}}}},
+				})
+				return err
+			},
+		}
+		for name, call := range calls {
+			err := call()
+			if code := max(connect.CodeOf(err), connect.Code(status.Code(err))); err == nil || code < connect.CodeInternal || !strings.Contains(err.Error(), background.ErrPanic.Error()) || strings.Contains(err.Error(), "sk_somebody") {
+				t.Errorf("%s: %v", name, err)
 			}
-			_, err = s.Recv()
-			return err
-		},
-		"Envoy": func() error {
-			_, err := ratelimitv3.NewRateLimitServiceClient(dialGRPC(t, d)).ShouldRateLimit(t.Context(), &ratelimitv3.RateLimitRequest{
-				Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{{Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "api_key", Value: "k"}}}},
-			})
-			return err
-		},
-	}
-	for name, call := range calls {
-		err := call()
-		if code := max(connect.CodeOf(err), connect.Code(status.Code(err))); err == nil || code < connect.CodeInternal || !strings.Contains(err.Error(), background.ErrPanic.Error()) || strings.Contains(err.Error(), "sk_somebody") {
-			t.Errorf("%s: %v", name, err)
 		}
-	}
-	response, err := http.Get("http://" + d.Addr() + "/check")
-	if err != nil || response.StatusCode != http.StatusInternalServerError {
-		t.Fatalf("GET /check: %v, %v", response, err)
-	}
-	response.Body.Close()
-	stop()
-	if n := counterOf(t, d.registry, "aliquot_panics_total"); n != float64(len(calls)+1) {
-		t.Errorf("%v panics are counted of %d", n, len(calls)+1)
-	}
-	text := log.String()
-	for _, want := range []string{
-		"/Check ", "/CheckBatch ", "/Explain ", "/CheckStream ", "/ShouldRateLimit ", "call=/check ", "of sk_somebody", "panics_test.go",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the log has no %q:\n%.2000s", want, text)
+		response, err := clientOf(d).Get("http://" + d.Addr() + "/check")
+		if err != nil || response.StatusCode != http.StatusInternalServerError {
+			t.Fatalf("GET /check: %v, %v", response, err)
 		}
-	}
+		response.Body.Close()
+		stop()
+		if n := counterOf(t, d.registry, "aliquot_panics_total"); n != float64(len(calls)+1) {
+			t.Errorf("%v panics are counted of %d", n, len(calls)+1)
+		}
+		text := log.String()
+		for _, want := range []string{
+			"/Check ", "/CheckBatch ", "/Explain ", "/CheckStream ", "/ShouldRateLimit ", "call=/check ", "of sk_somebody", "panics_test.go",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the log has no %q:\n%.2000s", want, text)
+			}
+		}
+	})
 }
 
 // TestAPanicOfASharedCallIsDecidedWithoutTheStore: it is none of its callers' doing, so each
 // hears what its rule says of a store that does not answer.
 func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, failRules).address()))
-	b := &storeguard.Batcher{
-		Ask: func(context.Context, []*charge.Transaction) error { panic("a bug") }, Refused: d.guard.TurnedAway,
-		Caught: func(cause any) { _ = d.service.panics.Caught("a call of the store", cause) },
-	}
-	d.limiter.ask = b.Decide
-	for which, mode := range map[string]string{"local": modes.Emergency, "open": modes.FailOpen, "closed": modes.FailClosed} {
-		if a := on(t, d, which); a.Mode != mode {
-			t.Errorf("%s: %+v", which, a)
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, failRules).address()))
+		b := &storeguard.Batcher{
+			Ask: func(context.Context, []*charge.Transaction) error { panic("a bug") }, Refused: d.guard.TurnedAway,
+			Caught: func(cause any) { _ = d.service.panics.Caught("a call of the store", cause) },
 		}
-	}
-	if n := counterOf(t, d.registry, "aliquot_panics_total"); n != 3 {
-		t.Errorf("%v panics are counted of 3", n)
-	}
+		d.limiter.ask = b.Decide
+		for which, mode := range map[string]string{"local": modes.Emergency, "open": modes.FailOpen, "closed": modes.FailClosed} {
+			if a := on(t, d, which); a.Mode != mode {
+				t.Errorf("%s: %+v", which, a)
+			}
+		}
+		if n := counterOf(t, d.registry, "aliquot_panics_total"); n != 3 {
+			t.Errorf("%v panics are counted of 3", n)
+		}
+	})
 }
 
 // panickyStore panics where no client waits.

@@ -14,79 +14,83 @@ import (
 // TestAPlanGoesWithTheReports: the task comes with an answer, the result with a report,
 // once; what is replayed is what was decided, with the shares there are.
 func TestAPlanGoesWithTheReports(t *testing.T) {
-	l := newLeader(t, "rules: [{id: r0, params: {capacity: 100, refill_rate: 0.001}, enforcement: strict}]\n")
-	d, _ := startLive(t, testConfig(l.address()))
-	for range 10 {
-		check(t, d, "k")
-	}
-	check(t, d, "l")
-	task := &aliquotv1.PlanTask{
-		Id: 7, Yaml: "rules: [{id: r0, params: {capacity: 8, refill_rate: 0.001}, enforcement: strict}]\n", WithinMicros: 5_000_000,
-	}
-	l.set(func() { l.plan = task })
-	var result *aliquotv1.PlanResult
-	told := func() (n int) {
-		l.set(func() {
-			for _, r := range l.reports {
-				if r.GetPlan() != nil {
-					result = r.GetPlan()
-					n++
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, "rules: [{id: r0, params: {capacity: 100, refill_rate: 0.001}, enforcement: strict}]\n")
+		d, _ := startLive(t, testConfig(l.address()))
+		for range 10 {
+			check(t, d, "k")
+		}
+		check(t, d, "l")
+		task := &aliquotv1.PlanTask{
+			Id: 7, Yaml: "rules: [{id: r0, params: {capacity: 8, refill_rate: 0.001}, enforcement: strict}]\n", WithinMicros: 5_000_000,
+		}
+		l.set(func() { l.plan = task })
+		var result *aliquotv1.PlanResult
+		told := func() (n int) {
+			l.set(func() {
+				for _, r := range l.reports {
+					if r.GetPlan() != nil {
+						result = r.GetPlan()
+						n++
+					}
 				}
-			}
+			})
+			return n
+		}
+		eventually(t, "the result is told", func() bool { return told() > 0 })
+		of := result.GetReplayed()
+		if result.GetId() != 7 || of.GetError() != "" || of.GetRequests() != 11 || of.GetKeys() != 2 || of.GetOneIn() != 1 {
+			t.Errorf("%v", result)
+		}
+		// The region's half of 8 is 4.
+		if len(result.GetRules()) != 1 || result.GetNewlyDeniedRequests() != 6 || result.GetRules()[0].GetNewlyDeniedKeys() != 1 ||
+			strings.Join(result.GetRules()[0].GetDeniedKeyHashes(), " ") != charge.HashText([16]byte(keyOf(d, "k").GetHash())) {
+			t.Errorf("%v", result)
+		}
+		reports := 0
+		l.set(func() { reports = len(l.reports) })
+		eventually(t, "three more reports", func() (more bool) {
+			l.set(func() { more = len(l.reports) >= reports+3 })
+			return more
 		})
-		return n
-	}
-	eventually(t, "the result is told", func() bool { return told() > 0 })
-	of := result.GetReplayed()
-	if result.GetId() != 7 || of.GetError() != "" || of.GetRequests() != 11 || of.GetKeys() != 2 || of.GetOneIn() != 1 {
-		t.Errorf("%v", result)
-	}
-	// The region's half of 8 is 4.
-	if len(result.GetRules()) != 1 || result.GetNewlyDeniedRequests() != 6 || result.GetRules()[0].GetNewlyDeniedKeys() != 1 ||
-		strings.Join(result.GetRules()[0].GetDeniedKeyHashes(), " ") != charge.HashText([16]byte(keyOf(d, "k").GetHash())) {
-		t.Errorf("%v", result)
-	}
-	reports := 0
-	l.set(func() { reports = len(l.reports) })
-	eventually(t, "three more reports", func() (more bool) {
-		l.set(func() { more = len(l.reports) >= reports+3 })
-		return more
+		if n := told(); n != 1 {
+			t.Errorf("told %d times", n)
+		}
 	})
-	if n := told(); n != 1 {
-		t.Errorf("told %d times", n)
-	}
 }
 
 // TestPlansThatCannotBe end with a reason, and the latest one ends those before.
 func TestPlansThatCannotBe(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, manyRules).address()))
-	check(t, d, "k")
-	p := d.reporter.planner
-	run := func(id uint64, yaml string, within time.Duration) *aliquotv1.PlanResult {
-		task := &aliquotv1.PlanTask{Id: id, Yaml: yaml, WithinMicros: within.Microseconds()}
-		p.take(task)
-		p.run(context.Background(), task)
-		return p.pending()
-	}
-	if got := run(1, "rulez: []", time.Second).GetReplayed(); !strings.Contains(got.GetError(), "cannot read the rules") {
-		t.Errorf("%v", got)
-	}
-	if got := run(2, "rules: []", -time.Second).GetReplayed(); !strings.Contains(got.GetError(), "time") || got.GetRequests() != 0 {
-		t.Errorf("%v", got)
-	}
-	first := &aliquotv1.PlanTask{Id: 3, Yaml: "rules: []", WithinMicros: 1e6}
-	if !p.take(first) || p.take(first) || p.take(nil) {
-		t.Error("a task is taken once")
-	}
-	if !p.take(&aliquotv1.PlanTask{Id: 4}) {
-		t.Error("the next one is taken")
-	}
-	if p.run(context.Background(), first); p.pending() != nil {
-		t.Errorf("nobody waits for %v", p.pending())
-	}
-	empty := &planner{policies: policy.New("us", false, d.cfg.Now, d.log, d.metrics), auth: d.auth, recent: newRecent(d.cfg.Now)}
-	empty.take(first)
-	if empty.run(context.Background(), first); !strings.Contains(empty.pending().GetReplayed().GetError(), "no rules") {
-		t.Errorf("%v", empty.pending())
-	}
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, manyRules).address()))
+		check(t, d, "k")
+		p := d.reporter.planner
+		run := func(id uint64, yaml string, within time.Duration) *aliquotv1.PlanResult {
+			task := &aliquotv1.PlanTask{Id: id, Yaml: yaml, WithinMicros: within.Microseconds()}
+			p.take(task)
+			p.run(context.Background(), task)
+			return p.pending()
+		}
+		if got := run(1, "rulez: []", time.Second).GetReplayed(); !strings.Contains(got.GetError(), "cannot read the rules") {
+			t.Errorf("%v", got)
+		}
+		if got := run(2, "rules: []", -time.Second).GetReplayed(); !strings.Contains(got.GetError(), "time") || got.GetRequests() != 0 {
+			t.Errorf("%v", got)
+		}
+		first := &aliquotv1.PlanTask{Id: 3, Yaml: "rules: []", WithinMicros: 1e6}
+		if !p.take(first) || p.take(first) || p.take(nil) {
+			t.Error("a task is taken once")
+		}
+		if !p.take(&aliquotv1.PlanTask{Id: 4}) {
+			t.Error("the next one is taken")
+		}
+		if p.run(context.Background(), first); p.pending() != nil {
+			t.Errorf("nobody waits for %v", p.pending())
+		}
+		empty := &planner{policies: policy.New("us", false, d.cfg.Now, d.log, d.metrics), auth: d.auth, recent: newRecent(d.cfg.Now)}
+		empty.take(first)
+		if empty.run(context.Background(), first); !strings.Contains(empty.pending().GetReplayed().GetError(), "no rules") {
+			t.Errorf("%v", empty.pending())
+		}
+	})
 }

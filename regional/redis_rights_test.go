@@ -38,7 +38,7 @@ func TestRightsThatSuffice(t *testing.T) {
 	if a := check(t, d, "k"); a.Status != http.StatusOK || a.Mode != modes.Store || len(a.Limits) != 5 {
 		t.Errorf("%+v", a)
 	}
-	client := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
+	client := aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr())
 	reserved, err := client.Reserve(t.Context(), &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": "k"}, Cost: new(int64(5))})
 	if err != nil || reserved.GetId() == "" {
 		t.Fatalf("%v, %v", reserved, err)

@@ -1,7 +1,6 @@
 package regional
 
 import (
-	"net/http"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -45,7 +44,7 @@ rules:
 `
 
 func limiterClient(d *Daemon) aliquotv1connect.LimiterServiceClient {
-	return aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
+	return aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr())
 }
 
 // reserveFor reserves, once more by the same id if the store missed a deadline and the rules
@@ -153,11 +152,10 @@ func estimate(id string) *aliquotv1.ReserveRequest {
 	}
 }
 
-func onStores(t *testing.T, test func(t *testing.T, c Config, l *leader)) {
-	stores(t, func(t *testing.T, redis string) {
+// withReservations runs a test in a bubble, with a leader of the rules for reservations and a daemon's configuration.
+func withReservations(t *testing.T, test func(t *testing.T, c Config, l *leader)) {
+	inNetwork(t, func(t *testing.T) {
 		l := newLeader(t, llm)
-		c := testConfig(l.address())
-		c.Redis = redis
-		test(t, c, l)
+		test(t, testConfig(l.address()), l)
 	})
 }

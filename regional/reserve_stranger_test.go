@@ -11,8 +11,7 @@ import (
 // TestReservationOfAStranger: a caller who guesses the id that another one chose does not settle the
 // reservation, and is answered as if it did not exist.
 func TestReservationOfAStranger(t *testing.T) {
-	t.Parallel()
-	onStores(t, func(t *testing.T, c Config, _ *leader) {
+	withReservations(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		for name, stranger := range map[string]*aliquotv1.ReserveRequest{
 			"another API key":   {Attributes: map[string]string{"api_key": "k8", "org": "o2"}},

@@ -20,8 +20,7 @@ import (
 // TestReserveThenSettle: what was estimated is taken everywhere at once, what was not used
 // comes back, and neither happens twice.
 func TestReserveThenSettle(t *testing.T) {
-	t.Parallel()
-	onStores(t, func(t *testing.T, c Config, _ *leader) {
+	withReservations(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		first := reserveFor(t, d, estimate("call-1"))
 		if !first.GetDecision().GetAllowed() || !strings.HasPrefix(first.GetId(), "call-1.") || len(first.GetDecision().GetLimits()) != 6 {
@@ -93,8 +92,7 @@ func TestReservationIsOfTheRegion(t *testing.T) {
 
 // TestDeniedReservationTakesNothing, is not remembered, and may be tried again.
 func TestDeniedReservationTakesNothing(t *testing.T) {
-	t.Parallel()
-	onStores(t, func(t *testing.T, c Config, _ *leader) {
+	withReservations(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		in := estimate("call-1")
 		in.Costs["tokens_out"] = 1600
@@ -124,7 +122,8 @@ func TestDeniedReservationTakesNothing(t *testing.T) {
 
 // TestReserveOffTheRules: who is on a list, or has no rule, reserves and settles too.
 func TestReserveOffTheRules(t *testing.T) {
-	l := newLeader(t, `
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, `
 whitelist: [vip]
 blacklist: [bad]
 rules:
@@ -132,23 +131,24 @@ rules:
     match: {api_key_pattern: limited}
     params: {capacity: 10, refill_rate: 0.001}
 `)
-	d, _ := startLive(t, testConfig(l.address()))
-	for key, mode := range map[string]string{"vip": modes.AllowList, "free": modes.NoRule} {
-		in := &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": key}, Id: key}
-		out := reserveFor(t, d, in)
-		if !out.GetDecision().GetAllowed() || out.GetDecision().GetMode() != mode || out.GetId() == "" {
-			t.Errorf("%s: %v", key, out)
+		d, _ := startLive(t, testConfig(l.address()))
+		for key, mode := range map[string]string{"vip": modes.AllowList, "free": modes.NoRule} {
+			in := &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": key}, Id: key}
+			out := reserveFor(t, d, in)
+			if !out.GetDecision().GetAllowed() || out.GetDecision().GetMode() != mode || out.GetId() == "" {
+				t.Errorf("%s: %v", key, out)
+			}
+			if again := reserveFor(t, d, in); !proto.Equal(again, out) {
+				t.Errorf("%s again: %v", key, again)
+			}
+			if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: out.GetId()}); out.GetState() != stateSettled || len(out.GetLimits()) != 0 {
+				t.Errorf("%s: %v", key, out)
+			}
 		}
-		if again := reserveFor(t, d, in); !proto.Equal(again, out) {
-			t.Errorf("%s again: %v", key, again)
+		if out := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": "bad"}}); out.GetDecision().GetAllowed() || out.GetId() != "" {
+			t.Errorf("%v", out)
 		}
-		if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: out.GetId()}); out.GetState() != stateSettled || len(out.GetLimits()) != 0 {
-			t.Errorf("%s: %v", key, out)
-		}
-	}
-	if out := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": "bad"}}); out.GetDecision().GetAllowed() || out.GetId() != "" {
-		t.Errorf("%v", out)
-	}
+	})
 }
 
 // TestReserveWithoutTheStore decides by the fallback and makes no reservation; a
@@ -195,7 +195,6 @@ rules:
 
 // TestHierarchy is the table of docs/reference/reserve.md: org > project > key, all or nothing.
 func TestHierarchy(t *testing.T) {
-	t.Parallel()
 	const rules = `
 defaults: {enforcement: independent, on_redis_failure: closed, params: {refill_rate: 0.001}}
 rules:
@@ -203,10 +202,8 @@ rules:
   - {id: r1, unit: tokens_out, key: [org, project], params: {capacity: 30000}}
   - {id: r2, unit: tokens_out, key: [api_key], params: {capacity: 10000}}
 `
-	stores(t, func(t *testing.T, redis string) {
-		c := testConfig(newLeader(t, rules).address())
-		c.Redis = redis
-		d, _ := startLive(t, c)
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, rules).address()))
 		ids := map[string]string{}
 		reserve := func(key string) *aliquotv1.CheckResponse {
 			out := reserveFor(t, d, &aliquotv1.ReserveRequest{
@@ -245,8 +242,7 @@ rules:
 // TestReserveAndSettleAtOnce: whichever call is first, a reservation is charged once and settled
 // once, and everybody hears the same of it.
 func TestReserveAndSettleAtOnce(t *testing.T) {
-	t.Parallel()
-	onStores(t, func(t *testing.T, c Config, _ *leader) {
+	withReservations(t, func(t *testing.T, c Config, _ *leader) {
 		const callers = 16
 		d, _ := startLive(t, c)
 		var all sync.WaitGroup
@@ -255,9 +251,6 @@ func TestReserveAndSettleAtOnce(t *testing.T) {
 			all.Go(func() { answers[i] = reserveFor(t, d, estimate("call-1")) })
 		}
 		all.Wait()
-		if missedDeadlines(t)(d) {
-			return // what a call was charged that was given up is lost to the client
-		}
 		for _, a := range answers {
 			if !proto.Equal(a, answers[0]) {
 				t.Errorf("%v\nand %v", a, answers[0])

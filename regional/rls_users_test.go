@@ -85,19 +85,21 @@ func TestUnlimitedHasAllLeft(t *testing.T) {
 
 // TestAShadowLeavesTheHeaders of the limits that can deny.
 func TestAShadowLeavesTheHeaders(t *testing.T) {
-	c := testConfig(newLeader(t, usersRules).address())
-	c.RLSHeaders = "both"
-	d, _ := startLive(t, c)
-	for range 2 {
-		out := envoy(t, d, "mesh", 3, entries("watched", "x"), entries("api_key", strconv.Itoa(len(t.Name()))))
-		if headerOf(out, "X-RateLimit-Limit") != "3" || headerOf(out, "RateLimit-Policy") == "" {
-			t.Errorf("%v", out)
+	inNetwork(t, func(t *testing.T) {
+		c := testConfig(newLeader(t, usersRules).address())
+		c.RLSHeaders = "both"
+		d, _ := startLive(t, c)
+		for range 2 {
+			out := envoy(t, d, "mesh", 3, entries("watched", "x"), entries("api_key", strconv.Itoa(len(t.Name()))))
+			if headerOf(out, "X-RateLimit-Limit") != "3" || headerOf(out, "RateLimit-Policy") == "" {
+				t.Errorf("%v", out)
+			}
+			out = envoy(t, d, "mesh", 1, entries("a", "h"), entries("watched", "x"))
+			if headerOf(out, "X-RateLimit-Limit") != "3" {
+				t.Errorf("%v", out)
+			}
 		}
-		out = envoy(t, d, "mesh", 1, entries("a", "h"), entries("watched", "x"))
-		if headerOf(out, "X-RateLimit-Limit") != "3" {
-			t.Errorf("%v", out)
-		}
-	}
+	})
 }
 
 // TestLooksAreDecidedInOrder with what is charged.

@@ -15,8 +15,7 @@ import (
 
 // TestDebtDenies until it is paid, and is bounded by the capacity.
 func TestDebtDenies(t *testing.T) {
-	t.Parallel()
-	onStores(t, func(t *testing.T, c Config, _ *leader) {
+	withReservations(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		id := reserveFor(t, d, estimate("call-1")).GetId()
 		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Costs: map[string]int64{"tokens_in": maxCost, "tokens_out": 500}})
@@ -37,8 +36,7 @@ func TestDebtDenies(t *testing.T) {
 
 // TestExpiredReservationStands at its estimate; its slot is free.
 func TestExpiredReservationStands(t *testing.T) {
-	t.Parallel()
-	onStores(t, func(t *testing.T, c Config, _ *leader) {
+	withReservations(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		in := estimate("call-1")
 		in.Ttl = durationpb.New(2 * time.Second)
@@ -59,19 +57,21 @@ func TestExpiredReservationStands(t *testing.T) {
 // TestSettleAfterTheRulesChanged: a limit that is gone is left out, one that is larger now
 // takes back by the new one, and the rest is settled.
 func TestSettleAfterTheRulesChanged(t *testing.T) {
-	l := newLeader(t, llm)
-	d, _ := startLive(t, testConfig(l.address()))
-	id := reserveFor(t, d, estimate("call-1")).GetId()
-	changed := strings.Replace(llm, "  - id: r2", "  - id: r6", 1)
-	l.setRules(2, strings.Replace(changed, "capacity: 1000}", "capacity: 3000}", 1))
-	eventually(t, "the rules are in force", func() bool { return d.policies.Load().Text.Version == 2 })
-	out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Costs: map[string]int64{"tokens_in": 100, "tokens_out": 100}})
-	if out.GetState() != stateSettled || out.GetLimits()[1].GetRefunded() != 200 || out.GetLimits()[2].GetRefunded() != 0 || out.GetLimits()[3].GetRefunded() != 1 {
-		t.Fatalf("%v", out)
-	}
-	if got := left(t, d); got["r1"] != 900 || got["r6"] != 2000 || got["r3"] != 3 {
-		t.Errorf("left %v", got)
-	}
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, llm)
+		d, _ := startLive(t, testConfig(l.address()))
+		id := reserveFor(t, d, estimate("call-1")).GetId()
+		changed := strings.Replace(llm, "  - id: r2", "  - id: r6", 1)
+		l.setRules(2, strings.Replace(changed, "capacity: 1000}", "capacity: 3000}", 1))
+		eventually(t, "the rules are in force", func() bool { return d.policies.Load().Text.Version == 2 })
+		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Costs: map[string]int64{"tokens_in": 100, "tokens_out": 100}})
+		if out.GetState() != stateSettled || out.GetLimits()[1].GetRefunded() != 200 || out.GetLimits()[2].GetRefunded() != 0 || out.GetLimits()[3].GetRefunded() != 1 {
+			t.Fatalf("%v", out)
+		}
+		if got := left(t, d); got["r1"] != 900 || got["r6"] != 2000 || got["r3"] != 3 {
+			t.Errorf("left %v", got)
+		}
+	})
 }
 
 // TestReservationOfLostContents: a store that lost its contents knows none.
@@ -93,29 +93,31 @@ func TestReservationOfLostContents(t *testing.T) {
 // TestSpareTokensGoToThePool: what a refund finds no room for, in the bucket of a share
 // that has shrunk meanwhile, is reported as released.
 func TestSpareTokensGoToThePool(t *testing.T) {
-	l := newLeader(t, `
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, `
 rules:
   - id: r0
     enforcement: strict
     key: [api_key]
     params: {capacity: 100, refill_rate: 0.001}
 `)
-	d, _ := startLive(t, testConfig(l.address()))
-	key := keyOf(d, "k7")
-	l.lend(key, budget.Unit)
-	id := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: client7, Id: "call-1", Cost: proto.Int64(40)}).GetId()
-	l.lend(key, budget.Unit/10)
-	if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Cost: proto.Int64(0)}); out.GetLimits()[0].GetRefunded() >= 40 {
-		t.Fatalf("%v; a tenth of 100 has no room for it", out)
-	}
-	eventually(t, "the spare tokens are reported", func() (told bool) {
-		l.set(func() {
-			for _, r := range l.reports {
-				for _, k := range r.GetKeys() {
-					told = told || k.GetRefundedMicro() == 40_000_000 && k.GetReleasedMicro() > 35_000_000
+		d, _ := startLive(t, testConfig(l.address()))
+		key := keyOf(d, "k7")
+		l.lend(key, budget.Unit)
+		id := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: client7, Id: "call-1", Cost: proto.Int64(40)}).GetId()
+		l.lend(key, budget.Unit/10)
+		if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Cost: proto.Int64(0)}); out.GetLimits()[0].GetRefunded() >= 40 {
+			t.Fatalf("%v; a tenth of 100 has no room for it", out)
+		}
+		eventually(t, "the spare tokens are reported", func() (told bool) {
+			l.set(func() {
+				for _, r := range l.reports {
+					for _, k := range r.GetKeys() {
+						told = told || k.GetRefundedMicro() == 40_000_000 && k.GetReleasedMicro() > 35_000_000
+					}
 				}
-			}
+			})
+			return told
 		})
-		return told
 	})
 }

@@ -39,6 +39,22 @@ func decided(t *testing.T, d *Daemon, apiKey string) (a answerOf, checks int64) 
 	return a, checks
 }
 
+// decidedAtOnce returns the store's answer to the first check of a client, after before was called. A check that a
+// busy machine decides without the store is followed by that of another client.
+func decidedAtOnce(t *testing.T, d *Daemon, before func()) (a answerOf) {
+	t.Helper()
+	client := 0
+	eventually(t, "the store decides the first check of a client", func() bool {
+		if before != nil {
+			before()
+		}
+		client++
+		a = check(t, d, fmt.Sprint("new", client))
+		return a.Mode == modes.Store
+	})
+	return a
+}
+
 func TestRestartWithoutCoordinators(t *testing.T) {
 	t.Parallel()
 	redis := startRedis(t)
@@ -60,12 +76,9 @@ func TestRestartWithoutCoordinators(t *testing.T) {
 	if a, since := decided(t, d, "k"); !a.Allowed || a.Remaining > 49 || a.Remaining < 48-2*(before-1)-2*(since-1) {
 		t.Errorf("%+v; the same bucket should go on", a)
 	}
-	unlessLate(t, d, func(number string) string {
-		if a := check(t, d, "new"+number); a.Remaining != 49 {
-			return fmt.Sprintf("%+v; the first contents of the store began full", a)
-		}
-		return ""
-	})
+	if a := decidedAtOnce(t, d, nil); a.Remaining != 49 {
+		t.Errorf("%+v; the first contents of the store began full", a)
+	}
 	if readyz(t, d) != 200 {
 		t.Error("not ready with the rules of its state file")
 	}
@@ -80,27 +93,29 @@ func TestDamagedStateFileIsPutAside(t *testing.T) {
 		"an older format": `{"format":-1,"region":"us"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "state")
-			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			var log bytes.Buffer
-			c := testConfig(newLeader(t, oneRule).address())
-			c.StateFile = file
-			s, err := readState(file, "us", slog.New(slog.NewTextHandler(&log, nil)))
-			if s != nil || err != nil {
-				t.Fatalf("%v, %v", s, err)
-			}
-			if !strings.Contains(log.String(), "put aside") || !strings.Contains(log.String(), file) {
-				t.Errorf("log: %s", log.String())
-			}
-			if kept, err := os.ReadFile(file + ".bad"); err != nil || string(kept) != content {
-				t.Errorf("kept %q, %v", kept, err)
-			}
-			keptState(t, c, file)
-			if left, err := os.ReadFile(file + ".bad"); err != nil || string(left) != content {
-				t.Errorf("kept %q, %v", left, err)
-			}
+			inNetwork(t, func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "state")
+				if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				var log bytes.Buffer
+				c := testConfig(newLeader(t, oneRule).address())
+				c.StateFile = file
+				s, err := readState(file, "us", slog.New(slog.NewTextHandler(&log, nil)))
+				if s != nil || err != nil {
+					t.Fatalf("%v, %v", s, err)
+				}
+				if !strings.Contains(log.String(), "put aside") || !strings.Contains(log.String(), file) {
+					t.Errorf("log: %s", log.String())
+				}
+				if kept, err := os.ReadFile(file + ".bad"); err != nil || string(kept) != content {
+					t.Errorf("kept %q, %v", kept, err)
+				}
+				keptState(t, c, file)
+				if left, err := os.ReadFile(file + ".bad"); err != nil || string(left) != content {
+					t.Errorf("kept %q, %v", left, err)
+				}
+			})
 		})
 	}
 }
@@ -112,12 +127,14 @@ func TestStateFileOfAnother(t *testing.T) {
 	keptState(t, c, file)
 
 	t.Run("region", func(t *testing.T) {
-		c := c
-		c.Region = "eu"
-		_, err := New(c)
-		if err == nil || !strings.Contains(err.Error(), `"us"`) || !strings.Contains(err.Error(), `"eu"`) {
-			t.Errorf("error %v does not name both regions", err)
-		}
+		inNetwork(t, func(t *testing.T) {
+			c := c
+			c.Region = "eu"
+			_, err := New(c)
+			if err == nil || !strings.Contains(err.Error(), `"us"`) || !strings.Contains(err.Error(), `"eu"`) {
+				t.Errorf("error %v does not name both regions", err)
+			}
+		})
 	})
 	t.Run("cluster", func(t *testing.T) {
 		l := newLeader(t, oneRule)
@@ -168,19 +185,21 @@ func TestPortInUseNamesTheFlag(t *testing.T) {
 // TestStateFileDirectory: a missing directory is made, for the owner alone; one that
 // cannot be made or written to ends the start with the reason.
 func TestStateFileDirectory(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "var", "lib", "state")
-	c := testConfig(newLeader(t, oneRule).address())
-	c.StateFile = file
-	keptState(t, c, file)
-	if info, err := os.Stat(filepath.Dir(file)); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-	if left, err := filepath.Glob(file + ".*"); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-	c.StateFile = filepath.Join(file, "state") // below a file
-	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "--state-file "+c.StateFile) || !strings.Contains(err.Error(), "cannot be made") {
-		t.Errorf("%v", err)
-	}
+	inNetwork(t, func(t *testing.T) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "var", "lib", "state")
+		c := testConfig(newLeader(t, oneRule).address())
+		c.StateFile = file
+		keptState(t, c, file)
+		if info, err := os.Stat(filepath.Dir(file)); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+		if left, err := filepath.Glob(file + ".*"); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+		c.StateFile = filepath.Join(file, "state") // below a file
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "--state-file "+c.StateFile) || !strings.Contains(err.Error(), "cannot be made") {
+			t.Errorf("%v", err)
+		}
+	})
 }

@@ -2,7 +2,6 @@ package regional
 
 import (
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -32,26 +31,28 @@ const uncleanSays = `attribute "agent" is not valid UTF-8`
 
 // TestBytesOfOneClientCostTheOthersNothing in a batch: they are refused by themselves.
 func TestBytesOfOneClientCostTheOthersNothing(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, roomyRule).address()))
-	raw, overGRPC := uncleanBatch(), []byte(nil)
-	if err := dialGRPC(t, d).Invoke(t.Context(), aliquotv1connect.LimiterServiceCheckBatchProcedure, &raw, &overGRPC, grpc.ForceCodec(rawBytes{})); err != nil {
-		t.Fatal(err)
-	}
-	client := connect.NewClient[[]byte, []byte](http.DefaultClient, "http://"+d.Addr()+aliquotv1connect.LimiterServiceCheckBatchProcedure, connect.WithCodec(rawBytes{}))
-	overConnect, err := client.CallUnary(t.Context(), connect.NewRequest(&raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, reply := range map[string][]byte{"gRPC": overGRPC, "Connect": *overConnect.Msg} {
-		var out aliquotv1.CheckBatchResponse
-		if err := proto.Unmarshal(reply, &out); err != nil {
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, roomyRule).address()))
+		raw, overGRPC := uncleanBatch(), []byte(nil)
+		if err := dialGRPC(t, d).Invoke(t.Context(), aliquotv1connect.LimiterServiceCheckBatchProcedure, &raw, &overGRPC, grpc.ForceCodec(rawBytes{})); err != nil {
 			t.Fatal(err)
 		}
-		results := out.GetResults()
-		if len(results) != 3 || !results[0].GetResponse().GetAllowed() || !results[2].GetResponse().GetAllowed() || !strings.Contains(results[1].GetError(), uncleanSays) {
-			t.Errorf("%s: %v", name, results)
+		client := connect.NewClient[[]byte, []byte](clientOf(d), "http://"+d.Addr()+aliquotv1connect.LimiterServiceCheckBatchProcedure, connect.WithCodec(rawBytes{}))
+		overConnect, err := client.CallUnary(t.Context(), connect.NewRequest(&raw))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		for name, reply := range map[string][]byte{"gRPC": overGRPC, "Connect": *overConnect.Msg} {
+			var out aliquotv1.CheckBatchResponse
+			if err := proto.Unmarshal(reply, &out); err != nil {
+				t.Fatal(err)
+			}
+			results := out.GetResults()
+			if len(results) != 3 || !results[0].GetResponse().GetAllowed() || !results[2].GetResponse().GetAllowed() || !strings.Contains(results[1].GetError(), uncleanSays) {
+				t.Errorf("%s: %v", name, results)
+			}
+		}
+	})
 }
 
 // uncleanStream is the same as a CheckStreamRequest.
