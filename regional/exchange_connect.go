@@ -89,8 +89,7 @@ func hurried(timeout time.Duration, next http.Handler) http.Handler {
 // quiet keeps the addresses of a connection out of the error of a body that failed.
 func quiet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = rpc.QuietBody(r.Body)
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, rpc.WithBody(r, rpc.QuietBody(r.Body)))
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"aliquot/internal/rpc"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
@@ -50,8 +51,8 @@ func (p *plainCalls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := p.service.exchanges.take(single)
-	if !p.read(x, r) {
-		p.next.ServeHTTP(w, r)
+	if rest := p.read(x, r); rest != nil {
+		p.next.ServeHTTP(w, rpc.WithBody(r, rest))
 		return
 	}
 	ctx := r.Context()
@@ -103,22 +104,21 @@ func first(h http.Header, name string) string {
 
 // read reads the message of a call, and checks that nothing follows it: over HTTP/2 a client whose
 // stream is answered before its end is told that it was reset. If the message cannot be read, or
-// only by the generated code, next reads the whole body as it came.
-func (p *plainCalls) read(x *exchange, r *http.Request) bool {
+// only by the generated code, read returns the whole body as it came, for next.
+func (p *plainCalls) read(x *exchange, r *http.Request) (body io.ReadCloser) {
 	told := int(r.ContentLength)
 	x.message = slices.Grow(x.message[:0], told+1)[:told+1]
 	n, err := io.ReadFull(r.Body, x.message)
 	x.message = x.message[:n]
 	whole := n == told && err == io.ErrUnexpectedEOF // there was not one more byte
 	if whole && x.readFast() {
-		return true
+		return nil
 	}
 	var rest io.Reader = r.Body
 	if !whole && err != nil {
 		rest = failing{err}
 	}
-	r.Body = replayed{io.MultiReader(bytes.NewReader(x.message), rest), r.Body}
-	return false
+	return replayed{io.MultiReader(bytes.NewReader(x.message), rest), r.Body}
 }
 
 // replayed is a body of which a part was read before.

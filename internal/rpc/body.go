@@ -18,6 +18,15 @@ var errBody = errors.New("the request's body cannot be read; send its whole leng
 // errSlowBody: the rest of a request did not arrive within the server's read timeout.
 var errSlowBody = errors.New("the request's body did not come in time")
 
+// WithBody returns a copy of a request with another body, which wraps the request's own. The request
+// itself keeps its body: net/http looks at it after the answer, and ends the connection if it was
+// malformed. With another body in it, net/http would serve what is behind it as further requests.
+func WithBody(r *http.Request, body io.ReadCloser) *http.Request {
+	other := *r
+	other.Body = body
+	return &other
+}
+
 // QuietBody wraps a request's body. Its errors say what is wrong without the addresses of the
 // connection, because they go into answers, where a proxy's and a server's addresses do not belong.
 func QuietBody(of io.ReadCloser) io.ReadCloser { return quietBody{of} }

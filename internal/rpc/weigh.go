@@ -54,8 +54,7 @@ func Weigh(gate *Gate, most int64, next http.Handler) http.Handler {
 				return
 			}
 		}
-		r.Body = body
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, WithBody(r, body))
 	})
 }
 

@@ -168,7 +168,7 @@ func limitBody(next http.Handler) http.Handler {
 		if !streams[r.URL.Path] {
 			// A writer that cannot set a deadline (a test's recorder) has no slow peer.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
-			r.Body = rpc.QuietBody(r.Body)
+			r = rpc.WithBody(r, rpc.QuietBody(r.Body))
 		}
 		next.ServeHTTP(w, r)
 	})
