@@ -122,8 +122,10 @@ var houses = map[string]row{
 	// What a daemon admits while its store does not answer.
 	"regional/internal/emergency": {aliquot: []string{"internal/entitlement", "internal/recall", "internal/storeclock", "budget", "limit", "lua", "rules", "regional/internal/charge", "regional/internal/storeguard"}},
 
-	"regional/store": {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "internal/storeclock", "internal/leasewire", "internal/ratelog", "internal/recall", "internal/penalty", "internal/prefetch", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/entitlement", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/httpanswer", "internal/checkwire", "internal/envoyrls", "proto/aliquot/..."}, outside: anyModule},
+	// A store in the daemon's own process.
+	"regional/store/memory": {aliquot: []string{"lua", "limit"}},
+	"regional/store":        {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
+	"regional":              {aliquot: []string{"regional/...", "internal/storeclock", "internal/leasewire", "internal/ratelog", "internal/recall", "internal/penalty", "internal/prefetch", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/entitlement", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/httpanswer", "internal/checkwire", "internal/envoyrls", "proto/aliquot/..."}, outside: anyModule},
 	// What is replicated: the state machine, the codec, the rules. Raft itself is in cluster.
 	"cluster/state": {aliquot: []string{"budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Who is there, as hints.
@@ -186,14 +188,15 @@ var houses = map[string]row{
 
 // never holds even for tests: the two daemons know each other by RPC alone.
 var never = map[string][]string{
-	"regional":        {"cluster", "coordinator"},
-	"regional/store":  {"cluster", "coordinator"},
-	"coordinator":     {"regional", "regional/store"},
-	"cluster":         {"coordinator", "regional", "proto/aliquot/v1"},
-	"cluster/raftnet": {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
-	"cluster/state":   {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
-	"cluster/gossip":  {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
-	"cluster/raftlog": {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
+	"regional":              {"cluster", "coordinator"},
+	"regional/store":        {"cluster", "coordinator"},
+	"regional/store/memory": {"cluster", "coordinator"},
+	"coordinator":           {"regional", "regional/store"},
+	"cluster":               {"coordinator", "regional", "proto/aliquot/v1"},
+	"cluster/raftnet":       {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
+	"cluster/state":         {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
+	"cluster/gossip":        {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
+	"cluster/raftlog":       {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
 }
 
 // goPackage is what `go list -json` says about a package.

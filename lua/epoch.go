@@ -2,6 +2,8 @@ package lua
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +13,13 @@ import (
 
 	"aliquot/limit"
 )
+
+// NewNonce returns a random text that the contents of no other store have.
+func NewNonce() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails: crypto/rand crashes the process instead
+	return hex.EncodeToString(b[:])
+}
 
 // LearnEpoch returns the redis epoch of the contents behind c. It creates one with nonce if there
 // is none, if the server is not the process that the epoch names, or if the server was promoted

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/regional/store"
+	"aliquot/regional/store/memory"
 )
 
 // TestKeysWithoutRoomAskForNoShare: of a flood of keys beyond what the embedded store has room
@@ -50,7 +50,7 @@ func TestKeysWithoutRoomAskForNoShare(t *testing.T) {
 func crowdedLimiter(t *testing.T, yaml string) *limiter {
 	began := time.Now()
 	now := func() budget.Instant { return 100*second + budget.Instant(time.Since(began)) }
-	s, err := store.NewMemory(store.MemoryConfig{MaxKeys: 1, Clock: func() int64 { return time.Now().UnixMicro() }})
+	s, err := memory.New(memory.Config{MaxKeys: 1, Clock: func() int64 { return time.Now().UnixMicro() }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ import (
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/regional/store"
+	"aliquot/regional/store/memory"
 )
 
 // drainFor is how long calls under way may take at shutdown.
@@ -243,7 +244,7 @@ func incarnation() uint64 {
 func (d *Daemon) openStore() (storeguard.Store, error) {
 	c := &d.cfg
 	if c.Redis == MemoryStore {
-		return store.NewMemory(store.MemoryConfig{Clock: windowClock(c.Now, time.Now())})
+		return memory.New(memory.Config{Clock: windowClock(c.Now, time.Now())})
 	}
 	store.LogLibrary(c.Logger)
 	redis := store.DefaultRedisConfig(c.Redis)

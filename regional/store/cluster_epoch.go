@@ -125,7 +125,7 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 // was faster, or if something was lost meanwhile. Of two daemons that create an epoch at once, the
 // home slot decides. The loser does not help the winner: what it saw may be gone by now.
 func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
-	nonce := newNonce()
+	nonce := lua.NewNonce()
 	home := &job{slot: homeSlot, asks: true,
 		call: s.scripts.MintCall(s.epochs[homeSlot], was.epochs[homeSlot], nonce, was.servers()+strings.Join(was.promotions, ""))}
 	s.run(ctx, []*job{home})

@@ -6,13 +6,15 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"aliquot/regional/store/memory"
 )
 
 // BenchmarkMemoryGrowth is a check of one of many keys, all of which have a record.
 func BenchmarkMemoryGrowth(b *testing.B) {
 	for _, keys := range []int{1_000, 100_000, 10_000_000} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
-			m, err := NewMemory(MemoryConfig{MaxKeys: 2 * keys, Clock: func() int64 { return time.Now().UnixMicro() }})
+			m, err := memory.New(memory.Config{MaxKeys: 2 * keys, Clock: func() int64 { return time.Now().UnixMicro() }})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -190,7 +190,7 @@ func withoutSecrets(text, redisURL string) string {
 // connected learns the epoch on every new connection before its first use. A restarted server may
 // have loaded an old state, and a new server may lack the latest.
 func (s *Redis) connected(ctx context.Context, cn *redis.Conn) error {
-	epoch, err := lua.LearnEpoch(ctx, cn, newNonce(), s.wasLeft)
+	epoch, err := lua.LearnEpoch(ctx, cn, lua.NewNonce(), s.wasLeft)
 	if err != nil {
 		if ofReplica(err) && s.sentinels != nil {
 			s.sentinels.doubt("")
@@ -230,7 +230,7 @@ func (s *Redis) learned(epoch string) {
 // *EpochError. It warns if the server may evict buckets, because each evicted bucket would come
 // back full.
 func (s *Redis) Epoch(ctx context.Context) (string, error) {
-	epoch, err := lua.LearnEpoch(ctx, s.client(), newNonce(), s.wasLeft)
+	epoch, err := lua.LearnEpoch(ctx, s.client(), lua.NewNonce(), s.wasLeft)
 	if err != nil {
 		return "", fmt.Errorf("store: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/store/memory"
 )
 
 var reservationKey = lua.ReservationKey([16]byte{7})
@@ -284,7 +285,7 @@ func TestReserveRefusesNonsense(t *testing.T) {
 func TestMemoryBoundsReservations(t *testing.T) {
 	c := &clock{}
 	c.us.Store(1000 * second)
-	m, err := NewMemory(MemoryConfig{MaxReservations: 2, Clock: c.us.Load})
+	m, err := memory.New(memory.Config{MaxReservations: 2, Clock: c.us.Load})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func pauses() []Plant {
 		},
 		{
 			Name: "memory-by-an-earlier-clock", Breaks: "the memory store decides a group after the deadline of its call, if it has waited for a lock until then",
-			Edits: []Edit{{"regional/store/memory.go", "	if err := late(g, now); err != nil {\n		return 0, err\n	}\n	m.takeLocked", "	m.takeLocked"}},
+			Edits: []Edit{{"regional/store/memory/memory.go", "	if err := late(g, now); err != nil {\n		return 0, err\n	}\n	m.takeLocked", "	m.takeLocked"}},
 		},
 	}
 }

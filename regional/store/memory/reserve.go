@@ -1,4 +1,4 @@
-package store
+package memory
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"aliquot/lua"
 )
 
-// DefaultMaxReservations bounds the reservations that a Memory remembers.
+// DefaultMaxReservations bounds the reservations that a Store remembers.
 const DefaultMaxReservations = 100_000
 
-// reservations are the reservations that a Memory remembers, by key. An expired one is dropped when
+// reservations are the reservations that a Store remembers, by key. An expired one is dropped when
 // it is met. With each new one a few others are checked for expiry.
 type reservations struct {
 	mu    sync.Mutex // held over a whole call; locked before any shard
@@ -57,7 +57,7 @@ func (r *reservations) room(now int64) bool {
 }
 
 // Reserve decides the groups of one request and remembers the result; see lua.Scripts.Reserve.
-func (m *Memory) Reserve(ctx context.Context, epoch string, groups []Group, r lua.Reservation) (out lua.Reserved, now int64, err error) {
+func (m *Store) Reserve(ctx context.Context, epoch string, groups []lua.Group, r lua.Reservation) (out lua.Reserved, now int64, err error) {
 	if err := m.usable(ctx, epoch); err != nil {
 		return out, 0, err
 	}
@@ -83,15 +83,15 @@ func (m *Memory) Reserve(ctx context.Context, epoch string, groups []Group, r lu
 }
 
 // usable returns an error if a call expects other contents or comes too late.
-func (m *Memory) usable(ctx context.Context, epoch string) error {
+func (m *Store) usable(ctx context.Context, epoch string) error {
 	if epoch != m.epoch {
-		return &EpochError{Actual: m.epoch}
+		return &lua.EpochError{Actual: m.epoch}
 	}
 	return ctx.Err()
 }
 
 // takeAtOnce decides the groups of one request at one instant.
-func (m *Memory) takeAtOnce(groups []Group) (results []Result, now int64, err error) {
+func (m *Store) takeAtOnce(groups []lua.Group) (results []lua.Result, now int64, err error) {
 	var w work
 	var mask uint64
 	for i := range groups {
@@ -109,7 +109,7 @@ func (m *Memory) takeAtOnce(groups []Group) (results []Result, now int64, err er
 			return nil, 0, err
 		}
 	}
-	results = make([]Result, len(groups))
+	results = make([]lua.Result, len(groups))
 	for i := range groups {
 		g := &groups[i]
 		if _, err := w.begin(g); err != nil {
@@ -122,7 +122,7 @@ func (m *Memory) takeAtOnce(groups []Group) (results []Result, now int64, err er
 }
 
 // Reservation returns the remembered reservation of a request; see lua.Scripts.Reservation.
-func (m *Memory) Reservation(ctx context.Context, key string) (*lua.Kept, error) {
+func (m *Store) Reservation(ctx context.Context, key string) (*lua.Kept, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (m *Memory) Reservation(ctx context.Context, key string) (*lua.Kept, error)
 }
 
 // Adjust makes adjustments; see lua.Scripts.Adjust.
-func (m *Memory) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error) {
+func (m *Store) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error) {
 	if err := errors.Join(m.usable(ctx, epoch), lua.CheckParts(epoch, parts)); err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func idsOf(parts []lua.Part) (ids []id, mask uint64, err error) {
 }
 
 // Settle ends a reservation; see lua.Scripts.Settle.
-func (m *Memory) Settle(ctx context.Context, epoch string, s lua.Settlement) (out lua.Settled, now int64, err error) {
+func (m *Store) Settle(ctx context.Context, epoch string, s lua.Settlement) (out lua.Settled, now int64, err error) {
 	if err := m.usable(ctx, epoch); err != nil {
 		return out, 0, err
 	}
@@ -198,7 +198,7 @@ func (m *Memory) Settle(ctx context.Context, epoch string, s lua.Settlement) (ou
 }
 
 // adjust makes one adjustment. The key's shard must be locked.
-func (m *Memory) adjust(k id, a limit.Adjustment, now int64) limit.Adjusted {
+func (m *Store) adjust(k id, a limit.Adjustment, now int64) limit.Adjusted {
 	at := m.find(k, &a.View, now)
 	if at.place == nowhere {
 		return limit.Adjusted{} // there is no room for a record of the key, which could hold a debt or a refund

@@ -1,4 +1,6 @@
-package store
+// Package memory keeps the records of a region's keys in this process. It gives the same answers as a
+// Redis does under package store; package limit specifies them.
+package memory
 
 import (
 	"context"
@@ -12,7 +14,7 @@ import (
 	"aliquot/lua"
 )
 
-// Memory is the embedded store. It keeps the records of one region in this process, and they end
+// Store is the embedded store. It keeps the records of one region in this process, and they end
 // with it. It is safe for concurrent use.
 //
 // It is bounded. A cold record leaves when it is full, because an absent bucket is a full one, or
@@ -22,7 +24,7 @@ import (
 // bucket that is not full would give its client a free one. When there is no room for another entry
 // of logs and slots, their limits deny until some entries have ended. Records of hot keys are never
 // evicted.
-type Memory struct {
+type Store struct {
 	epoch  string
 	clock  func() int64
 	heard  atomic.Int64 // when a lease was last taken, in microseconds; 0: never
@@ -43,8 +45,8 @@ const (
 // leader's hot table is much smaller than DefaultMaxKeys, so this is a sign of a bug.
 var ErrFull = errors.New("store: no room for another hot record")
 
-// MemoryConfig sets the size of a Memory and its clock.
-type MemoryConfig struct {
+// Config sets the size of a Store and its clock.
+type Config struct {
 	// MaxKeys bounds the cold buckets, the cold records of counting limits and the hot records,
 	// each separately; 0 means DefaultMaxKeys. The admissions that are remembered one by one are at
 	// most four times as many.
@@ -56,8 +58,8 @@ type MemoryConfig struct {
 	Clock func() int64
 }
 
-// NewMemory returns an empty store. It fails without a clock.
-func NewMemory(c MemoryConfig) (*Memory, error) {
+// New returns an empty store. It fails without a clock.
+func New(c Config) (*Store, error) {
 	if c.Clock == nil {
 		return nil, errors.New("store: a memory store needs a clock")
 	}
@@ -74,7 +76,7 @@ func NewMemory(c MemoryConfig) (*Memory, error) {
 	if birth < 1 || birth > limit.MaxExact {
 		return nil, fmt.Errorf("store: the clock reads %d; it must be from 1 to 2^53-1 microseconds", birth)
 	}
-	m := &Memory{clock: c.Clock, epoch: fmt.Sprintf("%s:memory:%d", newNonce(), birth)}
+	m := &Store{clock: c.Clock, epoch: fmt.Sprintf("%s:memory:%d", lua.NewNonce(), birth)}
 	m.kept.init(c.MaxReservations)
 	for i := range m.shards {
 		m.shards[i].init(max(1, c.MaxKeys/shardCount), birth, limit.Stamp(m.epoch))
@@ -83,18 +85,18 @@ func NewMemory(c MemoryConfig) (*Memory, error) {
 }
 
 // Epoch returns the redis epoch that was created with the store.
-func (m *Memory) Epoch(context.Context) (string, error) { return m.epoch, nil }
+func (m *Store) Epoch(context.Context) (string, error) { return m.epoch, nil }
 
 // Close does nothing: the store has no goroutine and nothing open.
-func (m *Memory) Close() error { return nil }
+func (m *Store) Close() error { return nil }
 
 // Take decides groups in order, each atomically and at an instant of its own, while the group's
 // shards are locked. The wait for the locks may be longer than the caller's right lasts. So a group
 // that is decided after its deadline fails the call with *LateError; charges for the groups before
 // it stay. now is the clock at the last group.
-func (m *Memory) Take(ctx context.Context, epoch string, groups []Group) (results []Result, now int64, err error) {
+func (m *Store) Take(ctx context.Context, epoch string, groups []lua.Group) (results []lua.Result, now int64, err error) {
 	if epoch != m.epoch {
-		return nil, 0, &EpochError{Actual: m.epoch}
+		return nil, 0, &lua.EpochError{Actual: m.epoch}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
@@ -107,7 +109,7 @@ func (m *Memory) Take(ctx context.Context, epoch string, groups []Group) (result
 		limits += len(groups[i].Limits)
 	}
 	outcomes := make([]limit.Outcome, limits)
-	results = make([]Result, len(groups))
+	results = make([]lua.Result, len(groups))
 	w, _ := m.works.Get().(*work)
 	if w == nil {
 		w = &work{}
@@ -135,7 +137,7 @@ type work struct {
 
 // takeGroup decides a group and returns the clock. The result must have room for the group's
 // limits.
-func (m *Memory) takeGroup(w *work, g *Group, result *Result) (now int64, err error) {
+func (m *Store) takeGroup(w *work, g *lua.Group, result *lua.Result) (now int64, err error) {
 	mask, err := w.begin(g)
 	if err != nil {
 		return 0, err
@@ -151,7 +153,7 @@ func (m *Memory) takeGroup(w *work, g *Group, result *Result) (now int64, err er
 }
 
 // late returns a *LateError if now is after the deadline of a group's call, and nil otherwise.
-func late(g *Group, now int64) error {
+func late(g *lua.Group, now int64) error {
 	if end := g.Limits[0].View.Deadline; end != 0 && now > end {
 		return &lua.LateError{Now: now}
 	}
@@ -159,7 +161,7 @@ func late(g *Group, now int64) error {
 }
 
 // begin reads the keys and views of a group, and returns the mask of their shards.
-func (w *work) begin(g *Group) (mask uint64, err error) {
+func (w *work) begin(g *lua.Group) (mask uint64, err error) {
 	w.ids, w.slots, w.records, w.views = w.ids[:0], w.slots[:0], w.records[:0], w.views[:0]
 	for i := range g.Limits {
 		k, err := keyID(g.Limits[i].Key)
@@ -176,13 +178,13 @@ func (w *work) begin(g *Group) (mask uint64, err error) {
 func keyID(key string) (id, error) {
 	k, ok := parseID(key)
 	if !ok {
-		return k, fmt.Errorf("%w: %q is not a key made by lua.Key", ErrInvalid, key)
+		return k, fmt.Errorf("%w: %q is not a key made by lua.Key", lua.ErrInvalid, key)
 	}
 	return k, nil
 }
 
 // takeLocked decides a group whose shards are locked.
-func (m *Memory) takeLocked(w *work, g *Group, now int64, result *Result) {
+func (m *Store) takeLocked(w *work, g *lua.Group, now int64, result *lua.Result) {
 	room := true
 	for i, k := range w.ids {
 		s, sh := m.find(k, &w.views[i], now), &m.shards[k.shard()]
@@ -225,7 +227,7 @@ func refuse(w *work) {
 
 // find returns a key's record and its place, and adds to the view what the store knows. The key's
 // shard must be locked.
-func (m *Memory) find(k id, v *limit.View, now int64) slot {
+func (m *Store) find(k id, v *limit.View, now int64) slot {
 	if v.Phase == limit.Floor && v.HeardWait != 0 {
 		v.Heard = m.heard.Load()
 	}
@@ -233,13 +235,13 @@ func (m *Memory) find(k id, v *limit.View, now int64) slot {
 }
 
 // lock locks the shards of a mask in their order, so that two groups cannot wait for each other.
-func (m *Memory) lock(mask uint64) {
+func (m *Store) lock(mask uint64) {
 	for ; mask != 0; mask &= mask - 1 {
 		m.shards[bits.TrailingZeros64(mask)].mu.Lock()
 	}
 }
 
-func (m *Memory) unlock(mask uint64) {
+func (m *Store) unlock(mask uint64) {
 	for ; mask != 0; mask &= mask - 1 {
 		m.shards[bits.TrailingZeros64(mask)].mu.Unlock()
 	}
@@ -247,7 +249,7 @@ func (m *Memory) unlock(mask uint64) {
 
 // read returns the time for the shards of a mask, which must be locked. The time is never before
 // one that these shards have already seen.
-func (m *Memory) read(mask uint64) int64 {
+func (m *Store) read(mask uint64) int64 {
 	now := m.clock()
 	for rest := mask; rest != 0; rest &= rest - 1 {
 		now = max(now, m.shards[bits.TrailingZeros64(rest)].last)

@@ -1,4 +1,4 @@
-package store
+package memory
 
 import (
 	"context"
@@ -33,18 +33,18 @@ func coldView(epoch string, floor limit.Bucket) limit.View {
 	return limit.View{Floor: floor, Phase: limit.Live, Until: limit.MaxExact, Stamp: limit.Stamp(epoch)}
 }
 
-func one(key string, cost int64, v limit.View) []Group {
-	return []Group{{Cost: limit.Tokens(cost) * limit.Token, Limits: []KeyView{{Key: key, View: v}}}}
+func one(key string, cost int64, v limit.View) []lua.Group {
+	return []lua.Group{{Cost: limit.Tokens(cost) * limit.Token, Limits: []lua.KeyView{{Key: key, View: v}}}}
 }
 
 // clock is a clock that tests set.
 type clock struct{ us atomic.Int64 }
 
-func newMemory(t testing.TB, maxKeys int) (*Memory, *clock, string) {
+func newMemory(t testing.TB, maxKeys int) (*Store, *clock, string) {
 	t.Helper()
 	c := &clock{}
 	c.us.Store(1000 * second)
-	m, err := NewMemory(MemoryConfig{MaxKeys: maxKeys, Clock: c.us.Load})
+	m, err := New(Config{MaxKeys: maxKeys, Clock: c.us.Load})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func (c *clock) wait(seconds int64) { c.us.Add(seconds * second) }
 
 // admit takes whole tokens of one cold key and reports the answer.
 func admit(t testing.TB, s interface {
-	Take(context.Context, string, []Group) ([]Result, int64, error)
+	Take(context.Context, string, []lua.Group) ([]lua.Result, int64, error)
 }, epoch, key string, cost int64, floor limit.Bucket) bool {
 	t.Helper()
 	got, _, err := s.Take(context.Background(), epoch, one(key, cost, coldView(epoch, floor)))
@@ -108,7 +108,7 @@ func TestMemoryDecidesNothingAfterTheDeadline(t *testing.T) {
 	}
 }
 
-func (m *Memory) cold() (n int) {
+func (m *Store) cold() (n int) {
 	for i := range m.shards {
 		n += len(m.shards[i].cold)
 	}
@@ -119,25 +119,25 @@ func TestMemoryBadCalls(t *testing.T) {
 	m, _, epoch := newMemory(t, 0)
 	ctx := context.Background()
 	v := coldView(epoch, bucket(10, 1))
-	var other *EpochError
+	var other *lua.EpochError
 	if _, _, err := m.Take(ctx, "another", one(key(1), 1, v)); !errors.As(err, &other) || other.Actual != epoch {
 		t.Fatalf("another epoch: %v", err)
 	}
 	if _, _, err := m.Apply(ctx, "another", nil); !errors.As(err, &other) {
 		t.Fatalf("another epoch: %v", err)
 	}
-	bad := map[string][]Group{
+	bad := map[string][]lua.Group{
 		"cost 0":           one(key(1), 0, v),
 		"no limits":        {{Cost: 1}},
 		"not a key":        one("aq:{x}:1:b", 1, v),
-		"the same twice":   {{Cost: 1, Limits: []KeyView{{Key: key(1), View: v}, {Key: key(1), View: v}}}},
+		"the same twice":   {{Cost: 1, Limits: []lua.KeyView{{Key: key(1), View: v}, {Key: key(1), View: v}}}},
 		"stamp":            one(key(1), 1, limit.View{Floor: bucket(1, 1), Stamp: v.Stamp + 1}),
 		"a huge bucket":    one(key(1), 1, coldView(epoch, bucket(2_000_000_000, 1))),
 		"hot without gen":  one(key(1), 1, limit.View{Hot: true, Floor: bucket(1, 1), Stamp: v.Stamp}),
 		"different phases": {one(key(1), 1, v)[0], one(key(1), 1, limit.View{Floor: bucket(1, 1), Stamp: v.Stamp})[0]},
 	}
 	for name, groups := range bad {
-		if _, _, err := m.Take(ctx, epoch, groups); !errors.Is(err, ErrInvalid) {
+		if _, _, err := m.Take(ctx, epoch, groups); !errors.Is(err, lua.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -146,8 +146,8 @@ func TestMemoryBadCalls(t *testing.T) {
 	if _, _, err := m.Take(cancelled, epoch, one(key(1), 1, v)); !errors.Is(err, context.Canceled) {
 		t.Fatalf("cancelled: %v", err)
 	}
-	for _, c := range []MemoryConfig{{}, {Clock: func() int64 { return 0 }}, {Clock: func() int64 { return 1 }, MaxKeys: -1}} {
-		if _, err := NewMemory(c); err == nil {
+	for _, c := range []Config{{}, {Clock: func() int64 { return 0 }}, {Clock: func() int64 { return 1 }, MaxKeys: -1}} {
+		if _, err := New(c); err == nil {
 			t.Errorf("%+v was accepted", c)
 		}
 	}
@@ -159,8 +159,8 @@ func TestMemoryHotAndBack(t *testing.T) {
 	floor, share := bucket(10, 1), bucket(20, 2)
 	v := coldView(epoch, floor)
 	admit(t, m, epoch, key(1), 4, floor)
-	change := Change{Key: key(1), Change: limit.Change{View: v, Gen: 1, Share: share, Grant: 3 * limit.Token}}
-	applied, _, err := m.Apply(ctx, epoch, []Change{change, change})
+	change := lua.Change{Key: key(1), Change: limit.Change{View: v, Gen: 1, Share: share, Grant: 3 * limit.Token}}
+	applied, _, err := m.Apply(ctx, epoch, []lua.Change{change, change})
 	if err != nil || applied[0].Tokens != 9*limit.Token || !applied[1].Stale {
 		t.Fatalf("%+v, %v", applied, err)
 	}
@@ -171,11 +171,11 @@ func TestMemoryHotAndBack(t *testing.T) {
 	if err != nil || !got[0].Allowed || got[0].Limits[0].Amnesia {
 		t.Fatalf("a hot record does not expire: %+v, %v", got, err)
 	}
-	back := Change{Key: key(1), Change: limit.Change{View: hot, Gen: 2, Share: floor, Cold: true}}
-	if _, _, err := m.Apply(ctx, epoch, []Change{back}); err != nil {
+	back := lua.Change{Key: key(1), Change: limit.Change{View: hot, Gen: 2, Share: floor, Cold: true}}
+	if _, _, err := m.Apply(ctx, epoch, []lua.Change{back}); err != nil {
 		t.Fatal(err)
 	}
-	if applied, _, _ = m.Apply(ctx, epoch, []Change{change}); !applied[0].Stale {
+	if applied, _, _ = m.Apply(ctx, epoch, []lua.Change{change}); !applied[0].Stale {
 		t.Fatalf("a stuck command made a cold key hot: %+v", applied)
 	}
 	c.wait(1000)
@@ -191,7 +191,7 @@ func TestMemoryGroupsAreAllOrNothing(t *testing.T) {
 	m, _, epoch := newMemory(t, 0)
 	v := coldView(epoch, bucket(10, 1))
 	admit(t, m, epoch, key(2), 8, v.Floor)
-	both := []Group{{Cost: 3 * limit.Token, Limits: []KeyView{{Key: key(1), View: v}, {Key: key(2), View: v}}}}
+	both := []lua.Group{{Cost: 3 * limit.Token, Limits: []lua.KeyView{{Key: key(1), View: v}, {Key: key(2), View: v}}}}
 	got, _, err := m.Take(context.Background(), epoch, both)
 	if err != nil || got[0].Allowed || got[0].Limits[0].Tokens != 10*limit.Token || got[0].Limits[1].Tokens != 2*limit.Token {
 		t.Fatalf("%+v, %v", got, err)
@@ -293,8 +293,8 @@ func TestMemoryOverflowOfAnEarlierFloor(t *testing.T) {
 func TestMemoryHotIsBounded(t *testing.T) {
 	m, _, epoch := newMemory(t, shardCount)
 	v := coldView(epoch, bucket(10, 1))
-	change := func(n int) []Change {
-		return []Change{{Key: key(n), Change: limit.Change{View: v, Gen: 1, Share: v.Floor}}}
+	change := func(n int) []lua.Change {
+		return []lua.Change{{Key: key(n), Change: limit.Change{View: v, Gen: 1, Share: v.Floor}}}
 	}
 	if _, _, err := m.Apply(context.Background(), epoch, change(0)); err != nil {
 		t.Fatal(err)
@@ -316,7 +316,7 @@ func TestMemoryIsTransparent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &clock{}
 		c.us.Store(1000 * second)
-		m, err := NewMemory(MemoryConfig{Clock: c.us.Load})
+		m, err := New(Config{Clock: c.us.Load})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +348,7 @@ func TestMemoryIsTransparent(t *testing.T) {
 			if change.Share = views[i].Floor; !change.Cold {
 				change.Share = bucket(rapid.Int64Range(0, 9).Draw(t, "cap"), rapid.Int64Range(0, 3).Draw(t, "rate"))
 			}
-			got, now, err := m.Apply(context.Background(), epoch, []Change{{Key: name, Change: change}})
+			got, now, err := m.Apply(context.Background(), epoch, []lua.Change{{Key: name, Change: change}})
 			var want limit.Applied
 			records[i], want = limit.Apply(records[i], change, now)
 			if err != nil || got[0] != want {
@@ -371,7 +371,7 @@ func TestMemoryConcurrent(t *testing.T) {
 		wg.Go(func() {
 			for i := range rounds {
 				a, b := (w+i)%keys, (w+i+1)%keys
-				g := []Group{{Cost: limit.Token, Limits: []KeyView{{Key: key(a), View: v}, {Key: key(b), View: v}}}}
+				g := []lua.Group{{Cost: limit.Token, Limits: []lua.KeyView{{Key: key(a), View: v}, {Key: key(b), View: v}}}}
 				got, _, err := m.Take(context.Background(), epoch, g)
 				if err != nil {
 					t.Error(err)
@@ -405,7 +405,7 @@ func TestMemoryBytesPerKey(t *testing.T) {
 	const n = 500_000
 	c := &clock{}
 	c.us.Store(second)
-	m, err := NewMemory(MemoryConfig{Clock: c.us.Load})
+	m, err := New(Config{Clock: c.us.Load})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -427,13 +427,13 @@ func TestMemoryBytesPerKey(t *testing.T) {
 }
 
 func BenchmarkMemoryTake(b *testing.B) {
-	m, err := NewMemory(MemoryConfig{Clock: func() int64 { return time.Now().UnixMicro() }})
+	m, err := New(Config{Clock: func() int64 { return time.Now().UnixMicro() }})
 	if err != nil {
 		b.Fatal(err)
 	}
 	epoch, _ := m.Epoch(context.Background())
 	v := coldView(epoch, bucket(1_000_000, 1000))
-	groups := make([][]Group, 4096)
+	groups := make([][]lua.Group, 4096)
 	for i := range groups {
 		groups[i] = one(key(i), 1, v)
 	}

@@ -1,4 +1,4 @@
-package store
+package memory
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 
 // Apply makes changes in order, each atomically. now is the clock at the last change, or at the
 // call if there are no changes.
-func (m *Memory) Apply(ctx context.Context, epoch string, changes []Change) (applied []limit.Applied, now int64, err error) {
+func (m *Store) Apply(ctx context.Context, epoch string, changes []lua.Change) (applied []limit.Applied, now int64, err error) {
 	if epoch != m.epoch {
-		return nil, 0, &EpochError{Actual: m.epoch}
+		return nil, 0, &lua.EpochError{Actual: m.epoch}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
@@ -32,7 +32,7 @@ func (m *Memory) Apply(ctx context.Context, epoch string, changes []Change) (app
 
 // ApplyLease makes changes, of which there may be none, for a caller that takes a lease along with
 // them. Once all changes are made, it records that the region was heard at now. See Apply.
-func (m *Memory) ApplyLease(ctx context.Context, epoch string, changes []Change) (applied []limit.Applied, now int64, err error) {
+func (m *Store) ApplyLease(ctx context.Context, epoch string, changes []lua.Change) (applied []limit.Applied, now int64, err error) {
 	if applied, now, err = m.Apply(ctx, epoch, changes); err != nil {
 		return nil, 0, err
 	}
@@ -44,10 +44,10 @@ func (m *Memory) ApplyLease(ctx context.Context, epoch string, changes []Change)
 	}
 }
 
-func (m *Memory) applyOne(c *Change) (limit.Applied, int64, error) {
+func (m *Store) applyOne(c *lua.Change) (limit.Applied, int64, error) {
 	k, ok := parseID(c.Key)
 	if !ok {
-		return limit.Applied{}, 0, fmt.Errorf("%w: %q is not a key made by lua.Key", ErrInvalid, c.Key)
+		return limit.Applied{}, 0, fmt.Errorf("%w: %q is not a key made by lua.Key", lua.ErrInvalid, c.Key)
 	}
 	mask := uint64(1) << k.shard()
 	m.lock(mask)

@@ -1,4 +1,4 @@
-package store
+package memory
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 var countedAlgorithms = everyAlgorithm[2:]
 
 // takeAt is a take of whole tokens of a cold key of an algorithm.
-func takeAt(t *testing.T, m *Memory, epoch string, a limit.Algorithm, n int, cost, most int64) (bool, limit.Outcome) {
+func takeAt(t *testing.T, m *Store, epoch string, a limit.Algorithm, n int, cost, most int64) (bool, limit.Outcome) {
 	t.Helper()
 	v := viewOf(epoch, a, most, time.Minute)
 	if a == limit.Concurrency {
@@ -20,7 +20,7 @@ func takeAt(t *testing.T, m *Memory, epoch string, a limit.Algorithm, n int, cos
 }
 
 // sizes are the records of limits that count, and the entries in them.
-func (m *Memory) sizes() (records, entries int) {
+func (m *Store) sizes() (records, entries int) {
 	for i := range m.shards {
 		s := &m.shards[i]
 		records += len(s.counted.records) + len(s.overflow.records)
@@ -93,30 +93,4 @@ func TestMemoryForgetsUse(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Limits of all algorithms are charged together or not at all, each its own cost.
-func TestMemoryMixedGroup(t *testing.T) {
-	onBoth(t, func(t *testing.T, s, _ anyStore, epoch string, _ func()) {
-		group := Group{}
-		for _, a := range everyAlgorithm {
-			v := viewOf(epoch, a, 10, time.Hour*24)
-			v.Cost = limit.Tokens(2+a) * limit.Token
-			if a == limit.Concurrency {
-				v.Slot = 1
-			}
-			group.Limits = append(group.Limits, KeyView{Key: keyOf(a, 1), View: v})
-		}
-		for i, want := range []bool{true, false, false} {
-			got, _, err := s.Take(t.Context(), epoch, []Group{group})
-			if err != nil || got[0].Allowed != want {
-				t.Fatalf("take %d: %+v, %v", i, got, err)
-			}
-			for j, out := range got[0].Limits {
-				if left := limit.Tokens(8-j) * limit.Token; out.Tokens/limit.Token != left/limit.Token {
-					t.Errorf("take %d: %v has %d left, not %d", i, everyAlgorithm[j], out.Tokens, left)
-				}
-			}
-		}
-	})
 }
