@@ -85,8 +85,8 @@ var varies = `(` + strings.ReplaceAll(varying.String(), `\b`, ``) + `)`
 
 // shapeOf is the shape of what a step shows. The figures that a benchmark measures are left out.
 func shapeOf(s shownStep, shown string) *regexp.Regexp {
-	if strings.Contains(s.command, "aliquot bench ") {
-		head, table, _ := strings.Cut(shown, "\n\n")
+	head, table, found := strings.Cut(shown, "\n\n")
+	if found && strings.Contains(s.command, "aliquot bench ") {
 		shown = head + "\n\n" + measured.ReplaceAllString(table, "...")
 	}
 	return shape(shown)
