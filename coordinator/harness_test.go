@@ -56,7 +56,7 @@ func testConfig(t *testing.T, i, n int) coordinator.Config {
 	cfg.Listen, cfg.RaftListen, cfg.GossipListen, cfg.OpsListen = address, address, address, address
 	cfg.Regions = []string{"us", "eu", "ap"}
 	if n > 1 {
-		cfg.RaftMultiplier = 3 // who leads is to lead as long as the test goes by it, though a node stands still for a second
+		cfg.RaftMultiplier = 5 // who leads is to lead as long as the test goes by it, though a node stands still for two seconds
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(untilEnd(t), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return cfg
@@ -255,14 +255,36 @@ func (r *running) post(t *testing.T, method, body string, header ...string) (int
 	return res.StatusCode, string(answer)
 }
 
-// applyRules applies rules whatever is in force.
-func (r *running) applyRules(t *testing.T, yaml string) uint64 {
+// applyRules applies rules whatever is in force, once, also if the leader ends before it tells the outcome.
+func (r *running) applyRules(t *testing.T, yaml string) (version uint64) {
 	t.Helper()
-	res, err := r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: yaml})
-	if err != nil {
-		t.Fatalf("ApplyRules: %v", err)
-	}
-	return res.GetVersion()
+	before := status(t, r).GetRulesVersion()
+	doubt := false
+	eventually(t, func() string {
+		res, err := r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: yaml, ExpectedVersion: &before})
+		if version = res.GetVersion(); err == nil {
+			return ""
+		}
+		now, errNow := r.rules.GetRules(t.Context(), &aliquotv1.GetRulesRequest{})
+		if doubt && errNow == nil && now.GetVersion() == before+1 && now.GetYaml() == yaml {
+			version = now.GetVersion()
+			return ""
+		}
+		doubt = doubt || unknownOutcome(err)
+		switch {
+		case !doubt && connect.CodeOf(err) == connect.CodeFailedPrecondition && now.GetVersion() > before:
+			before = now.GetVersion() // this node had not heard of it
+		case !doubt:
+			t.Fatalf("ApplyRules: %v", err)
+		}
+		return err.Error()
+	})
+	return version
+}
+
+// unknownOutcome tells that a change may have been made, or not: its leader has ended.
+func unknownOutcome(err error) bool {
+	return connect.CodeOf(err) == connect.CodeUnavailable && strings.Contains(err.Error(), "may or may not have been applied")
 }
 
 func status(t *testing.T, r *running) *aliquotv1.GetStatusResponse {
