@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"aliquot/internal/rpc"
+	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
@@ -85,7 +86,12 @@ func (l *Cluster) broken(ctx context.Context) (sum float64, err error) {
 // Flush empties a region's Redis (FLUSHALL).
 func (l *Cluster) Flush(r *Region) error { return r.command("FLUSHALL") }
 
-// command has the region's Redis carry out a command that answers OK.
+// forgetDaemons empties the list in the region's store of the daemons that were there in the last hour. One that was
+// killed and lost its state file comes back as another daemon: without a coordinator, the daemons of the region wait
+// for the one that is gone. Daemons that run are in the list again a second later.
+func (r *Region) forgetDaemons() error { return r.command("DEL " + lua.RosterKey) }
+
+// command has the region's Redis carry out a command that answers OK, or a number.
 func (r *Region) command(text string) error {
 	conn, err := net.DialTimeout("tcp", r.redis, callWithin)
 	if err != nil {
@@ -98,7 +104,7 @@ func (r *Region) command(text string) error {
 	}
 	reply := make([]byte, 64)
 	n, err := conn.Read(reply)
-	if err == nil && !strings.HasPrefix(string(reply[:n]), "+OK") {
+	if err == nil && !strings.HasPrefix(string(reply[:n]), "+OK") && !strings.HasPrefix(string(reply[:n]), ":") {
 		err = fmt.Errorf("%s: %s", text, reply[:n])
 	}
 	return err

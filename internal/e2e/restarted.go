@@ -17,6 +17,9 @@ import (
 func restartedAlone(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 	const settle = 4 * time.Second
 	victim, total := l.Regions[1], settle+s.Outage+s.Run
+	if err := victim.forgetDaemons(); err != nil { // of scenarios before this one
+		return nil, err
+	}
 	name := fmt.Sprint(time.Now().UnixNano())
 	rotating, staying := l.load(total), l.load(total)
 	rotating.Run, staying.Run = "alone-rotate"+name, "alone-stay"+name

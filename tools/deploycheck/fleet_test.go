@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// readyWithin bounds the way from nothing to leases, on two busy cores.
-	readyWithin = 60 * time.Second
+	// readyWithin bounds the way from nothing to leases, on a machine however slow it is.
+	readyWithin = 5 * time.Minute
 	// pollEvery is how often a condition is looked at.
 	pollEvery = 50 * time.Millisecond
 	// askWithin bounds one question, on a machine that may stop for a while.

@@ -24,6 +24,7 @@ import (
 
 	"aliquot/internal/bench/load"
 	"aliquot/internal/e2e"
+	"aliquot/internal/testaddr"
 )
 
 var long = flag.Bool("long", false, "attack at full length")
@@ -189,9 +190,9 @@ func start(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	at := ports(t, 8)
-	_, redis, _ := net.SplitHostPort(at[0])
+	host, redis, _ := net.SplitHostPort(at[0])
 	l := &cluster{coordinatorAt: at[1], coordinatorOps: at[4], at: at[5], grpc: at[6], ops: at[7], raft: at[2], dir: dir}
-	run(t, dir, "redis-server", "--port", redis, "--bind", "127.0.0.1", "--save", "", "--dir", dir)
+	run(t, dir, "redis-server", "--port", redis, "--bind", host, "--save", "", "--dir", dir)
 	l.coordinator = run(t, dir, filepath.Join(bin, "coordinator"), "--node-id", "c1", "--bootstrap-expect", "1", "--regions", "us,eu", "--rules", file,
 		"--data-dir", filepath.Join(dir, "c1"), "--listen", at[1], "--raft-listen", at[2], "--gossip-listen", at[3], "--ops-listen", at[4])
 	l.regional = run(t, dir, filepath.Join(bin, "regional"), "--region", "us", "--coordinators", at[1], "--redis", "redis://"+at[0],
@@ -204,7 +205,7 @@ func start(t *testing.T) *cluster {
 func ports(t *testing.T, n int) (out []string) {
 	t.Helper()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", testaddr.Free())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,14 +241,14 @@ func run(t *testing.T, dir, name string, args ...string) *exec.Cmd {
 // until polls for a condition.
 func (l *cluster) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	over := time.After(time.Minute)
+	over := time.After(5 * time.Minute)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-over:
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within five minutes: %s", what)
 		}
 	}
 }
