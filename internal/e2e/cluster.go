@@ -21,12 +21,12 @@ import (
 
 const (
 	// readyWithin bounds the time to the first lease, and to recovery: elections
-	// and the hand-over after lost leases (2T) included.
-	readyWithin = 60 * time.Second
+	// and the hand-over after lost leases (2T) included, on a machine however slow it is.
+	readyWithin = 5 * time.Minute
 	// pollEvery is how often a condition is looked at.
 	pollEvery = 50 * time.Millisecond
 	// callWithin bounds one question to a daemon, on a machine that may stop for a while.
-	callWithin = 10 * time.Second
+	callWithin = time.Minute
 )
 
 // regionNames are the cluster's regions.

@@ -92,8 +92,9 @@ func TestDevLetsNothingPassBeforeItsRules(t *testing.T) {
 	startDevWatched(t, func(offset int) { latest = offset; ask(offset) })
 	ask(latest)
 	t.Logf("%d asked: %d free, %d denied before the rules, %d decided by the rule", asked, free, denied, limited)
-	if free > 0 || denied == 0 || limited == 0 {
-		t.Errorf("%d of %d passed without a rule, %d were denied before the rules were known, %d decided by them", free, asked, denied, limited)
+	// That it denies before the rules is TestProxiesWhereNothingIsKnown's: here the rules may come between two questions.
+	if free > 0 || limited == 0 {
+		t.Errorf("%d of %d passed without a rule, %d were decided by the rules", free, asked, limited)
 	}
 }
 
