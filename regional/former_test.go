@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,32 +29,8 @@ var quick, slowed = strictRule(100, 100, ", local_cache: false"), strictRule(100
 // earned is what a bucket of the quick rule earns at most from an instant on.
 func earned(since time.Time) int { return int(time.Since(since).Seconds()*50*1.02) + 1 }
 
-// storeOf is a store for a test, which can wait for a record to be gone.
-type storeOf struct {
-	config func(*Config)
-	expire func(t *testing.T)
-}
-
-// bothStores are a Redis, whose own clock passes, and the memory store, whose clock the test sets.
-func bothStores(t *testing.T) map[string]storeOf {
-	r := startRedis(t)
-	var skipped atomic.Int64
-	return map[string]storeOf{
-		"redis": {
-			config: func(c *Config) { c.Redis = r.url() },
-			expire: func(t *testing.T) {
-				t.Helper()
-				eventually(t, "the record is gone", func() bool { return r.say("KEYS aq:{*}:1:*") == "*0" })
-			},
-		},
-		"memory": {
-			config: func(c *Config) {
-				c.Now = func() budget.Instant { return boottime.Now() + budget.Instant(skipped.Load()) }
-			},
-			expire: func(*testing.T) { skipped.Add(int64(4 * time.Second)) },
-		},
-	}
-}
+// kept is longer than the quick rule's records are.
+const kept = 4 * time.Second
 
 // takes waits until a daemon goes by a version of the rules.
 func takes(t *testing.T, d *Daemon, l *leader, version uint64, yaml string) {
@@ -66,22 +41,18 @@ func takes(t *testing.T, d *Daemon, l *leader, version uint64, yaml string) {
 
 // TestASlowedRuleRefillsNoBucket: what a record was kept for is a thing of the faster rule.
 func TestASlowedRuleRefillsNoBucket(t *testing.T) {
-	t.Parallel()
-	for name, store := range bothStores(t) {
-		t.Run(name, func(t *testing.T) {
-			l := newLeader(t, quick)
-			c := testConfig(l.address())
-			store.config(&c)
-			d, _ := startLive(t, c)
-			before, began := burst(t, d, "k"), time.Now()
-			takes(t, d, l, 2, slowed)
-			most := earned(began)
-			store.expire(t)
-			if again := burst(t, d, "k"); before < 50 || again > most {
-				t.Errorf("of a bucket of 50 %d passed, and %d more when its rule was slowed and its record gone; it had earned %d", before, again, most)
-			}
-		})
-	}
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, quick)
+		d, _ := startLive(t, testConfig(l.address()))
+		exactly(t, "a bucket of 50", burst(t, d, "k"), 50)
+		began := time.Now()
+		takes(t, d, l, 2, slowed)
+		most := earned(began)
+		<-time.After(kept)
+		if again := burst(t, d, "k"); again > most {
+			t.Errorf("%d more when its rule was slowed and its record gone; it had earned %d", again, most)
+		}
+	})
 }
 
 // TestASlowedRuleIsRememberedOverARestart: the state file tells a daemon what its store's records
@@ -111,94 +82,77 @@ func TestASlowedRuleIsRememberedOverARestart(t *testing.T) {
 // TestAnOverrideThatEndsRefillsNoBucket: at its end the rule's own numbers hold, for its key
 // and no other one.
 func TestAnOverrideThatEndsRefillsNoBucket(t *testing.T) {
-	t.Parallel()
 	const rule = "defaults: {enforcement: strict, local_cache: false}\nrules:\n  - id: r0\n" +
 		"    params: {capacity: 100, refill_rate: 0.001}\n    override: {k: {capacity: 100, refill_rate: 100, until: %q}}\n"
-	ends := time.Now().Add(8 * time.Second).UTC()
-	l := newLeader(t, fmt.Sprintf(rule, ends.Format(time.RFC3339Nano)))
-	c, r := testConfig(l.address()), startRedis(t)
-	c.Redis = r.url()
-	d, _ := startLive(t, c)
-	before, most, last := 0, 0, time.Now()
-	for time.Now().Before(ends) { // at its end the bucket is drained, but for what it earned since
-		before, last = before+burst(t, d, "k"), time.Now()
-	}
-	most = earned(last)
-	eventually(t, "the record is gone", func() bool { return r.say("KEYS aq:{*}:1:*") == "*0" })
-	if again := burst(t, d, "k"); before < 50 || again > most {
-		t.Errorf("of a bucket of 50 %d passed, and %d more when its override had ended; it had earned %d", before, again, most)
-	}
-	exactly(t, "another client", burst(t, d, "other"), 50, d)
+	inNetwork(t, func(t *testing.T) {
+		ends := time.Now().Add(8 * time.Second).UTC()
+		d, _ := startLive(t, testConfig(newLeader(t, fmt.Sprintf(rule, ends.Format(time.RFC3339Nano))).address()))
+		<-time.After(time.Until(ends) - 10*time.Millisecond)
+		exactly(t, "a bucket of 50", burst(t, d, "k"), 50)
+		most := earned(time.Now().Add(-10 * time.Millisecond))
+		<-time.After(kept)
+		if again := burst(t, d, "k"); again > most {
+			t.Errorf("%d more when its override had ended; it had earned %d", again, most)
+		}
+		exactly(t, "another client", burst(t, d, "other"), 50)
+	})
 }
 
 // TestAnOverrideThatGoesIsItsKeysMatter: the clients that had the rule's own numbers all along
 // keep full buckets.
 func TestAnOverrideThatGoesIsItsKeysMatter(t *testing.T) {
-	t.Parallel()
-	l := newLeader(t, slowed+"    override: {vip: {capacity: 100, refill_rate: 100}, \"vip_*\": {capacity: 100, refill_rate: 90}}\n")
-	c, r := testConfig(l.address()), startRedis(t)
-	c.Redis = r.url()
-	d, _ := startLive(t, c)
-	began := time.Now()
-	for _, key := range []string{"vip", "vip_1"} {
-		burst(t, d, key)
-	}
-	takes(t, d, l, 2, slowed)
-	most := earned(began)
-	eventually(t, "the records are gone", func() bool { return r.say("KEYS aq:{*}:1:*") == "*0" })
-	for _, key := range []string{"vip", "vip_1"} {
-		if got := burst(t, d, key); got > most {
-			t.Errorf("%s had %d more, and had earned %d", key, got, most)
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, slowed+"    override: {vip: {capacity: 100, refill_rate: 100}, \"vip_*\": {capacity: 100, refill_rate: 90}}\n")
+		d, _ := startLive(t, testConfig(l.address()))
+		began := time.Now()
+		for _, key := range []string{"vip", "vip_1"} {
+			exactly(t, key, burst(t, d, key), 50)
 		}
-	}
-	exactly(t, "another client", burst(t, d, "another"), 50, d)
+		takes(t, d, l, 2, slowed)
+		most := earned(began)
+		<-time.After(kept)
+		for _, key := range []string{"vip", "vip_1"} {
+			if got := burst(t, d, key); got > most {
+				t.Errorf("%s had %d more, and had earned %d", key, got, most)
+			}
+		}
+		exactly(t, "another client", burst(t, d, "another"), 50)
+	})
 }
 
 // TestARaisedRuleIsWholeAtOnce: who has no bucket has the new one, and who has one keeps what is
 // in it, and has earned no more than the rule gave until then.
 func TestARaisedRuleIsWholeAtOnce(t *testing.T) {
-	store := bothStores(t)["memory"]
-	l := newLeader(t, strictRule(20, slow, ", local_cache: false"))
-	c := testConfig(l.address())
-	store.config(&c)
-	d, _ := startLive(t, c)
-	if got := burst(t, d, "k"); got != 10 {
-		t.Fatalf("%d of 10", got)
-	}
-	store.expire(t)
-	takes(t, d, l, 2, strictRule(200, 2, ", local_cache: false"))
-	if got := burst(t, d, "new"); got < 100 {
-		t.Errorf("a new client had %d of 100", got)
-	}
-	if got := burst(t, d, "k"); got > 2 {
-		t.Errorf("a drained one has %d of what the new rate would have earned before it held", got)
-	}
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, strictRule(20, slow, ", local_cache: false"))
+		d, _ := startLive(t, testConfig(l.address()))
+		exactly(t, "half of 20", burst(t, d, "k"), 10)
+		<-time.After(kept)
+		takes(t, d, l, 2, strictRule(200, 2, ", local_cache: false"))
+		exactly(t, "a new client has half of 200", burst(t, d, "new"), 100)
+		if got := burst(t, d, "k"); got > 2 {
+			t.Errorf("a drained one has %d of what the new rate would have earned before it held", got)
+		}
+	})
 }
 
 // TestALongerWindowForgetsNoUse: a record that a shorter window kept may have counted all there
 // was, until the window ends in which the rule changed.
 func TestALongerWindowForgetsNoUse(t *testing.T) {
-	t.Parallel()
 	const rule = "rules:\n  - id: r0\n    algorithm: %s\n    local_cache: false\n    params: {limit: 100, window: %s}\n"
 	for _, algorithm := range []string{rules.FixedWindow, rules.SlidingWindowCounter} {
-		for name, store := range bothStores(t) {
-			t.Run(algorithm+" "+name, func(t *testing.T) {
+		t.Run(algorithm, func(t *testing.T) {
+			inNetwork(t, func(t *testing.T) {
 				l := newLeader(t, fmt.Sprintf(rule, algorithm, "1s"))
-				c := testConfig(l.address())
-				store.config(&c)
-				d, _ := startLive(t, c)
-				if got := burst(t, d, "k"); got < 50 {
-					t.Fatalf("%d of 50", got)
-				}
+				d, _ := startLive(t, testConfig(l.address()))
+				exactly(t, "half of 100", burst(t, d, "k"), 50)
 				takes(t, d, l, 2, fmt.Sprintf(rule, algorithm, "365d"))
-				store.expire(t)
-				if again := burst(t, d, "k"); again > 0 {
-					t.Errorf("%d more when its window had grown and its record was gone", again)
-				}
+				<-time.After(kept)
+				exactly(t, "more when its window had grown and its record was gone", burst(t, d, "k"), 0)
 				takes(t, d, l, 3, strings.Replace(fmt.Sprintf(rule, algorithm, "365d"), "limit: 100", "limit: 200", 1))
-				exactly(t, "a new client has what the limit has grown by", burst(t, d, "new"), 50, d)
+				exactly(t, "a new client has what the limit has grown by", burst(t, d, "new"), 50)
 			})
-		}
+		})
 	}
 }
 

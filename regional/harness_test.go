@@ -21,7 +21,7 @@ const second = budget.Instant(time.Second)
 
 // pollFor bounds the wait for a condition that should come about in a few seconds. A machine may be a hundred times
 // as busy.
-const pollFor = 5 * time.Minute
+const pollFor = 3 * time.Minute
 
 // eventually polls until done holds.
 func eventually(t testing.TB, what string, done func() bool) {
@@ -182,9 +182,6 @@ func exactly(t *testing.T, what string, got, want int, daemons ...*Daemon) {
 	}
 }
 
-// mostTries bounds what is tried again because a machine is busy: a fault fails each time.
-const mostTries = 20
-
 // missedDeadlines reports whether a call of a daemon's store has failed, or a chunk was lost for that.
 func missedDeadlines(t *testing.T) func(*Daemon) bool {
 	return func(d *Daemon) bool {
@@ -211,9 +208,6 @@ func phase(t testing.TB, d *Daemon, want budget.Phase) {
 		return got == want || passes && got == budget.CutOff
 	})
 }
-
-// aStall is how long a machine must have stopped before a test of a time says nothing.
-const aStall = 200 * time.Millisecond
 
 // stalls watches from now on for the machine standing still, and tells how long it did at the
 // longest.

@@ -340,3 +340,17 @@ func (l *leader) asked() (key *aliquotv1.KeyId) {
 	})
 	return key
 }
+
+// watchSilence watches the reports from now on. It returns what tells the longest time so far without one.
+func (l *leader) watchSilence() (longest func() time.Duration) {
+	last, most := time.Now(), time.Duration(0) // guarded by mu
+	look := func() {
+		now := time.Now()
+		most, last = max(most, now.Sub(last)), now
+	}
+	l.set(func() { l.onReport = func(*aliquotv1.ReportRequest) { look() } })
+	return func() (out time.Duration) {
+		l.set(func() { look(); out = most })
+		return out
+	}
+}

@@ -91,17 +91,12 @@ func TestClusterNodeNamed(t *testing.T) {
 		return named(lost) || post(t, d, fmt.Sprintf(`{"attributes":{"api_key":%q}}`, lost)).Mode == modes.Emergency && named(lost)
 	})
 	// On a busy machine a node that is well may miss a deadline too, which costs a session.
-	for try := 1; ; try++ {
+	eventually(t, "a share in reach is applied in one session, while what is out of reach is named", func() bool {
 		before := l.sessions()
 		l.lend(keyOf(d, well), budget.Unit/4)
 		share := rightOf(d, keyOf(d, well)).Share.Rate
-		if share == budget.Unit/4 && !named(well) && named(lost) && l.sessions() == before {
-			break
-		}
-		if try == mostTries {
-			t.Fatalf("share in reach %d, in reach: %v, out of reach: %v, %d sessions before and %d after", share, !named(well), named(lost), before, l.sessions())
-		}
-	}
+		return share == budget.Unit/4 && !named(well) && named(lost) && l.sessions() == before
+	})
 	servers.Nodes[1].Run(t)
 	eventually(t, "the node is named no more", func() bool { return !named(lost) })
 }
