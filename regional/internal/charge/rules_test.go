@@ -69,3 +69,56 @@ func TestChunkIsOfItsRecord(t *testing.T) {
 		t.Errorf("a check says %+v", g.Asks[0].Asked)
 	}
 }
+
+// TestNothingIsBorrowedByAHeaderFromBeforeTheEnd: the right in it was read before all chunks were ended, and may be of a
+// share that holds no more.
+func TestNothingIsBorrowedByAHeaderFromBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, ended := range []bool{false, true} {
+		table := NewTable()
+		e := come(table, 1, LocalWorth, noon)
+		e.Rule, e.Limit = &rules.Rule{ID: "r0", LocalCache: true}, limit.Limit{Capacity: 100 * limit.Token}
+		head := Header{Turn: table.Turn.Load()}
+		if ended {
+			table.End(false)
+		}
+		use(e, noon)
+		use(e, noon)
+		g := &Transaction{Asks: []Charge{e.Ask()}}
+		g.Asks[0].Cost, g.Asks[0].Right.Phase = limit.Token, budget.Live
+		if table.Bring(&head, g, noon); (g.Asks[0].Asked.Want == 0) != ended {
+			t.Errorf("all chunks were ended since: %t; the call wants %v", ended, g.Asks[0].Asked.Want)
+		}
+	}
+}
+
+// TestADeniedCheckIsNotDecidedByOtherRules: what is here was borrowed by the rules of a later check.
+func TestADeniedCheckIsNotDecidedByOtherRules(t *testing.T) {
+	t.Parallel()
+	rule, other := &rules.Rule{ID: "r0", LocalCache: true}, &rules.Rule{ID: "r0", LocalCache: true}
+	for _, by := range []*rules.Rule{rule, other} {
+		table := NewTable()
+		e := lent(t, table, rule)
+		g := &Transaction{Asks: []Charge{{Rule: by, Limit: e.Limit, Key: e.Key, Cost: limit.Token, Borrowing: Borrowing{Local: e}}}}
+		if table.Second(g, func() budget.Instant { return noon }) != (by == rule) {
+			t.Errorf("by the entry's own rules: %t; decided: %t", by == rule, g.Allowed)
+		}
+	}
+}
+
+// TestWhatWasBorrowedUnderAnotherShareEnds: a call that was under way with the change of the share may bring tokens of
+// the share before.
+func TestWhatWasBorrowedUnderAnotherShareEnds(t *testing.T) {
+	t.Parallel()
+	table := NewTable()
+	e := lent(t, table, &rules.Rule{ID: "r0", LocalCache: true})
+	a := e.Ask()
+	_, made := table.Ended(&a, noon)
+	use(e, noon)
+	use(e, noon)
+	_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, noon)
+	e.Chunk.Took(trip, true, limit.Outcome{Lent: 10 * limit.Token, LentUntil: 300_000, LentFor: 100_000, Tokens: 10 * limit.Token}, 100_000, noon)
+	if made(); e.Chunk.Look(limit.Token, noon) == prefetch.Holds {
+		t.Error("a check is decided by what was borrowed before the share changed")
+	}
+}

@@ -1,6 +1,7 @@
 package emergency
 
 import (
+	"context"
 	"encoding/binary"
 	"testing"
 	"time"
@@ -266,5 +267,52 @@ func TestOtherContentsAreNotRemembered(t *testing.T) {
 	}
 	if e.Take([]*charge.Charge{&a}, false, "second", make([]limit.Outcome, 1)) {
 		t.Error("it was admitted by what other contents held")
+	}
+}
+
+// TestASessionIsHeldFromWhenItsReportLeft: the answer may have been on its way for longer than the leader waits for the
+// next report, and another daemon may have had the session and spent meanwhile.
+func TestASessionIsHeldFromWhenItsReportLeft(t *testing.T) {
+	t.Parallel()
+	holds := budget.SessionHolds(storeclock.New().Drift())
+	for _, late := range []bool{false, true} {
+		now := 100 * second
+		e := New(func() budget.Instant { return now }, storeclock.New())
+		a := anAsk(1)
+		g := &charge.Transaction{Asks: []charge.Charge{a}}
+		e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: "first"})
+		full := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 50 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
+		e.Answered(g, &full, 1, now)
+		sent := now
+		now = now.Add(holds - 1)
+		if late {
+			now++
+		}
+		e.InSession(sent)
+		if took := e.Take([]*charge.Charge{&a}, false, "second", make([]limit.Outcome, 1)); took == late {
+			t.Errorf("the session was surely held: %t; what was known before the store lost its contents counts: %t", !late, took)
+		}
+	}
+}
+
+// TestADebtIsOwedUntilACallHasPaidIt: a call without an answer may not have been made.
+func TestADebtIsOwedUntilACallHasPaidIt(t *testing.T) {
+	t.Parallel()
+	now := 100 * second
+	e := New(func() budget.Instant { return now }, storeclock.New())
+	a := anAsk(1)
+	g := &charge.Transaction{Asks: []charge.Charge{a}}
+	first := &charge.Header{Epoch: "first"}
+	e.Sent([]*charge.Transaction{g}, first)
+	full := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 50 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
+	e.Answered(g, &full, 1, now)
+	if !e.Take([]*charge.Charge{&a}, false, "first", make([]limit.Outcome, 1)) || !e.Owes() {
+		t.Fatal("nothing was admitted without the store")
+	}
+	e.Sent([]*charge.Transaction{g}, first)
+	carried := g.Asks[0].Carried.Amount
+	e.Failed([]*charge.Transaction{g}, context.DeadlineExceeded, now)
+	if e.Sent([]*charge.Transaction{g}, first); carried != limit.Token || g.Asks[0].Carried.Amount != carried {
+		t.Errorf("of %v that are owed the first call carries %v, and the next one %v", limit.Token, carried, g.Asks[0].Carried.Amount)
 	}
 }
