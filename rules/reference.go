@@ -73,7 +73,7 @@ func Sections() []Section {
 
 func fileSection() Section {
 	return Section{
-		Name: "The file", Where: "The file is one mapping.",
+		Name: "The file", Where: "The file is one mapping of at most 4 MiB, 700,000 words and signs, and 32 levels. Anchors, aliases, tags and several documents are refused.",
 		Fields: []Field{
 			{Name: "rules", Type: fmt.Sprintf("list of at most %d rules", MaxRules), Text: "The rules. It is required: `rules: []` limits nothing."},
 			{Name: "defaults", Type: "mapping of settings", Text: "Settings that all rules inherit."},

@@ -1,5 +1,6 @@
 // Command links checks that what pages and sources point to is there: the links and anchors of every
-// Markdown page, and each page of docs/ that another file names, with its anchor. From the top:
+// Markdown page, each page of docs/ that another file names, with its anchor, and the targets of make and
+// programs of these sources in the commands of pages. From the top:
 //
 //	go run -C tools ./links
 package main
@@ -48,6 +49,8 @@ type tree struct {
 	anchors map[string][]string
 	// linked are the pages that a link of another page leads to.
 	linked map[string]bool
+	// targets are those of the Makefile at the top.
+	targets []string
 	result
 }
 
@@ -57,8 +60,15 @@ var extensions = []string{".go", ".proto", ".lua", ".sh", ".yml", ".yaml", ".tom
 // check returns every link below root that leads nowhere, and every page of docs/ that no page links.
 func check(root string) (result, error) {
 	t := &tree{root: root, anchors: map[string][]string{}, linked: map[string]bool{}}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		return result{}, err
+	}
+	for _, m := range target.FindAllStringSubmatch(string(makefile), -1) {
+		t.targets = append(t.targets, m[1])
+	}
 	var pages []string
-	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -107,6 +117,67 @@ var (
 	sourcePath = regexp.MustCompile("`([a-z]+(?:/[A-Za-z0-9_.-]+)+\\.(?:go|lua|proto|sh|yaml|yml|json))`")
 )
 
+var (
+	target = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
+	// made is a target of make in a command.
+	made = regexp.MustCompile("(?:^|[`(]|&& )make ([a-z][a-z-]*)")
+	// program is a folder that a command runs or tests, with the tests that it names.
+	program  = regexp.MustCompile(`\bgo (?:run|test)( -C tools)? \./([\w/-]+)([^\x60;]*)`)
+	runs     = regexp.MustCompile(` -run '?([\w|\\/]+)`)
+	function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w*)\(`)
+)
+
+// command checks what a line has of commands: the targets of make, the folders of these sources that a command runs,
+// and that a test there has the name that it asks for.
+func (t *tree) command(at, line string) {
+	for _, m := range made.FindAllStringSubmatch(line, -1) {
+		t.links++
+		if !slices.Contains(t.targets, m[1]) {
+			t.problems = append(t.problems, fmt.Sprintf("%s: make %s: the Makefile has no such target", at, m[1]))
+		}
+	}
+	for _, m := range program.FindAllStringSubmatch(line, -1) {
+		t.links++
+		folder := strings.TrimSuffix(m[2], "/")
+		if m[1] != "" {
+			folder = path.Join("tools", folder)
+		}
+		if !t.exists(folder) {
+			t.problems = append(t.problems, fmt.Sprintf("%s: %s: no such folder", at, folder))
+			continue
+		}
+		named := runs.FindStringSubmatch(m[3])
+		if named == nil || named[1] == "xxx" {
+			continue
+		}
+		name, _, _ := strings.Cut(strings.ReplaceAll(named[1], `\|`, "|"), "/")
+		if !t.tests(folder, name) {
+			t.problems = append(t.problems, fmt.Sprintf("%s: %s has no test %s", at, folder, name))
+		}
+	}
+}
+
+// tests reports whether a folder has a test whose name matches a pattern.
+func (t *tree) tests(folder, pattern string) bool {
+	wanted, err := regexp.Compile(pattern)
+	if err != nil {
+		return false
+	}
+	files, _ := filepath.Glob(filepath.Join(t.root, folder, "*_test.go"))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return false
+		}
+		for _, m := range function.FindAllStringSubmatch(string(text), -1) {
+			if wanted.MatchString(m[1]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // page checks the links of a Markdown page. Code is looked at for names of pages alone.
 func (t *tree) page(name, text string) {
 	before := t.links
@@ -131,6 +202,11 @@ func (t *tree) page(name, text string) {
 		}
 		if name != "CHANGELOG.md" {
 			t.names(at, line)
+			if command, indented := strings.CutPrefix(line, "    "); indented {
+				t.command(at, command)
+			} else {
+				t.command(at, line)
+			}
 		}
 	})
 	if t.links > before {
