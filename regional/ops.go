@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"aliquot/budget"
+	"aliquot/internal/rpc"
 )
 
 // readiness is the JSON body of /readyz.
@@ -24,7 +25,8 @@ type readiness struct {
 	Reason                string  `json:"reason,omitempty"`
 }
 
-// opsHandler serves metrics, health, readiness and the operations on penalties.
+// opsHandler serves metrics, health, readiness and the state of keys and clients, which web pages of
+// other origins may not read.
 func opsHandler(d *Daemon, reg *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
@@ -37,7 +39,9 @@ func opsHandler(d *Daemon, reg *prometheus.Registry) http.Handler {
 		}
 		_ = json.NewEncoder(w).Encode(now) // an error means that the client has gone
 	})
-	d.conduct.Handle(mux, d.policies, d.cfg.Region)
+	keys := http.NewServeMux()
+	d.conduct.Handle(keys, d.policies, d.cfg.Region)
+	mux.Handle("/", rpc.Browsers(d.cfg.hosts(), keys))
 	return mux
 }
 

@@ -211,6 +211,25 @@ func raw(text string) func(*cluster) string {
 	}
 }
 
+// behind sends a request whose body is malformed, and another request behind it, and returns the statuses of the answers.
+func behind(port func(*cluster) string, path, body string) func(*cluster) string {
+	return func(l *cluster) string {
+		return onConnection(port(l), func(conn net.Conn) string {
+			_, _ = io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"+body+
+				"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			in, answers := bufio.NewReader(conn), ""
+			for {
+				out, err := http.ReadResponse(in, nil)
+				if err != nil {
+					return answers + "the connection is closed"
+				}
+				_, _ = io.Copy(io.Discard, out.Body)
+				answers += out.Status + "; "
+			}
+		})
+	}
+}
+
 // proxied is GET /check with lines of headers.
 func proxied(target string, lines ...string) func(*cluster) string {
 	return raw("GET " + target + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n" + strings.Join(append(lines, "", ""), "\r\n"))
@@ -313,6 +332,15 @@ func manyAttributes(n int) string {
 		fmt.Fprintf(&b, `,"a%d":"v"`, i)
 	}
 	return b.String()[1:]
+}
+
+// many is a list of a text with the numbers below n.
+func many(n int, text string) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(text, i)
+	}
+	return strings.Join(all, ", ")
 }
 
 func costing(cost string) func(*cluster) string {
@@ -443,6 +471,15 @@ var inputGroups = []inputGroup{
 		{"headers of 10 MiB", raw("GET /check HTTP/1.1\r\nHost: h\r\nX-API-Key: " + strings.Repeat("k", 10<<20) + "\r\n\r\n")},
 		{"headers that are never finished", raw("GET /check HTTP/1.1\r\nHost: h\r\nX-A: ")},
 		{"a chunk without a length", raw("POST /aliquot.v1.LimiterService/Check HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")},
+		{"a chunk without a length, and a request behind it", behind(func(l *cluster) string { return l.at }, "/aliquot.v1.LimiterService/Check", "zz\r\n")},
+		{"a chunk of 2^64 bytes, and a request behind it", behind(func(l *cluster) string { return l.at }, "/aliquot.v1.LimiterService/Check", "10000000000000000\r\n")},
+		{"the same to the coordinator", behind(func(l *cluster) string { return l.coordinatorAt }, "/aliquot.v1.RuleService/GetRules", "10000000000000000\r\n")},
+		{"`Transfer-Encoding: xchunked`", raw("POST /check HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: xchunked\r\n\r\n")},
+		{"a length of +4", raw("POST /check HTTP/1.1\r\nHost: h\r\nContent-Length: +4\r\n\r\nabcd")},
+		{"two names", raw("GET /check HTTP/1.1\r\nHost: h\r\nHost: g\r\n\r\n")},
+		{"a header's name that ends with a space", raw("GET /check HTTP/1.1\r\nHost: h\r\nX-API-Key : k\r\n\r\n")},
+		{"HTTP/9.9", raw("GET /check HTTP/9.9\r\nHost: h\r\n\r\n")},
+		{"CONNECT", raw("CONNECT other:80 HTTP/1.1\r\nHost: other:80\r\n\r\n")},
 		{"CR in a value", proxied("/check", "X-API-Key: a\rb")},
 		{"NUL in a value", proxied("/check", "X-API-Key: a\x00b")},
 		{"`Transfer-Encoding` and `Content-Length`", raw("POST /check HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")},
@@ -476,6 +513,10 @@ var inputGroups = []inputGroup{
 		{"two bearer tokens", proxied("/check", "Authorization: Bearer a", "Authorization: Bearer b")},
 		{"a bearer token of 1 MiB", proxied("/check", "Authorization: Bearer "+strings.Repeat("k", 1<<20))},
 		{"two API keys", proxied("/check", "X-API-Key: a", "X-API-Key: b")},
+		{"an API key and another bearer token", proxied("/check", "X-API-Key: a", "Authorization: Bearer b")},
+		{"`X-Original-URI` twice", proxied("/check", "X-Original-URI: /a", "X-Original-URI: /b")},
+		{"`X-Original-URI` and another `X-Forwarded-Uri`", proxied("/check", "X-Original-URI: /a", "X-Forwarded-Uri: /b")},
+		{"`cost=1&cost=2`", proxied("/check?cost=1&cost=2")},
 		{"a path whose encoding is invalid", proxied("/check", "X-Original-URI: /%zz")},
 		{"`cost=0`", proxied("/check?cost=0")},
 		{"`cost=NaN`", proxied("/check?cost=NaN")},
@@ -528,6 +569,20 @@ var inputGroups = []inputGroup{
 		{"`window: 876000h` (100 years)", rule("algorithm: fixed_window, params: {limit: 5, window: 876000h}")},
 		{"`refill_rate: .nan`", rule("params: {capacity: 5, refill_rate: .nan}")},
 		{"two rules of one id", applied("rules:\n- {id: a, params: {capacity: 5, refill_rate: 1}}\n- {id: a, params: {capacity: 5, refill_rate: 1}}\n")},
+		{"`rules` twice", applied("rules: []\nrules: []\n")},
+		{"a NUL behind the rules", applied("rules: []\x00")},
+		{"two byte order marks", applied("\ufeff\ufeffrules: []\n")},
+		{"two documents", applied("rules: []\n---\nrules: []\n")},
+		{"a tag", applied("rules: !!python/object []\n")},
+		{"a merge key", applied("rules: [{<<: {id: a}}]\n")},
+		{"10,000 lists in each other", applied("rules: " + strings.Repeat("[", 10_000))},
+		{"`capacity: 1e400`", rule("params: {capacity: 1e400, refill_rate: 1}")},
+		{"`capacity: 010`", rule("params: {capacity: 010, refill_rate: 1}")},
+		{"`capacity: 1_000`", rule("params: {capacity: 1_000, refill_rate: 1}")},
+		{"a capacity of a million digits", rule("params: {capacity: " + strings.Repeat("9", 1_000_000) + ", refill_rate: 1}")},
+		{"20,000 overrides of a rule", rule("params: {capacity: 5, refill_rate: 1}, override: {" + many(20_000, "k%d: {capacity: 5}") + "}")},
+		{"100,000 clients in the whitelist", applied("whitelist: [" + many(100_000, "k%d") + "]\nrules: []\n")},
+		{"rules that replace each other", applied("rules:\n- {id: a, params: {capacity: 5, refill_rate: 1}, replaces: [b]}\n- {id: b, params: {capacity: 5, refill_rate: 1}, replaces: [a]}\n")},
 		{"an id `../../x`", applied("rules: [{id: ../../x, params: {capacity: 5, refill_rate: 1}}]\n")},
 		{"30,000 rules", applied("rules:\n" + strings.Repeat("- {id: a}\n", 30_000))},
 		{"a regular expression `(a+)+$`", rule(`match: {endpoint_regex: "(a+)+$"}, params: {capacity: 5, refill_rate: 1}, shadow: true`)},
