@@ -267,8 +267,7 @@ func started(program string, args ...string) func(*cluster) string {
 		timer := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
 		text, _ := cmd.CombinedOutput()
-		_, port, _ := net.SplitHostPort(l.at)
-		said := strings.ReplaceAll(string(text), port, "7500")
+		said := strings.ReplaceAll(string(text), l.at, "127.0.0.1:7500")
 		line, _, _ := strings.Cut(said, "\n")
 		if strings.HasPrefix(line, "time=") {
 			line = said[strings.LastIndexByte(strings.TrimSpace(said), '\n')+1:]
