@@ -119,6 +119,10 @@ var houses = map[string]row{
 	"regional/internal/authority": {aliquot: []string{"internal/entitlement", "internal/prefetch", "internal/storeclock", "budget", "limit", "regional/internal/charge", "regional/internal/policy", "regional/internal/storeguard", "regional/internal/telemetry"}, outside: []string{"github.com/prometheus/client_golang"}},
 	// How keys behave: which are hot, and whose clients are held back.
 	"regional/internal/keywatch": {aliquot: []string{"internal/penalty", "internal/ratelog", "budget", "rules", "regional/internal/background", "regional/internal/charge", "regional/internal/modes", "regional/internal/policy", "regional/internal/telemetry"}, outside: []string{"github.com/prometheus/client_golang"}},
+	// From a request to its decision.
+	"regional/internal/engine": {aliquot: []string{"internal/boottime", "internal/identity", "internal/penalty", "internal/prefetch", "budget", "limit", "lua", "rules", "regional/internal/authority", "regional/internal/background", "regional/internal/charge", "regional/internal/emergency", "regional/internal/keywatch", "regional/internal/modes", "regional/internal/policy", "regional/internal/storeguard", "regional/internal/telemetry"}},
+	// Tables of keys for tests.
+	"regional/internal/charge/chargetest": {aliquot: []string{"internal/prefetch", "budget", "limit", "rules", "regional/internal/charge"}},
 	// What a daemon admits while its store does not answer.
 	"regional/internal/emergency": {aliquot: []string{"internal/entitlement", "internal/recall", "internal/storeclock", "budget", "limit", "lua", "rules", "regional/internal/charge", "regional/internal/storeguard"}},
 

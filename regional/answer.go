@@ -26,7 +26,7 @@ func (s *service) answer(d *charge.Decision, r *charge.Request, out *checkwire.A
 func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkwire.Answer, counted *telemetry.Tally) {
 	fillAnswer(d, s.metrics, counted, out)
 	s.recent.see(d, r)
-	s.limiter.conduct.Remember(d.Policy, r)
+	s.limiter.Keys.Remember(d.Policy, r)
 	if list := d.Mode == modes.BlockList || d.Mode == modes.AllowList; !list || !d.Policy.Set.ByEntry(r.Attributes.Get("api_key")) {
 		counted.Under(d.Policy.Counts, out.Allowed) // the decision of an entry says nothing about the rules file
 	}
@@ -44,7 +44,7 @@ func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkw
 	key, shut := shut(d, r)
 	var now budget.Instant
 	if shut {
-		now = s.limiter.auth.Now()
+		now = s.limiter.Auth.Now()
 		if out.DecisionID = s.names.named(key, now); out.DecisionID != "" {
 			return
 		}
@@ -60,8 +60,8 @@ func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkw
 	kept := *out
 	kept.Limits = slices.Clone(out.Limits) // the slice in out is used again
 	s.denials.add(number, explained{
-		policy: d.Policy, request: *r, decision: keptDecision(d, s.limiter.auth), answer: kept,
-		unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.Lease(),
+		policy: d.Policy, request: *r, decision: s.limiter.Kept(d), answer: kept,
+		unixMS: time.Now().UnixMilli(), lease: s.limiter.Auth.Lease(),
 	})
 }
 

@@ -49,7 +49,7 @@ func used(t *testing.T, l *leader) *Daemon {
 func asks(ctx context.Context, d *Daemon) <-chan error {
 	answer := make(chan error, 1)
 	go func() {
-		ds, err := d.limiter.decide(ctx, []charge.Request{{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: limit.Token}})
+		ds, err := d.limiter.Decide(ctx, []charge.Request{{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: limit.Token}})
 		if err == nil && !ds[0].Groups[0].Allowed {
 			err = errDenied
 		}
@@ -200,7 +200,7 @@ func TestWhoDoesNotWait(t *testing.T) {
 				for i := range requests {
 					requests[i] = charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: limit.Token}
 				}
-				if _, err := d.limiter.decide(t.Context(), requests); err != nil {
+				if _, err := d.limiter.Decide(t.Context(), requests); err != nil {
 					t.Fatal(err)
 				}
 				if s := scrape(t, d); strings.Contains(s, "aliquot_borrow_waits_total{") {

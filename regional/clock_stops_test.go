@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/regional/internal/charge/chargetest"
 )
 
 // opened is how many sessions a leader has opened.
@@ -42,7 +43,7 @@ func TestTheWallClockIsWatchedBesideTheBootClock(t *testing.T) {
 	if d.reporter.wall == nil {
 		t.Error("nobody looks at the wall clock")
 	}
-	c.Now = func() budget.Instant { return noon }
+	c.Now = func() budget.Instant { return chargetest.Noon }
 	if d, _ := start(t, c); d.reporter.wall != nil {
 		t.Error("it is compared with a clock of the test's")
 	}

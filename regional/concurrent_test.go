@@ -125,7 +125,7 @@ func TestCallerWithoutTime(t *testing.T) {
 	if connect.CodeOf(err) != connect.CodeDeadlineExceeded {
 		t.Errorf("%v", err)
 	}
-	if d.limiter.emergency.Owes() {
+	if d.emergency.Owes() {
 		t.Error("a key owes what a caller without time was charged")
 	}
 	redis.signal(syscall.SIGCONT)

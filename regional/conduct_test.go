@@ -13,6 +13,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/penalty"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
@@ -226,7 +227,7 @@ func TestHeldBackEverywhere(t *testing.T) {
 			e := &explained{}
 			r := charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1_000_000}
 			var err error
-			if e.decision, err = d.limiter.peek(t.Context(), d.policies.Load(), &r); err != nil {
+			if e.decision, err = d.limiter.Peek(t.Context(), d.policies.Load(), &r); err != nil {
 				t.Fatal(err)
 			}
 			return e
@@ -246,8 +247,8 @@ func TestHeldBackEverywhere(t *testing.T) {
 		if basis := basisOf(&e.decision.Never[0], nil); !strings.HasPrefix(basis, "cool-down of rule r0") {
 			t.Error(basis)
 		}
-		out, err := d.limiter.reserve(t.Context(), &reserving{Request: charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1_000_000}, id: "1", ttl: time.Second})
-		if err != nil || out.made || len(out.decision.Never) != 1 {
+		out, err := d.limiter.Reserve(t.Context(), &engine.Reserving{Request: charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1_000_000}, ID: "1", TTL: time.Second})
+		if err != nil || out.Made || len(out.Decision.Never) != 1 {
 			t.Errorf("%+v %v", out, err)
 		}
 	})

@@ -161,11 +161,11 @@ rules:
     params: {limit: 10, window: 3600}
 `).address()))
 		unknown := planOf(d, "unknown").Groups
-		d.limiter.fallBack(unknown)
+		d.limiter.FallBack(unknown)
 		if g := unknown[0]; g.Allowed || g.Out[1].Mode != modes.Emergency || g.Out[1].Decision.RetryAfter != storeguard.Deadline || !g.Out[1].Unknown {
 			t.Errorf("a key of which nothing is known, a moment after the start: %+v", g.Out)
 		}
-		if d.limiter.emergency.Owes() {
+		if d.emergency.Owes() {
 			t.Error("a key owes what was denied")
 		}
 		store := 0
@@ -177,7 +177,7 @@ rules:
 		memory := 0
 		for {
 			groups := planOf(d, "k").Groups
-			if d.limiter.fallBack(groups); !groups[0].Allowed {
+			if d.limiter.FallBack(groups); !groups[0].Allowed {
 				break
 			}
 			memory++

@@ -29,6 +29,7 @@ import (
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
+	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/keywatch"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/storeguard"
@@ -42,28 +43,29 @@ const drainFor = 5 * time.Second
 
 // Daemon is a regional daemon. New opens its listeners, and Run serves.
 type Daemon struct {
-	cfg      Config
-	log      *slog.Logger
-	registry *prometheus.Registry
-	metrics  *telemetry.Metrics
-	sockets  sockets
-	store    storeguard.Store
-	policies *policy.Policies
-	auth     *authority.Authority
-	guard    *storeguard.Guard
-	limiter  *limiter
-	conduct  *keywatch.Watch
-	throttle *throttle
-	upkeep   *upkeep
-	service  *service
-	keeper   *keeper
-	others   *others
-	reporter *reporter
-	http     *http.Server
-	ops      *http.Server
-	grpc     *grpc.Server
-	health   *health.Server
-	parting  *parting
+	cfg       Config
+	log       *slog.Logger
+	registry  *prometheus.Registry
+	metrics   *telemetry.Metrics
+	sockets   sockets
+	store     storeguard.Store
+	policies  *policy.Policies
+	auth      *authority.Authority
+	guard     *storeguard.Guard
+	limiter   *engine.Engine
+	conduct   *keywatch.Watch
+	emergency *emergency.Limit
+	throttle  *throttle
+	upkeep    *engine.Upkeep
+	service   *service
+	keeper    *keeper
+	others    *others
+	reporter  *reporter
+	http      *http.Server
+	ops       *http.Server
+	grpc      *grpc.Server
+	health    *health.Server
+	parting   *parting
 	// partingFor is the constant of that name. A test sets a longer time.
 	partingFor time.Duration
 
@@ -149,32 +151,28 @@ func (d *Daemon) build(kept *state) error {
 		return err
 	}
 	d.guard = storeguard.New(d.store, d.auth, c.Now, d.metrics, d.storeTripped, d.lookAtStore)
-	fallback := emergency.New(c.Now, clock)
-	d.others = d.newOthers(kept, fallback)
+	d.emergency = emergency.New(c.Now, clock)
+	d.others = d.newOthers(kept, d.emergency)
 	d.guard.Spends, d.keeper.others = d.others.spends, d.others
 	bugs := &background.Panics{Count: d.metrics.Panics, Log: d.log}
 	d.guard.Bugs = bugs
-	direct := &asker{auth: d.auth, guard: d.guard, emergency: fallback, slots: charge.NewSlotNames(self)}
 	intake := newIntake()
-	d.limiter = &limiter{
-		policies: d.policies, auth: d.auth, emergency: fallback, metrics: d.metrics, log: d.log,
-		ask: direct.ask, direct: direct, alone: atOnce, intake: intake, door: newDoor(intake, runtime.GOMAXPROCS(0)),
-	}
-	if c.Redis != MemoryStore {
-		b := &storeguard.Batcher{Ask: direct.ask, Refused: d.guard.TurnedAway, Caught: func(cause any) { _ = bugs.Caught("a call of the store", cause) }}
-		d.limiter.ask, d.limiter.alone = d.guard.WhileClosed(b.Decide), b.Alone
-	}
+	door := newDoor(intake, runtime.GOMAXPROCS(0))
 	d.conduct = keywatch.New(c.Now, c.RememberKeys, d.metrics, d.log)
-	d.limiter.conduct = d.conduct
 	d.conduct.Export(d.metrics, d.policies, c.Registry)
-	if c.bootClock {
-		d.limiter.clock = &boottime.Clock{}
+	decides := engine.Config{
+		Policies: d.policies, Auth: d.auth, Guard: d.guard, Emergency: d.emergency, Keys: d.conduct, Metrics: d.metrics, Log: d.log,
+		Bugs: bugs, Turns: door, Slots: charge.NewSlotNames(self), Shared: c.Redis != MemoryStore,
 	}
-	d.upkeep = &upkeep{table: d.auth.Local, auth: d.auth, ask: d.limiter.ask, bugs: bugs}
+	if c.bootClock {
+		decides.Clock = &boottime.Clock{}
+	}
+	d.limiter = engine.New(decides)
+	d.upkeep = d.limiter.NewUpkeep(bugs)
 	recent := newRecent(c.Now)
 	d.reporter = &reporter{
 		region: c.Region, address: d.advertised(), version: c.Version, incarnation: self,
-		auth: d.auth, guard: d.guard, policies: d.policies, emergency: fallback, keeper: d.keeper, others: d.others,
+		auth: d.auth, guard: d.guard, policies: d.policies, emergency: d.emergency, keeper: d.keeper, others: d.others,
 		planner: &planner{policies: d.policies, auth: d.auth, recent: recent},
 		peers:   newCoordinators(c.Coordinators, c.HTTPClient, d.log, d.metrics),
 		metrics: d.metrics, log: d.log, bugs: bugs,
@@ -190,8 +188,8 @@ func (d *Daemon) build(kept *state) error {
 	d.service = &service{
 		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region), recent: recent,
 		denials: &denials{}, holders: newHolders(d.reporter.peers, c.HTTPClient), region: c.Region,
-		intake: d.limiter.intake, weights: rpc.NewGate(maxWeight, maxWaiting, weighWait),
-		door: d.limiter.door, stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
+		intake: intake, weights: rpc.NewGate(maxWeight, maxWaiting, weighWait),
+		door: door, stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
 	}
 	watchRoom(d.metrics, d.service.room, c.Registry)
 	check, err := newHTTPCheck(d.service, c, d.log)
@@ -341,7 +339,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	for name, run := range map[string]func(context.Context){
 		"reports": d.reporter.run, "the store's probe": d.keepStore, "the list of daemons": d.others.run,
-		"upkeep": d.upkeep.run, "the state file": d.keeper.run,
+		"upkeep": d.upkeep.Run, "the state file": d.keeper.run,
 		"conduct": func(ctx context.Context) { d.conduct.Run(ctx, d.policies, d.cfg.HotKeyLog) },
 	} {
 		work.Go(func() { d.service.panics.Keep(background, name, run) })

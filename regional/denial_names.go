@@ -8,6 +8,7 @@ import (
 	"aliquot/internal/penalty"
 	"aliquot/internal/prefetch"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/modes"
 )
 
@@ -58,10 +59,10 @@ func (n *denialNames) remember(key budget.KeyID, id string, now budget.Instant) 
 // none.
 func shut(d *charge.Decision, r *charge.Request) (key budget.KeyID, ok bool) {
 	if d.Mode == modes.NoRulesYet {
-		return budget.KeyID{Rule: blockerRule}, true
+		return budget.KeyID{Rule: engine.BlockerRule}, true
 	}
 	if d.Mode == modes.BlockList {
-		return budget.KeyID{Rule: blockerRule, Hash: d.Policy.Hasher.Key(r.Namespace, []byte(r.Attributes.Get("api_key")))}, true
+		return budget.KeyID{Rule: engine.BlockerRule, Hash: d.Policy.Hasher.Key(r.Namespace, []byte(r.Attributes.Get("api_key")))}, true
 	}
 	for i := range d.Never {
 		if d.Never[i].Held != penalty.Free {

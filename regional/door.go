@@ -61,6 +61,15 @@ func newDoor(intake *rpc.Gate, cores int) *door {
 	return &door{intake: intake, credit: maxCredit, room: min(maxDeciding, int64(cores+1)*decidingOfCore)}
 }
 
+// Leave ends the turn of a check that goes on waiting.
+func (d *door) Leave() {
+	d.intake.Leave(1)
+	d.left()
+}
+
+// Retake takes a turn again at once for a check that left its turn.
+func (d *door) Retake() { d.intake.Retake(1) }
+
 // fits reports whether there is room for n more decisions. The caller holds mu.
 func (d *door) fits(n int64) bool {
 	used, waiting := d.intake.Used()

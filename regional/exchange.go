@@ -178,7 +178,7 @@ func (x *exchange) holdsAtMost(n int) bool { return n <= maxBatch || x.holds(n) 
 // holds refuses a batch that is empty or too large.
 func (x *exchange) holds(n int) bool {
 	if n < 1 || n > maxBatch {
-		x.refused = fmt.Errorf("%w: a batch of %d requests; send 1 to %d", errInvalid, n, maxBatch)
+		x.refused = fmt.Errorf("%w: a batch of %d requests; send 1 to %d", charge.ErrInvalid, n, maxBatch)
 		return false
 	}
 	return true

@@ -13,6 +13,7 @@ import (
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/charge"
 )
 
 // checkCall, batchCall and streamCall are the requests and responses of Check and CheckBatch, and
@@ -129,7 +130,7 @@ func (c exchangeCodec) read(x *exchange, data []byte) error {
 	}
 	objects, names := checkwire.ObjectsAndNames(data)
 	if x.kind != single && objects > 1+maxBatch*objectsOfOne {
-		x.refused = fmt.Errorf("%w: a batch of over %d requests; send 1 to %d", errInvalid, maxBatch, maxBatch)
+		x.refused = fmt.Errorf("%w: a batch of over %d requests; send 1 to %d", charge.ErrInvalid, maxBatch, maxBatch)
 		return nil
 	}
 	most := 1
@@ -137,7 +138,7 @@ func (c exchangeCodec) read(x *exchange, data []byte) error {
 		most = maxBatch
 	}
 	if names > most*namesOfOne {
-		x.refused = fmt.Errorf("%w: more names than %d requests can have: each has at most %d attributes and costs of %d units", errInvalid, most, maxAttributes, maxUnits)
+		x.refused = fmt.Errorf("%w: more names than %d requests can have: each has at most %d attributes and costs of %d units", charge.ErrInvalid, most, maxAttributes, maxUnits)
 		return nil
 	}
 	if err := c.Codec.Unmarshal(data, in); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
 )
 
 // TestGiantBatchTakesNoMemory: a message that is small enough, but full of requests, is refused
@@ -27,7 +28,7 @@ func TestGiantBatchTakesNoMemory(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			err := codec.read(x, data)
 			runtime.ReadMemStats(&after)
-			if err != nil || !errors.Is(x.refused, errInvalid) || !strings.Contains(x.refused.Error(), "send 1 to 1000") {
+			if err != nil || !errors.Is(x.refused, charge.ErrInvalid) || !strings.Contains(x.refused.Error(), "send 1 to 1000") {
 				t.Errorf("%s: %v, %v", name, err, x.refused)
 			}
 			if made := after.TotalAlloc - before.TotalAlloc; made > 8<<20 {
@@ -65,7 +66,7 @@ func TestGiantRequestTakesNoMemory(t *testing.T) {
 		if why == nil {
 			_, why = validate(x.requests.All[0])
 		}
-		if !errors.Is(why, errInvalid) || !strings.Contains(why.Error(), "64 attributes") {
+		if !errors.Is(why, charge.ErrInvalid) || !strings.Contains(why.Error(), "64 attributes") {
 			t.Errorf("%s: %v", name, why)
 		}
 		if made := after.TotalAlloc - before.TotalAlloc; made > 8<<20 {

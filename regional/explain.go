@@ -45,7 +45,7 @@ func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (
 	if in.GetRequest() == nil {
 		number, ok := s.ids.number(in.GetDecisionId())
 		if in.GetDecisionId() == "" {
-			return explained{}, fmt.Errorf("%w: give a request or a decision_id", errInvalid)
+			return explained{}, fmt.Errorf("%w: give a request or a decision_id", charge.ErrInvalid)
 		}
 		e, kept := s.denials.find(number)
 		if !ok || !kept {
@@ -57,8 +57,8 @@ func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (
 	if err != nil {
 		return explained{}, err
 	}
-	e := explained{policy: s.limiter.policies.Load(), request: r, unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.Lease()}
-	if e.decision, err = s.limiter.peek(ctx, e.policy, &r); err != nil {
+	e := explained{policy: s.limiter.Policies.Load(), request: r, unixMS: time.Now().UnixMilli(), lease: s.limiter.Auth.Lease()}
+	if e.decision, err = s.limiter.Peek(ctx, e.policy, &r); err != nil {
 		return explained{}, err
 	}
 	if n := e.decision.TooMany; n > 0 {

@@ -14,6 +14,7 @@ import (
 	"aliquot/internal/checkwire"
 	"aliquot/internal/httpanswer"
 	"aliquot/internal/identity"
+	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
 
@@ -108,7 +109,7 @@ func (h *httpCheck) decide(r *http.Request, path string) (out httpanswer.Answer,
 		return httpanswer.Answer{}, err
 	}
 	if o.costTold && !h.rules.TrustsPeer(r.RemoteAddr) {
-		return httpanswer.Answer{}, fmt.Errorf("%w: cost is believed from --trusted-proxies alone; leave it out, or name the network of the proxy there", errInvalid)
+		return httpanswer.Answer{}, fmt.Errorf("%w: cost is believed from --trusted-proxies alone; leave it out, or name the network of the proxy there", charge.ErrInvalid)
 	}
 	h.warn(r)
 	call, _ := h.kept.Get().(*httpCall)
@@ -182,7 +183,7 @@ func (h *httpCheck) warn(r *http.Request) {
 }
 
 func httpStatus(err error) int {
-	if errors.Is(err, identity.ErrInvalid) || errors.Is(err, errInvalid) {
+	if errors.Is(err, identity.ErrInvalid) || errors.Is(err, charge.ErrInvalid) {
 		return http.StatusBadRequest
 	}
 	switch connect.CodeOf(err) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"aliquot/regional/internal/charge"
 )
 
 // original is a request as a proxy describes it, which asks whether to let it pass, with the form
@@ -50,7 +52,7 @@ func originalOf(r *http.Request, path string, keys []string) (original, error) {
 	// A proxy may put another path before the client's query, as Caddy's forward_auth with a bare
 	// path does. Clients could then set their own cost and namespace.
 	if _, query, _ := strings.Cut(o.uri, "?"); query != "" && query == r.URL.RawQuery {
-		return o, fmt.Errorf("%w: the query of the client's request came as that of %s; let the proxy send its own, or none", errInvalid, checkPath)
+		return o, fmt.Errorf("%w: the query of the client's request came as that of %s; let the proxy send its own, or none", charge.ErrInvalid, checkPath)
 	}
 	if o.uri == "" {
 		o.uri = "?" + r.URL.RawQuery
@@ -72,9 +74,9 @@ func told(h http.Header, names []proxyHeader) (string, error) {
 		for j, value := range h[n.key] {
 			if said != "" && value != said {
 				if i > 0 && j == 0 {
-					return "", fmt.Errorf("%w: %s and %s disagree; let the proxy strip the one it does not set", errInvalid, names[0].name, n.name)
+					return "", fmt.Errorf("%w: %s and %s disagree; let the proxy strip the one it does not set", charge.ErrInvalid, names[0].name, n.name)
 				}
-				return "", fmt.Errorf("%w: the header %s is there more than once", errInvalid, n.name)
+				return "", fmt.Errorf("%w: the header %s is there more than once", charge.ErrInvalid, n.name)
 			}
 			said = value
 		}
@@ -91,17 +93,17 @@ func parameters(query string, keys []string) (original, error) {
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return o, fmt.Errorf("%w: the query of %s cannot be read; escape its values", errInvalid, checkPath)
+		return o, fmt.Errorf("%w: the query of %s cannot be read; escape its values", charge.ErrInvalid, checkPath)
 	}
 	for name, given := range values {
 		if len(given) > 1 && !slices.Contains(keys, name) {
-			return o, fmt.Errorf("%w: a query parameter is there %d times; give each once", errInvalid, len(given))
+			return o, fmt.Errorf("%w: a query parameter is there %d times; give each once", charge.ErrInvalid, len(given))
 		}
 		switch value := given[0]; {
 		case name == "cost":
 			cost, err := strconv.ParseInt(value, 10, 64)
 			if err != nil {
-				return o, fmt.Errorf("%w: cost is not a whole number from 1 to %d", errInvalid, int64(maxCost))
+				return o, fmt.Errorf("%w: cost is not a whole number from 1 to %d", charge.ErrInvalid, int64(maxCost))
 			}
 			o.cost, o.costTold = cost, true
 		case name == "namespace":
@@ -109,12 +111,12 @@ func parameters(query string, keys []string) (original, error) {
 		case name == "deny_status":
 			status, err := strconv.Atoi(value)
 			if err != nil || len(value) != 3 || status < 400 || status > 599 {
-				return o, fmt.Errorf("%w: deny_status must be a status from 400 to 599", errInvalid)
+				return o, fmt.Errorf("%w: deny_status must be a status from 400 to 599", charge.ErrInvalid)
 			}
 			o.denyStatus = status
 		case !slices.Contains(keys, name):
 			return o, fmt.Errorf("%w: %s takes the query parameters %s; the client's own belong in %s",
-				errInvalid, checkPath, strings.Join(append([]string{"cost", "namespace", "deny_status"}, keys...), ", "), uriHeaders[0].name)
+				charge.ErrInvalid, checkPath, strings.Join(append([]string{"cost", "namespace", "deny_status"}, keys...), ", "), uriHeaders[0].name)
 		}
 	}
 	return o, nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"aliquot/internal/identity"
+	"aliquot/regional/internal/charge"
 )
 
 // FuzzOriginal: what a proxy, or its client, sends to /check is read or refused, and a
@@ -28,7 +29,7 @@ func FuzzOriginal(f *testing.F) {
 		h := http.Header{"X-Original-Uri": {originalURI}, "X-Forwarded-Uri": {forwardedURI}, "X-Original-Method": {method}}
 		o, err := originalOf(&http.Request{Method: "GET", URL: u, Header: h}, u.EscapedPath(), []string{"key"})
 		if err != nil {
-			if !errors.Is(err, errInvalid) {
+			if !errors.Is(err, charge.ErrInvalid) {
 				t.Fatal(err)
 			}
 			return

@@ -1,20 +1,12 @@
 package regional
 
 import (
-	"encoding/json"
-	"math"
-	"slices"
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
-	"aliquot/budget"
-	"aliquot/limit"
-	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/regional/internal/charge"
-	"aliquot/rules"
+	"aliquot/regional/internal/engine"
 )
 
 // TestACostBeyondAllLimits of a unit that no rule counts changes nothing: the store
@@ -50,28 +42,8 @@ func TestSettleBeyondAllLimits(t *testing.T) {
 		id := reserveFor(t, d, estimate("call-1")).GetId()
 		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Costs: map[string]int64{"tokens_in": maxCost}})
 		l := out.GetLimits()[1]
-		if out.GetState() != stateSettled || l.GetUsed() != maxCost || l.GetCharged() != 700+1000 {
+		if out.GetState() != engine.StateSettled || l.GetUsed() != maxCost || l.GetCharged() != 700+1000 {
 			t.Errorf("%v", out)
 		}
 	})
-}
-
-// TestTheLongestReservationFits: as many limits as a request can have, with the longest
-// names that rules have, each character of them written in six bytes.
-func TestTheLongestReservationFits(t *testing.T) {
-	const longestPattern = 512
-	name := strings.Repeat("<", rules.MaxNameChars)
-	a := charge.Charge{
-		Rule: &rules.Rule{ID: name, Unit: name, Queue: true}, Override: strings.Repeat("<", longestPattern),
-		Limit:  limit.Limit{Algorithm: limit.Concurrency, Capacity: limit.MaxTokens, Window: math.MaxInt64, Rate: limit.Rate{Micro: 1e15, Frac: 999_999}},
-		Window: math.MaxInt64, Cost: limit.MaxTokens, Slot: limit.MaxExact, Key: budget.KeyID{Rule: math.MaxUint32},
-	}
-	groups := []*charge.Transaction{{Asks: slices.Repeat([]charge.Charge{a}, lua.MaxLimits)}}
-	for range lua.TakeChunk {
-		groups = append(groups, &charge.Transaction{Shadow: true, Asks: []charge.Charge{a}})
-	}
-	text, err := json.Marshal(describe(&charge.Decision{}, name, maxTTL, math.MaxInt64, groups))
-	if err != nil || len(text) > lua.MaxReservationBytes {
-		t.Errorf("%d bytes, %v", len(text), err)
-	}
 }

@@ -24,7 +24,7 @@ func TestStoreClockSetForward(t *testing.T) {
 	tries, done := 0, 0
 	eventually(t, "three checks are decided by the store with deadlines in its past", func() bool {
 		tries++
-		auth := d.limiter.auth
+		auth := d.auth
 		now := auth.Now()
 		hourAgo := time.Now().Add(-time.Hour).UnixMicro() // what the store's clock showed before it was set
 		auth.ClockWasSet(auth.CurrentEpoch(), storeclock.Sample{Store: hourAgo, Sent: now, Received: now})
@@ -36,8 +36,8 @@ func TestStoreClockSetForward(t *testing.T) {
 		}
 		return done == 3
 	})
-	now := d.limiter.auth.Now()
-	if until := d.limiter.auth.Clock.Until(now); time.Since(time.UnixMicro(until)) > time.Minute {
+	now := d.auth.Now()
+	if until := d.auth.Clock.Until(now); time.Since(time.UnixMicro(until)) > time.Minute {
 		t.Errorf("the clock was not learnt anew: now is %v", time.UnixMicro(until))
 	}
 }

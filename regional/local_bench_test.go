@@ -33,7 +33,7 @@ func benchHeld(b *testing.B, keys, batch int) {
 	}
 	decide := func(room *charge.Scratch, at int) {
 		at %= keys - batch + 1
-		if _, err := l.decideIn(context.Background(), requests[at:at+batch], room); err != nil {
+		if _, err := l.DecideIn(context.Background(), requests[at:at+batch], room); err != nil {
 			b.Error(err)
 		}
 	}
@@ -89,7 +89,7 @@ func BenchmarkBatches(b *testing.B) {
 				}
 				for n := 0; pb.Next(); n++ {
 					if n%batch == 0 {
-						if _, err := d.limiter.decideIn(context.Background(), requests, room); err != nil {
+						if _, err := d.limiter.DecideIn(context.Background(), requests, room); err != nil {
 							b.Error(err)
 						}
 					}

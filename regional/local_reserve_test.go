@@ -8,13 +8,11 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"aliquot/budget"
 	"aliquot/internal/prefetch"
-	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/engine"
 	"aliquot/rules"
 )
 
@@ -56,25 +54,6 @@ func TestReserveTakesWhatIsBorrowedAlong(t *testing.T) {
 	})
 }
 
-// TestRepeatedReservationLosesNothing: the store has looked at nothing, so what was taken
-// along is here again.
-func TestRepeatedReservationLosesNothing(t *testing.T) {
-	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), func() budget.Instant { return noon })
-	rule := &rules.Rule{ID: "r0", LocalCache: true}
-	e := lent(t, auth.Local, rule)
-	groups := []*charge.Transaction{{Asks: []charge.Charge{{Rule: rule, Key: e.Key, Cost: limit.Token}}}}
-	(&limiter{auth: auth}).recall(groups)
-	auth.Local.Bring(&charge.Header{}, groups[0], noon)
-	asked := &groups[0].Asks[0].Asked
-	if asked.Back != 10*limit.Token || asked.Want != 0 || e.Chunk.Look(limit.Token, noon) == prefetch.Holds {
-		t.Errorf("taken along: %+v, %d are left", asked, e.Chunk.Left())
-	}
-	charge.Unmade(groups)
-	if e.Chunk.Left() != 10*limit.Token || e.Chunk.Look(limit.Token, noon) != prefetch.Holds || e.Chunk.TellLost() != 0 || e.Chunk.Awaits() {
-		t.Errorf("%d are left", e.Chunk.Left())
-	}
-}
-
 // TestShadowOfAReservationIsChargedOnce: where the limits that can deny are asked once more,
 // because tokens were on their way here, a shadow is not; it is repeated and settled with the
 // others all the same.
@@ -93,13 +72,13 @@ rules:
 			Attributes: map[string]string{"api_key": "k"}, Id: "b", Cost: proto.Int64(5), Costs: map[string]int64{"tokens_out": 400, "tokens_in": 30},
 		}
 		p := d.policies.Load()
-		r := reserving{id: boundIn(t, d, in), ttl: time.Minute, Request: charge.Request{
+		r := engine.Reserving{ID: boundIn(t, d, in), TTL: time.Minute, Patience: time.Minute, Request: charge.Request{
 			Attributes: rules.AttributesOf(in.GetAttributes()), Cost: 5 * limit.Token, Costs: rules.CostsOf(in.GetCosts()),
 		}}
 		want := func(when string, want ...limit.Tokens) {
 			t.Helper()
 			var got []limit.Tokens
-			seen, err := d.limiter.peek(t.Context(), p, &r.Request)
+			seen, err := d.limiter.Peek(t.Context(), p, &r.Request)
 			for _, g := range seen.Groups {
 				got = append(got, g.Out[0].Found.Tokens/limit.Token)
 			}
@@ -108,10 +87,7 @@ rules:
 			}
 		}
 		eight := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: in.GetAttributes(), Id: "a", Cost: proto.Int64(8)}).GetId()
-		out := reserveResult{decision: &charge.Decision{}}
-		out.decision.Plan(p, &r.Request, time.Now().UnixMilli(), nil)
-		groups := out.decision.Groups
-		first := &groups[0].Asks[0]
+		first := &planOf(d, "k").Groups[0].Asks[0]
 		var e *charge.Entry
 		for range charge.LocalWorth {
 			e = d.auth.Local.Admit(charge.AppendName(nil, first.Key.Rule, first.Rule, &r.Request), first.Key, d.auth.Now())
@@ -120,12 +96,13 @@ rules:
 		e.Rule, e.Limit = first.Rule, first.Limit
 		_, trip := e.Chunk.Renew(prefetch.Terms{}, d.auth.Now()) // a call is under way
 		e.Mu.Unlock()
-		d.limiter.recall(groups)
-		for _, g := range groups {
-			g.Until = time.Now().Add(time.Minute)
-		}
+		var out engine.ReserveResult
 		done := make(chan error, 1)
-		go func() { done <- d.limiter.remember(t.Context(), p, &r, groups, &out) }()
+		go func() {
+			var err error
+			out, err = d.limiter.Reserve(t.Context(), &r)
+			done <- err
+		}()
 		eventually(t, "the reservation waits for what is on its way", func() bool {
 			e.Mu.Lock()
 			defer e.Mu.Unlock()
@@ -137,8 +114,8 @@ rules:
 		e.Chunk.Lost(trip)
 		e.Land()
 		e.Mu.Unlock()
-		if err := <-done; err != nil || !out.made {
-			t.Errorf("%v, made: %v", err, out.made)
+		if err := <-done; err != nil || !out.Made {
+			t.Errorf("%v, made: %v", err, out.Made)
 		}
 		want("asked twice", 5, 600, 970, 10)
 		again := reserveFor(t, d, in)

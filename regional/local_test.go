@@ -219,7 +219,7 @@ func TestDecisionFromMemoryAllocatesNothing(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, strictRule(1_000_000_000, 1_000_000_000, "")).address()))
 	requests, room := asked("k"), &charge.Scratch{}
 	decide := func() bool {
-		out, err := d.limiter.decideIn(t.Context(), requests, room)
+		out, err := d.limiter.DecideIn(t.Context(), requests, room)
 		return err == nil && out[0].All != nil
 	}
 	eventually(t, "a decision from memory", decide)

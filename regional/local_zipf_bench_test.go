@@ -10,6 +10,7 @@ import (
 
 	"aliquot/internal/checkwire"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/engine"
 	"aliquot/rules"
 )
 
@@ -24,7 +25,7 @@ func BenchmarkZipf(b *testing.B) {
 	}
 }
 
-func benchZipf(b *testing.B, l *limiter) {
+func benchZipf(b *testing.B, l *engine.Engine) {
 	const keys, batch, calls = 100_000, 10, 4096
 	names := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, keys-1)
 	requests := make([]charge.Request, 0, calls*batch)
@@ -42,7 +43,7 @@ func benchZipf(b *testing.B, l *limiter) {
 				continue
 			}
 			at = (at + 1) % calls
-			if _, err := l.decideIn(context.Background(), requests[at*batch:][:batch], room); err != nil {
+			if _, err := l.DecideIn(context.Background(), requests[at*batch:][:batch], room); err != nil {
 				b.Error(err)
 			}
 		}

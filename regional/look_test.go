@@ -26,18 +26,18 @@ func TestLooksAtWhatMemoryHolds(t *testing.T) {
 		d, _ := startLive(t, testConfig(newLeader(t, lookedAt).address()))
 		lookOf := func(domain string) (near, allowed bool, remaining int64) {
 			t.Helper()
-			room := d.limiter.scratches.Take()
-			defer d.limiter.scratches.Done(room)
+			room := d.limiter.Scratches.Take()
+			defer d.limiter.Scratches.Done(room)
 			r := charge.Request{Cost: limit.Token, Attributes: rules.Attributes{{Name: "domain", Value: domain}, {Name: "tenant", Value: "a"}}}
-			if _, err := d.limiter.decideIn(t.Context(), nil, room); err != nil {
+			if _, err := d.limiter.DecideIn(t.Context(), nil, room); err != nil {
 				t.Fatal(err)
 			}
-			seen, err := d.limiter.lookAll(t.Context(), []charge.Request{r}, room)
+			seen, err := d.limiter.LookAll(t.Context(), []charge.Request{r}, room)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, headline := seen[0].decision.Verdicts()
-			return seen[0].near, headline.Decision.Allowed, headline.Decision.Remaining
+			_, headline := seen[0].Decision.Verdicts()
+			return seen[0].Near, headline.Decision.Allowed, headline.Decision.Remaining
 		}
 		if near, allowed, _ := lookOf("wide"); near || !allowed {
 			t.Errorf("before the first check memory told: near %v, allowed %v", near, allowed)

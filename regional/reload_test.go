@@ -29,7 +29,7 @@ func TestARaisedLimitKeepsItsTokens(t *testing.T) {
 			}
 		}
 		l.setRules(2, fmt.Sprintf(slowRule, 1000))
-		eventually(t, "version 2 in force", func() bool { return d.service.limiter.policies.Load().Text.Version == 2 })
+		eventually(t, "version 2 in force", func() bool { return d.policies.Load().Text.Version == 2 })
 		exactly(t, "before and after the limit was raised", passed+burst(t, d, "k"), 5, d)
 	})
 }
@@ -68,7 +68,7 @@ func TestDecisionsAreCountedByVersion(t *testing.T) {
 		}
 		eventually(t, "a blocked key counts too", reported(2, 1, 1))
 		l.setRules(3, "rules: nonsense")
-		eventually(t, "the refused version is known", func() bool { return d.service.limiter.policies.VersionSeen() == 3 })
+		eventually(t, "the refused version is known", func() bool { return d.policies.VersionSeen() == 3 })
 		check(t, d, "b")
 		eventually(t, "the good version decided", reported(2, 1, 2))
 	})

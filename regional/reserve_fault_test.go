@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
+
+	"aliquot/regional/internal/engine"
 )
 
 // TestReservationsAcrossAFault: the store of a region stops while a call of 400 tokens and one slot is under way. After
@@ -34,10 +36,10 @@ rules:
 		}
 		end := &aliquotv1.SettleRequest{Id: r.GetId(), Costs: costs}
 		out := settleFirst(t, d, end)
-		if out.GetState() != stateSettled {
+		if out.GetState() != engine.StateSettled {
 			t.Errorf("settled after the fault: %v", out)
 		}
-		if twice, _ := settleOf(t, d, end); twice.GetState() != stateAlready {
+		if twice, _ := settleOf(t, d, end); twice.GetState() != engine.StateAlready {
 			t.Errorf("settled twice: %v", twice)
 		}
 		return out.GetLimits()[len(out.GetLimits())-1].GetRefunded()

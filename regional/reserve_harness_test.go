@@ -8,6 +8,7 @@ import (
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/modes"
 )
 
@@ -71,7 +72,7 @@ func boundIn(t *testing.T, d *Daemon, in *aliquotv1.ReserveRequest) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return boundID(d.policies.Load().Hasher, &r.Request, r.id)
+	return engine.BoundID(d.policies.Load().Hasher, &r.Request, r.ID)
 }
 
 // settleOf settles, once more if the store missed a deadline; again tells that it did, and
@@ -94,8 +95,8 @@ func settleOf(t *testing.T, d *Daemon, in *aliquotv1.SettleRequest) (out *aliquo
 func settleFirst(t *testing.T, d *Daemon, in *aliquotv1.SettleRequest) *aliquotv1.SettleResponse {
 	t.Helper()
 	out, again := settleOf(t, d, in)
-	if again && out.GetState() == stateAlready {
-		out.State = stateSettled
+	if again && out.GetState() == engine.StateAlready {
+		out.State = engine.StateSettled
 	}
 	return out
 }

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
+
+	"aliquot/regional/internal/engine"
 )
 
 // TestReserveRefusesNonsense names what is wrong, and never a value.
@@ -68,7 +70,7 @@ func TestReservationThatCannotBeRead(t *testing.T) {
 	c.Redis = redis.url()
 	d, _ := startLive(t, c)
 	id := boundIn(t, d, estimate("call-1"))
-	name := reservationKey(d.policies.Load().Hasher, "", id)
+	name := engine.ReservationKey(d.policies.Load().Hasher, "", id)
 	for _, text := range []string{"nonsense", `"00000000 1\n{}"`, `"zz 1\n{}"`, `"00000000 x\n{}"`, `"00000000 1 1 2\nnull\n3\n[]"`} {
 		redis.say("SET " + name + " " + text)
 		if out, err := limiterClient(d).Reserve(t.Context(), estimate("call-1")); err == nil && out.GetId() != "" {

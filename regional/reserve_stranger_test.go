@@ -6,6 +6,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
+
+	"aliquot/regional/internal/engine"
 )
 
 // TestReservationOfAStranger: a caller who guesses the id that another one chose does not settle the
@@ -35,10 +37,10 @@ func TestReservationOfAStranger(t *testing.T) {
 			if err != nil || theirs.GetId() == "" || theirs.GetId() == mine && stranger.Namespace == "" {
 				t.Fatalf("%s reserves by a guessed id: %v, %v", name, theirs, err)
 			}
-			if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: theirs.GetId(), Namespace: stranger.Namespace}); out.GetState() != stateSettled {
+			if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: theirs.GetId(), Namespace: stranger.Namespace}); out.GetState() != engine.StateSettled {
 				t.Errorf("%s settles its own reservation: %v", name, out)
 			}
-			if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: mine, Costs: map[string]int64{"tokens_in": 0, "tokens_out": 0}}); out.GetState() != stateSettled || out.GetLimits()[1].GetUsed() != 0 {
+			if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: mine, Costs: map[string]int64{"tokens_in": 0, "tokens_out": 0}}); out.GetState() != engine.StateSettled || out.GetLimits()[1].GetUsed() != 0 {
 				t.Errorf("after %s came: %v", name, out)
 			}
 		}

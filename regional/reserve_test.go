@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/modes"
 )
 
@@ -55,14 +56,14 @@ func TestReserveThenSettle(t *testing.T) {
 			{RuleId: "r3", Unit: "concurrency", Reserved: 1, Used: 1, Refunded: 1},
 			{RuleId: "r4", Unit: "tokens_in", Reserved: 300, Used: 250, Refunded: 50},
 		}
-		if out.GetState() != stateSettled || !slices.EqualFunc(out.GetLimits(), want, func(a, b *aliquotv1.SettledLimit) bool { return proto.Equal(a, b) }) {
+		if out.GetState() != engine.StateSettled || !slices.EqualFunc(out.GetLimits(), want, func(a, b *aliquotv1.SettledLimit) bool { return proto.Equal(a, b) }) {
 			t.Errorf("%v", out)
 		}
 		settled := map[string]int64{"r0": 99, "r1": 750, "r2": 1300, "r3": 3, "r4": 4750}
 		wantLeft(t, d, "settled", settled)
 		end.Costs["tokens_in"] = 0
 		twice, _ := settleOf(t, d, end)
-		out.State = stateAlready
+		out.State = engine.StateAlready
 		if !proto.Equal(twice, out) {
 			t.Errorf("settled twice: %v, at first %v", twice, out)
 		}
@@ -84,7 +85,7 @@ func TestReservationIsOfTheRegion(t *testing.T) {
 	stop()
 	next, _ := startLive(t, c)
 	wantLeft(t, next, "after the restart", map[string]int64{"r1": 700, "r3": 2})
-	if out := settleFirst(t, next, &aliquotv1.SettleRequest{Id: id, Costs: map[string]int64{"tokens_in": 0}}); out.GetState() != stateSettled {
+	if out := settleFirst(t, next, &aliquotv1.SettleRequest{Id: id, Costs: map[string]int64{"tokens_in": 0}}); out.GetState() != engine.StateSettled {
 		t.Fatalf("%v", out)
 	}
 	wantLeft(t, next, "settled by the next daemon", map[string]int64{"r1": 1000, "r2": 1500, "r3": 3, "r4": 5000})
@@ -141,7 +142,7 @@ rules:
 			if again := reserveFor(t, d, in); !proto.Equal(again, out) {
 				t.Errorf("%s again: %v", key, again)
 			}
-			if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: out.GetId()}); out.GetState() != stateSettled || len(out.GetLimits()) != 0 {
+			if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: out.GetId()}); out.GetState() != engine.StateSettled || len(out.GetLimits()) != 0 {
 				t.Errorf("%s: %v", key, out)
 			}
 		}
@@ -189,7 +190,7 @@ rules:
 	eventually(t, "the store is back", func() bool {
 		out, err := limiterClient(d).Settle(t.Context(), end)
 		last = fmt.Sprint(out, err)
-		return err == nil && (out.GetState() == stateSettled || out.GetState() == stateAlready) && out.GetLimits()[0].GetRefunded() == 1
+		return err == nil && (out.GetState() == engine.StateSettled || out.GetState() == engine.StateAlready) && out.GetLimits()[0].GetRefunded() == 1
 	})
 }
 
@@ -265,7 +266,7 @@ func TestReserveAndSettleAtOnce(t *testing.T) {
 				if missed {
 					again.Add(1)
 				}
-				if ends[i].GetState() == stateSettled {
+				if ends[i].GetState() == engine.StateSettled {
 					settled.Add(1)
 				}
 			})

@@ -13,7 +13,9 @@ import (
 	"aliquot/internal/httpanswer"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
@@ -92,13 +94,13 @@ func (c *envoyCall) done(kept *sync.Pool) {
 // decides them in their order: a look sees what was charged before it and nothing that comes after.
 func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []envoyrls.Check, out *envoyrls.Response) error {
 	limiter := e.service.limiter
-	without := limiter.replacedBy(checks)
+	without := replacedBy(limiter.Policies, checks)
 	for i := range checks {
 		e.warn(&checks[i])
 		c.requests = append(c.requests, requestOf(&checks[i], without))
 	}
-	room := limiter.scratches.Take()
-	defer limiter.scratches.Done(room)
+	room := limiter.Scratches.Take()
+	defer limiter.Scratches.Done(room)
 	switch err := e.service.enter(ctx, len(checks)); {
 	case err == nil:
 		defer e.service.leave(len(checks))
@@ -132,7 +134,7 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []envoyr
 // charges decides checks that cost something.
 func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, counted *telemetry.Tally, out *envoyrls.Response) error {
 	limiter := e.service.limiter
-	decisions, err := limiter.decideIn(ctx, requests, room)
+	decisions, err := limiter.DecideIn(ctx, requests, room)
 	if err != nil {
 		return err
 	}
@@ -165,12 +167,12 @@ func (e *envoyService) lookAtCostly(
 		looks[j] = requests[i]
 		looks[j].Cost = limit.Token
 	}
-	seen, err := e.service.limiter.lookAll(ctx, looks, room)
+	seen, err := e.service.limiter.LookAll(ctx, looks, room)
 	if err != nil {
 		return err
 	}
 	for j, i := range costly {
-		all, _ := seen[j].decision.Verdicts()
+		all, _ := seen[j].Decision.Verdicts()
 		for k := range all {
 			if v := &all[k]; v.Rule.ID == statuses[i].Name {
 				left := max(0, v.Found.Tokens)
@@ -203,7 +205,7 @@ func (e *envoyService) looks(ctx context.Context, c *envoyCall, requests []charg
 	for i := range requests {
 		requests[i].Cost = limit.Token
 	}
-	seen, err := e.service.limiter.lookAll(ctx, requests, room)
+	seen, err := e.service.limiter.LookAll(ctx, requests, room)
 	if err != nil {
 		return err
 	}
@@ -226,9 +228,9 @@ func (e *envoyService) put(c *envoyCall, out *envoyrls.Response) {
 
 // replacedBy returns the ids of the rules that apply to no descriptor of a request, because a rule
 // that matches one of the descriptors replaces them.
-func (l *limiter) replacedBy(checks []envoyrls.Check) (without []string) {
+func replacedBy(policies *policy.Policies, checks []envoyrls.Check) (without []string) {
 	now := time.Now().UnixMilli()
-	p := l.policies.At(now)
+	p := policies.At(now)
 	if !p.Known() || len(checks) < 2 || !p.Set.ReplacesInRequest() {
 		return nil
 	}
@@ -261,7 +263,7 @@ func requestOf(c *envoyrls.Check, without []string) charge.Request {
 
 // warn counts what a descriptor asks for and is ignored, and logs each kind once.
 func (e *envoyService) warn(c *envoyrls.Check) {
-	if c.Override && !e.service.limiter.policies.Load().TakesLimits() {
+	if c.Override && !e.service.limiter.Policies.Load().TakesLimits() {
 		e.metrics.ignored[ignoredLimit].Inc()
 		e.override.Do(func() {
 			e.log.Warn("a descriptor brings a limit of its own, and no rule has request_limit: allow: the rules decide it; see docs/reference/envoy.md")
@@ -322,4 +324,21 @@ func headed(a *checkwire.Answer) bool {
 		}
 	}
 	return false
+}
+
+// look answers a descriptor that costs nothing: over the limit if one more request would be denied.
+// A denial is recorded like any other one. A request that passes leaves no trace.
+func (e *envoyService) look(of *engine.Looked, out *checkwire.Answer) error {
+	d := &of.Decision
+	if d.TooMany > 0 {
+		return tooMany(d.TooMany)
+	}
+	if fillAnswer(d, nil, nil, out); !out.Allowed {
+		e.service.answer(d, of.Request, out)
+		return nil
+	}
+	if !of.Near && out.Remaining >= 0 {
+		out.Remaining++ // the peek describes the state after a charge
+	}
+	return nil
 }

@@ -15,21 +15,20 @@ import (
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/telemetry"
 )
 
-// errInvalid is wrapped by every error about a malformed request.
-var errInvalid = errors.New("invalid request")
-
 // rpcCodes is the daemon's only translation of errors to RPC codes.
 var rpcCodes = rpc.Table{
-	{Err: errInvalid, Code: connect.CodeInvalidArgument},
+	{Err: charge.ErrInvalid, Code: connect.CodeInvalidArgument},
 	{Err: envoyrls.ErrInvalid, Code: connect.CodeInvalidArgument},
 	{Err: errNoDecision, Code: connect.CodeNotFound},
 	{Err: errTooManyRules, Code: connect.CodeFailedPrecondition},
-	{Err: errNoReservation, Code: connect.CodeNotFound},
+	{Err: engine.ErrNoReservation, Code: connect.CodeNotFound},
 	{Err: lua.ErrNoRoom, Code: connect.CodeResourceExhausted},
-	{Err: errNotSettled, Code: connect.CodeUnavailable},
+	{Err: engine.ErrNotSettled, Code: connect.CodeUnavailable},
 }
 
 // errTooManyRules: too many rules of the file match one request.
@@ -38,7 +37,7 @@ var errTooManyRules = errors.New("too many rules match")
 // service is LimiterService, over both Connect and gRPC. Safe for concurrent use.
 type service struct {
 	aliquotv1.UnimplementedLimiterServiceServer
-	limiter *limiter
+	limiter *engine.Engine
 	metrics *telemetry.Metrics
 	ids     *decisionIDs
 	recent  *recent
@@ -84,10 +83,10 @@ func (s *service) check(ctx context.Context, in checkwire.Request, out *checkwir
 		return err
 	}
 	defer s.leave(1)
-	room := s.limiter.scratches.Take()
-	defer s.limiter.scratches.Done(room)
+	room := s.limiter.Scratches.Take()
+	defer s.limiter.Scratches.Done(room)
 	room.One[0] = r
-	d, err := s.limiter.decideIn(ctx, room.One[:], room)
+	d, err := s.limiter.DecideIn(ctx, room.One[:], room)
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
@@ -143,9 +142,9 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 		return err
 	}
 	defer s.leave(len(x.valid))
-	room := s.limiter.scratches.Take()
-	defer s.limiter.scratches.Done(room)
-	decisions, err := s.limiter.decideIn(ctx, x.valid, room)
+	room := s.limiter.Scratches.Take()
+	defer s.limiter.Scratches.Done(room)
+	decisions, err := s.limiter.DecideIn(ctx, x.valid, room)
 	if err != nil {
 		return rpcCodes.Error(err)
 	}

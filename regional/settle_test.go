@@ -10,6 +10,7 @@ import (
 
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/modes"
 )
 
@@ -47,7 +48,7 @@ func TestExpiredReservationStands(t *testing.T) {
 		}
 		eventually(t, "the slot is free", func() bool { return left(t, d)["r3"] == 3 })
 		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: reserved.GetId(), Costs: map[string]int64{"tokens_in": 0}})
-		if l := out.GetLimits()[1]; out.GetState() != stateExpired || l.GetUsed() != 300 || l.GetRefunded() != 0 {
+		if l := out.GetLimits()[1]; out.GetState() != engine.StateExpired || l.GetUsed() != 300 || l.GetRefunded() != 0 {
 			t.Errorf("%v", out)
 		}
 		wantLeft(t, d, "expired", map[string]int64{"r1": 700, "r2": 1500, "r4": 4700})
@@ -65,7 +66,7 @@ func TestSettleAfterTheRulesChanged(t *testing.T) {
 		l.setRules(2, strings.Replace(changed, "capacity: 1000}", "capacity: 3000}", 1))
 		eventually(t, "the rules are in force", func() bool { return d.policies.Load().Text.Version == 2 })
 		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Costs: map[string]int64{"tokens_in": 100, "tokens_out": 100}})
-		if out.GetState() != stateSettled || out.GetLimits()[1].GetRefunded() != 200 || out.GetLimits()[2].GetRefunded() != 0 || out.GetLimits()[3].GetRefunded() != 1 {
+		if out.GetState() != engine.StateSettled || out.GetLimits()[1].GetRefunded() != 200 || out.GetLimits()[2].GetRefunded() != 0 || out.GetLimits()[3].GetRefunded() != 1 {
 			t.Fatalf("%v", out)
 		}
 		if got := left(t, d); got["r1"] != 900 || got["r6"] != 2000 || got["r3"] != 3 {

@@ -1,7 +1,6 @@
 package regional
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,15 +8,6 @@ import (
 	"aliquot/budget"
 	"aliquot/regional/internal/policy"
 )
-
-// TestSettleDoesNotShowTheStoresWords: a client hears that its reservation was not settled, and of what kind
-// the failure is.
-func TestSettleDoesNotShowTheStoresWords(t *testing.T) {
-	err := notSettled(errors.New("NOAUTH Authentication required by 10.1.2.3 for aq:{secret}"))
-	if text := err.Error(); !errors.Is(err, errNotSettled) || strings.Contains(text, "10.1.2.3") || strings.Contains(text, "secret") || !strings.Contains(text, "noauth") {
-		t.Errorf("%v", err)
-	}
-}
 
 // TestFloorsThatSumAboveTheLimitAreRefused, from a coordinator or a state file.
 func TestFloorsThatSumAboveTheLimitAreRefused(t *testing.T) {

@@ -43,23 +43,23 @@ func validate(in checkwire.Request) (charge.Request, error) {
 	cost := in.Cost
 	switch {
 	case cost < 1:
-		return charge.Request{}, fmt.Errorf("%w: cost is %d; it must be at least 1, or absent for 1", errInvalid, cost)
+		return charge.Request{}, fmt.Errorf("%w: cost is %d; it must be at least 1, or absent for 1", charge.ErrInvalid, cost)
 	case cost > maxCost:
-		return charge.Request{}, fmt.Errorf("%w: cost is %d; it must be at most %d", errInvalid, cost, int64(maxCost))
+		return charge.Request{}, fmt.Errorf("%w: cost is %d; it must be at most %d", charge.ErrInvalid, cost, int64(maxCost))
 	case len(in.Namespace) > maxNameBytes || !validText(in.Valid, in.Namespace):
-		return charge.Request{}, fmt.Errorf("%w: namespace must be at most %d bytes of valid UTF-8", errInvalid, maxNameBytes)
+		return charge.Request{}, fmt.Errorf("%w: namespace must be at most %d bytes of valid UTF-8", charge.ErrInvalid, maxNameBytes)
 	case len(in.Attributes) > maxAttributes:
-		return charge.Request{}, fmt.Errorf("%w: more than %d attributes", errInvalid, maxAttributes)
+		return charge.Request{}, fmt.Errorf("%w: more than %d attributes", charge.ErrInvalid, maxAttributes)
 	}
 	for i := range in.Attributes {
 		name, value := in.Attributes[i].Name, in.Attributes[i].Value
 		switch {
 		case name == "" || len(name) > maxNameBytes || !validText(in.Valid, name):
-			return charge.Request{}, fmt.Errorf("%w: an attribute's name has %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(name), maxNameBytes)
+			return charge.Request{}, fmt.Errorf("%w: an attribute's name has %d bytes; it must be 1 to %d bytes of valid UTF-8", charge.ErrInvalid, len(name), maxNameBytes)
 		case len(value) > maxValueBytes:
-			return charge.Request{}, fmt.Errorf("%w: attribute %q has %d bytes; at most %d are allowed", errInvalid, name, len(value), maxValueBytes)
+			return charge.Request{}, fmt.Errorf("%w: attribute %q has %d bytes; at most %d are allowed", charge.ErrInvalid, name, len(value), maxValueBytes)
 		case !validText(in.Valid, value):
-			return charge.Request{}, fmt.Errorf("%w: attribute %q is not valid UTF-8", errInvalid, name)
+			return charge.Request{}, fmt.Errorf("%w: attribute %q is not valid UTF-8", charge.ErrInvalid, name)
 		}
 	}
 	if err := validateCosts(in.Costs, in.Valid); err != nil {
@@ -77,19 +77,19 @@ func validText(known bool, text string) bool { return known || utf8.ValidString(
 // validateCosts checks the request's costs in units other than requests.
 func validateCosts(costs rules.Costs, known bool) error {
 	if len(costs) > maxUnits {
-		return fmt.Errorf("%w: costs of more than %d units", errInvalid, maxUnits)
+		return fmt.Errorf("%w: costs of more than %d units", charge.ErrInvalid, maxUnits)
 	}
 	for i := range costs {
 		unit, cost := costs[i].Unit, costs[i].Cost
 		switch {
 		case unit == "" || len(unit) > maxNameBytes || !validText(known, unit):
-			return fmt.Errorf("%w: a unit of costs has %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(unit), maxNameBytes)
+			return fmt.Errorf("%w: a unit of costs has %d bytes; it must be 1 to %d bytes of valid UTF-8", charge.ErrInvalid, len(unit), maxNameBytes)
 		case unit == rules.UnitRequests:
-			return fmt.Errorf("%w: costs names the unit %s; say it as cost", errInvalid, unit)
+			return fmt.Errorf("%w: costs names the unit %s; say it as cost", charge.ErrInvalid, unit)
 		case cost < 1:
-			return fmt.Errorf("%w: the cost of unit %q is %d; it must be at least 1, or absent for none", errInvalid, unit, cost)
+			return fmt.Errorf("%w: the cost of unit %q is %d; it must be at least 1, or absent for none", charge.ErrInvalid, unit, cost)
 		case cost > maxCost:
-			return fmt.Errorf("%w: the cost of unit %q is %d; it must be at most %d", errInvalid, unit, cost, int64(maxCost))
+			return fmt.Errorf("%w: the cost of unit %q is %d; it must be at most %d", charge.ErrInvalid, unit, cost, int64(maxCost))
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package charge
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +14,9 @@ import (
 	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
+
+// ErrInvalid is wrapped by every error about a malformed request.
+var ErrInvalid = errors.New("invalid request")
 
 // UnknownRemaining is the remaining number in an answer that did not look at any record.
 const UnknownRemaining = -1

@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/authority"
+	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/modes"
@@ -71,10 +72,10 @@ func (s *moodyStore) Apply(ctx context.Context, _ string, _ []lua.Change) ([]lim
 }
 
 // inBubble is a limiter of one rule in virtual time, before a store that the test commands.
-func inBubble(t *testing.T, test func(t *testing.T, l *limiter, s *moodyStore)) {
+func inBubble(t *testing.T, test func(t *testing.T, l *Engine, s *moodyStore)) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		now := func() budget.Instant { return 100*second + budget.Instant(time.Since(began)) }
+		now := func() budget.Instant { return budget.Instant(100*time.Second) + budget.Instant(time.Since(began)) }
 		s := &moodyStore{}
 		l := limiterBefore(t, s, "e1", now, strictRule(1_000_000, 1_000_000, ""))
 		defer func() { <-time.After(time.Minute) }() // of the bubble's clock: no call is under way any more
@@ -84,7 +85,7 @@ func inBubble(t *testing.T, test func(t *testing.T, l *limiter, s *moodyStore)) 
 
 // limiterBefore is the limiter of a region with half of a rule r0, before a store with the
 // given contents.
-func limiterBefore(t *testing.T, s storeguard.Store, epoch string, now func() budget.Instant, yaml string) *limiter {
+func limiterBefore(t *testing.T, s storeguard.Store, epoch string, now func() budget.Instant, yaml string) *Engine {
 	log, m := slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry())
 	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, now()), storeclock.New(), now)
 	// Cut off from the others, so that keys may be lent by its store.
@@ -97,21 +98,22 @@ func limiterBefore(t *testing.T, s storeguard.Store, epoch string, now func() bu
 		t.Fatal(err)
 	}
 	e := emergency.New(now, storeclock.New())
-	direct := &asker{auth: auth, guard: storeguard.New(s, auth, auth.Now, m, func(bool, error) {}, func() {}), emergency: e, slots: charge.NewSlotNames(1)}
-	b := &storeguard.Batcher{Ask: direct.ask, Refused: func(error) {}, Caught: func(cause any) { t.Error(cause) }}
-	return &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.Decide, direct: direct, alone: b.Alone}
+	return New(Config{
+		Policies: p, Auth: auth, Guard: storeguard.New(s, auth, auth.Now, m, func(bool, error) {}, func() {}), Emergency: e, Metrics: m, Log: log,
+		Bugs: &background.Panics{Count: m.Panics, Log: log}, Slots: charge.NewSlotNames(1), Shared: true,
+	})
 }
 
 // busyKey asks for a key until it is one of which checks wait for one another.
-func busyKey(t *testing.T, l *limiter) *charge.Entry {
+func busyKey(t *testing.T, l *Engine) *charge.Entry {
 	t.Helper()
 	for range 10 {
-		if _, err := l.decide(t.Context(), asked("k")); err != nil {
+		if _, err := l.Decide(t.Context(), asked("k")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, e := range l.auth.Local.ByKey {
-		if !e.Shares || !e.Busy(l.auth.Now()) {
+	for _, e := range l.Auth.Local.ByKey {
+		if !e.Shares || !e.Busy(l.Auth.Now()) {
 			t.Fatal("no check would wait for another")
 		}
 		return e
@@ -124,14 +126,14 @@ func busyKey(t *testing.T, l *limiter) *charge.Entry {
 // within storeguard.CallerPatience, and hardly any more, also if it has waited for another check's
 // call before its own, and until the breaker opens.
 func TestChecksOfABusyKeyWaitForASilentStoreOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
+	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 		busyKey(t, l)
 		s.silent.Store(true)
 		var all sync.WaitGroup
 		for n := 0; l.direct.guard.Breaker.Calls.State() == gobreaker.StateClosed; n++ {
 			came := time.Now()
 			all.Go(func() {
-				out, err := l.decide(t.Context(), asked("k"))
+				out, err := l.Decide(t.Context(), asked("k"))
 				if took := time.Since(came); err != nil || took > storeguard.CallerPatience+storeguard.SilentPatience {
 					t.Errorf("check %d had its answer after %v, %v", n, took, err)
 				} else if _, v := out[0].Verdicts(); v.Mode != modes.Emergency {
@@ -146,15 +148,15 @@ func TestChecksOfABusyKeyWaitForASilentStoreOnce(t *testing.T) {
 
 // TestChecksWaitForOneAnotherAgain once the store answers.
 func TestChecksWaitForOneAnotherAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
+	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 		e := busyKey(t, l)
 		s.silent.Store(true)
-		if _, err := l.decide(t.Context(), asked("k")); err != nil || !unanswered(e) {
+		if _, err := l.Decide(t.Context(), asked("k")); err != nil || !unanswered(e) {
 			t.Fatalf("%v, stalled is %t after a check that was given up", err, unanswered(e))
 		}
 		s.silent.Store(false)
 		<-time.After(storeguard.Deadline) // of the bubble's clock
-		if _, err := l.decide(t.Context(), asked("k")); err != nil || unanswered(e) {
+		if _, err := l.Decide(t.Context(), asked("k")); err != nil || unanswered(e) {
 			t.Errorf("%v, stalled is %t after an answer", err, unanswered(e))
 		}
 	})
@@ -165,15 +167,15 @@ func TestChecksWaitForOneAnotherAgain(t *testing.T) {
 // store does; neither waits longer than storeguard.CallerPatience.
 func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 	for _, claimed := range []bool{false, true} {
-		inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
+		inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 			e := busyKey(t, l)
 			e.Mu.Lock()
-			e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, l.auth.Now()) // on its way for ever
+			e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, l.Auth.Now()) // on its way for ever
 			e.Claimed, e.Shares = claimed, claimed
 			e.Mu.Unlock()
 			s.denies = true
 			came := time.Now()
-			out, err := l.decide(t.Context(), asked("k"))
+			out, err := l.Decide(t.Context(), asked("k"))
 			want := storeguard.CallerPatience + time.Millisecond // it denies in one
 			if took := time.Since(came); err != nil || out[0].Groups[0].Allowed || took != want {
 				t.Errorf("claimed %t: %v, %v, want %v", claimed, err, took, want)
@@ -184,18 +186,18 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 
 // TestPanicLeavesNoClaim: checks of a key do not wait for one whose call has panicked.
 func TestPanicLeavesNoClaim(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *limiter, _ *moodyStore) {
-		e, ask := busyKey(t, l), l.ask
-		l.ask = func(context.Context, []*charge.Transaction) error { panic("a bug") }
+	inBubble(t, func(t *testing.T, l *Engine, _ *moodyStore) {
+		e, ask := busyKey(t, l), l.Ask
+		l.Ask = func(context.Context, []*charge.Transaction) error { panic("a bug") }
 		func() {
 			defer func() {
 				if recover() == nil {
 					t.Error("no panic")
 				}
 			}()
-			l.decide(t.Context(), asked("k"))
+			l.Decide(t.Context(), asked("k"))
 		}()
-		l.ask = ask
+		l.Ask = ask
 		if e.Claimed {
 			t.Error("the key is claimed still")
 		}
@@ -205,13 +207,13 @@ func TestPanicLeavesNoClaim(t *testing.T) {
 // TestAPanicLeavesNothingUnderWay: what a call took along that panicked is given up, or all
 // later checks of the key would wait for it, and its entry would be kept for good.
 func TestAPanicLeavesNothingUnderWay(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
+	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 		told := 0
 		b := &storeguard.Batcher{Ask: l.direct.ask, Refused: func(error) {}, Caught: func(any) { told++ }}
-		l.ask = b.Decide
+		l.Ask = b.Decide
 		e := busyKey(t, l)
 		s.panics.Store(true)
-		out, err := l.decide(t.Context(), asked("k"))
+		out, err := l.Decide(t.Context(), asked("k"))
 		if err != nil || told != 1 {
 			t.Fatalf("%v, %d panics are told of", err, told)
 		}
@@ -225,7 +227,7 @@ func TestAPanicLeavesNothingUnderWay(t *testing.T) {
 		<-time.After(prefetch.Life) // of the bubble's clock
 		e.Mu.Lock()
 		defer e.Mu.Unlock()
-		if !e.Chunk.Idle(l.auth.Now()) {
+		if !e.Chunk.Idle(l.Auth.Now()) {
 			t.Error("the entry is kept for a call that has ended")
 		}
 	})

@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 // an explanation takes the same way as a decision in every store, and no store needs a second
 // implementation that could differ.
 
-// blockerRule is the number of the limit that always denies. No rule has it: rule numbers count up
+// BlockerRule is the number of the limit that always denies. No rule has it: rule numbers count up
 // from 1, and those of independent rules are in the upper half.
-const blockerRule = math.MaxUint32
+const BlockerRule = math.MaxUint32
 
-// peek decides a request as of now and charges nothing. Its error is charge.ErrGone.
-func (l *limiter) peek(ctx context.Context, p *policy.Policy, r *charge.Request) (charge.Decision, error) {
+// Peek decides a request as of now and charges nothing. Its error is charge.ErrGone.
+func (l *Engine) Peek(ctx context.Context, p *policy.Policy, r *charge.Request) (charge.Decision, error) {
 	d := make([]charge.Decision, 1)
 	err := l.peekAll(ctx, p, []*charge.Request{r}, d)
 	return d[0], err
@@ -30,15 +30,15 @@ func (l *limiter) peek(ctx context.Context, p *policy.Policy, r *charge.Request)
 
 // peekAll does the same for several requests, which share calls to the store. It writes one
 // decision for each request.
-func (l *limiter) peekAll(ctx context.Context, p *policy.Policy, requests []*charge.Request, into []charge.Decision) error {
+func (l *Engine) peekAll(ctx context.Context, p *policy.Policy, requests []*charge.Request, into []charge.Decision) error {
 	var peeks []*charge.Transaction
 	for i, r := range requests {
 		d := &into[i]
 		d.Plan(p, r, time.Now().UnixMilli(), nil)
-		l.conduct.Look(d, l.auth.Now())
+		l.Keys.Look(d, l.Auth.Now())
 		for _, g := range d.Groups {
 			for _, a := range g.Asks {
-				a.Left = l.auth.Local.Left(a.Key) // tokens that are there without asking the store
+				a.Left = l.Auth.Local.Left(a.Key) // tokens that are there without asking the store
 				peeks = append(peeks, &charge.Transaction{Cost: g.Cost, Shadow: g.Shadow, Peek: true, Asks: []charge.Charge{a, blockerOf(&a)}})
 			}
 		}
@@ -60,6 +60,6 @@ func blockerOf(a *charge.Charge) charge.Charge {
 	return charge.Charge{
 		Rule: a.Rule, Enforcement: rules.Independent, Cost: limit.MaxExact,
 		Limit: limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}},
-		Key:   budget.KeyID{Rule: blockerRule, Hash: a.Key.Hash},
+		Key:   budget.KeyID{Rule: BlockerRule, Hash: a.Key.Hash},
 	}
 }

@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"context"
@@ -16,74 +16,100 @@ import (
 
 // The reasons why a reservation could not be settled.
 var (
-	errNoReservation = errors.New("no such reservation in this region: it was never made or denied, another region made it, it is long over, or this is not the id that Reserve answered")
-	errNotSettled    = errors.New("the reservation could not be settled now; call again, that changes nothing twice")
+	ErrNoReservation = errors.New("no such reservation in this region: it was never made or denied, another region made it, it is long over, or this is not the id that Reserve answered")
+	ErrNotSettled    = errors.New("the reservation could not be settled now; call again, that changes nothing twice")
 )
 
 // settleTries is how often a settlement is tried when other calls settle the same reservation
 // first. One of them ended the reservation, and the next read shows it.
 const settleTries = 3
 
-// usage is the use that the caller of Settle reports. For a part that it leaves out, the estimate
+// Usage is the use that the caller of Settle reports. For a part that it leaves out, the estimate
 // counts.
-type usage struct {
-	cost  *int64
-	costs map[string]int64
+type Usage struct {
+	Cost  *int64
+	Costs map[string]int64
 }
 
 // The states of a settled reservation, under their names in the API.
 const (
-	stateSettled = "settled"
-	stateAlready = "already_settled"
-	stateExpired = "expired"
+	StateSettled = "settled"
+	StateAlready = "already_settled"
+	StateExpired = "expired"
 )
 
-// settledResult is the result of a settlement. notes are parallel to the reservation's limits.
-type settledResult struct {
-	state       string
+// SettledResult is the result of a settlement. notes are parallel to the reservation's limits.
+type SettledResult struct {
+	State       string
 	reservation reservation
 	notes       []settledLimit
 	adjusted    []limit.Adjusted // of the limits that are parts of the settlement
 }
 
-// settle ends a reservation with what was used. Its errors are errNoReservation and errNotSettled.
-func (l *limiter) settle(ctx context.Context, namespace, id string, said usage) (settledResult, error) {
-	p := l.policies.At(time.Now().UnixMilli())
-	if p.Hasher == nil || p.Set == nil {
-		return settledResult{}, fmt.Errorf("%w: this region knows no rules yet", errNotSettled)
+// settledPart is a limit of a settled reservation, with what was reserved and used of it, and what the
+// settlement gave back or charged, in tokens.
+type settledPart struct {
+	Rule, Unit                        string
+	Reserved, Used, Refunded, Charged int64
+}
+
+// Parts returns the limits of the reservation. Nothing is refunded or charged for a limit whose rule
+// is gone.
+func (r *SettledResult) Parts() (out []settledPart) {
+	adjusted := r.adjusted
+	for i := range r.reservation.Limits {
+		l := &r.reservation.Limits[i]
+		if l.Never || i >= len(r.notes) {
+			continue
+		}
+		one := settledPart{Rule: l.Rule, Unit: l.Unit, Reserved: int64(l.Cost / limit.Token), Used: r.notes[i].Used}
+		if r.notes[i].Part && len(adjusted) > 0 {
+			one.Refunded, one.Charged = int64(adjusted[0].Refunded/limit.Token), int64(adjusted[0].Charged/limit.Token)
+			adjusted = adjusted[1:]
+		}
+		out = append(out, one)
 	}
-	key := reservationKey(p.Hasher, namespace, id)
+	return out
+}
+
+// Settle ends a reservation with what was used. Its errors are ErrNoReservation and ErrNotSettled.
+func (l *Engine) Settle(ctx context.Context, namespace, id string, said Usage) (SettledResult, error) {
+	p := l.Policies.At(time.Now().UnixMilli())
+	if p.Hasher == nil || p.Set == nil {
+		return SettledResult{}, fmt.Errorf("%w: this region knows no rules yet", ErrNotSettled)
+	}
+	key := ReservationKey(p.Hasher, namespace, id)
 	for range settleTries {
 		kept, err := l.kept(ctx, key)
 		if err != nil {
-			return settledResult{}, notSettled(err)
+			return SettledResult{}, notSettled(err)
 		}
 		if kept == nil {
-			return settledResult{}, errNoReservation
+			return SettledResult{}, ErrNoReservation
 		}
 		out, changed, err := l.settleKept(ctx, p, key, kept, said)
 		if err != nil {
-			return settledResult{}, notSettled(err)
+			return SettledResult{}, notSettled(err)
 		}
 		if !changed {
 			return out, nil
 		}
 	}
-	return settledResult{}, errNotSettled
+	return SettledResult{}, ErrNotSettled
 }
 
-// notSettled returns errNotSettled for a failure of the store. The client sees the kind of the
+// notSettled returns ErrNotSettled for a failure of the store. The client sees the kind of the
 // failure, but not the store's text, which may contain addresses and keys.
-func notSettled(err error) error { return fmt.Errorf("%w (%s)", errNotSettled, storeguard.Reason(err)) }
+func notSettled(err error) error { return fmt.Errorf("%w (%s)", ErrNotSettled, storeguard.Reason(err)) }
 
 // settleKept settles the reservation that was read. changed: it has changed in the store since
 // then.
-func (l *limiter) settleKept(ctx context.Context, p *policy.Policy, key string, kept *lua.Kept, said usage) (out settledResult, changed bool, err error) {
+func (l *Engine) settleKept(ctx context.Context, p *policy.Policy, key string, kept *lua.Kept, said Usage) (out SettledResult, changed bool, err error) {
 	if out.reservation, err = parseReservation(kept); err != nil {
 		return out, false, err
 	}
 	if kept.Settled {
-		out.state, out.adjusted = stateAlready, kept.Adjusted
+		out.State, out.adjusted = StateAlready, kept.Adjusted
 		err = json.Unmarshal([]byte(kept.Note), &out.notes)
 		return out, false, err
 	}
@@ -97,7 +123,7 @@ func (l *limiter) settleKept(ctx context.Context, p *policy.Policy, key string, 
 	for i := range out.reservation.Limits {
 		one := &out.reservation.Limits[i]
 		out.notes[i].Used = one.used(said)
-		a, ok := one.current(p, l.auth.Now())
+		a, ok := one.current(p, l.Auth.Now())
 		if !ok || !charged[i] {
 			continue
 		}
@@ -116,13 +142,13 @@ func (l *limiter) settleKept(ctx context.Context, p *policy.Policy, key string, 
 	case err != nil || done.Changed:
 		return out, done.Changed, err
 	case done.Expired:
-		out.state = stateExpired
+		out.State = StateExpired
 		for i := range out.notes {
 			out.notes[i] = settledLimit{Used: int64(out.reservation.Limits[i].Cost / limit.Token)}
 		}
 		return out, false, nil
 	}
-	out.state, out.adjusted = stateSettled, done.Adjusted
+	out.State, out.adjusted = StateSettled, done.Adjusted
 	return out, false, nil
 }
 
@@ -173,13 +199,13 @@ func (r *reservation) charges(notes []settledLimit, at int64) (out []chargedAt) 
 }
 
 // kept returns what the store keeps under a key, and waits as long as a check would.
-func (l *limiter) kept(ctx context.Context, key string) (*lua.Kept, error) {
+func (l *Engine) kept(ctx context.Context, key string) (*lua.Kept, error) {
 	return answerAlone(ctx, l, func(ctx context.Context) (*lua.Kept, error) { return l.direct.kept(ctx, key) })
 }
 
 // settleParts makes a settlement, and waits as long as a check would. After an error the store may
 // have made it, which the next read shows. The arguments may still be in use then.
-func (l *limiter) settleParts(ctx context.Context, parts *charge.Transaction, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (lua.Settled, error) {
+func (l *Engine) settleParts(ctx context.Context, parts *charge.Transaction, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (lua.Settled, error) {
 	return answerAlone(ctx, l, func(ctx context.Context) (lua.Settled, error) {
 		return l.direct.settle(ctx, parts, used, charges, end)
 	})
@@ -187,7 +213,7 @@ func (l *limiter) settleParts(ctx context.Context, parts *charge.Transaction, us
 
 // kept reads what the store keeps under a key. It returns nil if there is nothing, or if it belongs
 // to contents that the store no longer has.
-func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error) {
+func (a *storeCalls) kept(ctx context.Context, key string) (kept *lua.Kept, err error) {
 	read := func() error {
 		return a.guard.Call(ctx, "reservation", a.auth.CurrentEpoch(), func(ctx context.Context) (now int64, err error) {
 			kept, err = a.guard.Store.Reservation(ctx, key)
@@ -209,7 +235,7 @@ func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error
 }
 
 // settle makes the settlement of parts. used is what was used of each of them.
-func (a *asker) settle(ctx context.Context, parts *charge.Transaction, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (out lua.Settled, err error) {
+func (a *storeCalls) settle(ctx context.Context, parts *charge.Transaction, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (out lua.Settled, err error) {
 	groups := []*charge.Transaction{parts}
 	err = a.again(ctx, func() error {
 		a.auth.HoldFloor()

@@ -1,4 +1,5 @@
-package regional
+// Package engine decides requests: from memory, by the store, or without the store. It reserves and settles.
+package engine
 
 import (
 	"context"
@@ -10,7 +11,6 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/boottime"
-	"aliquot/internal/rpc"
 	"aliquot/lua"
 	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/background"
@@ -25,41 +25,85 @@ import (
 // chunksAtOnce caps the calls to the store that one CheckBatch has under way at a time.
 const chunksAtOnce = 4
 
-// limiter decides validated requests. Safe for concurrent use.
-type limiter struct {
-	policies  *policy.Policies
-	auth      *authority.Authority
+// Engine decides validated requests. Safe for concurrent use.
+type Engine struct {
+	Policies  *policy.Policies
+	Auth      *authority.Authority
 	emergency *emergency.Limit
 	metrics   *telemetry.Metrics
 	log       *slog.Logger
-	// ask sends at most storeguard.GroupsPerCall groups to the store. It is asker.ask, or batcher.decide where
+	// Ask sends at most storeguard.GroupsPerCall groups to the store. It is storeCalls.ask, or batcher.decide where
 	// it is worth it that requests share calls.
-	ask func(ctx context.Context, groups []*charge.Transaction) error
+	Ask func(ctx context.Context, groups []*charge.Transaction) error
 	// direct makes calls to the store that are not shared. alone runs such a call with the same
 	// patience as shared calls: it is atOnce or batcher.alone.
-	direct *asker
+	direct *storeCalls
 	alone  func(ctx context.Context, call func(context.Context) error) error
-	// conduct learns of all decisions.
-	conduct   *keywatch.Watch
-	scratches charge.Scratches
-	// intake gives turns to the callers of decide, one turn to a single check. If it is nil, no
-	// turn is needed.
-	intake *rpc.Gate
-	// door is before the connections whose calls intake gives turns to; nil: there is none.
-	door *door
+	// Keys learns of all decisions.
+	Keys      *keywatch.Watch
+	Scratches charge.Scratches
+	// turns are those of the callers of decide, one turn to a single check. If it is nil, no turn is
+	// needed.
+	turns Turns
 	// clock reads the boot clock faster; nil if the daemon uses another clock.
 	clock *boottime.Clock
 }
 
-// decide answers each request. No answer depends on another one, but requests for the same key are
-// decided in order if they share a call to the store. It fails only if ctx ends first; then the
-// caller loses what was charged by that time.
-func (l *limiter) decide(ctx context.Context, requests []charge.Request) ([]charge.Decision, error) {
-	return l.decideIn(ctx, requests, &charge.Scratch{})
+// Turns lets a check that waits give its turn to another one.
+type Turns interface {
+	// Leave gives a turn back.
+	Leave()
+	// Retake takes a turn again at once.
+	Retake()
 }
 
-// decideIn is decide in the caller's memory: the decisions are valid until s is used again.
-func (l *limiter) decideIn(ctx context.Context, requests []charge.Request, s *charge.Scratch) ([]charge.Decision, error) {
+// Config is what an engine needs. Turns and Clock may be nil.
+type Config struct {
+	Policies  *policy.Policies
+	Auth      *authority.Authority
+	Guard     *storeguard.Guard
+	Emergency *emergency.Limit
+	Keys      *keywatch.Watch
+	Metrics   *telemetry.Metrics
+	Log       *slog.Logger
+	Bugs      *background.Panics
+	Turns     Turns
+	Clock     *boottime.Clock
+	// Slots names the slots of concurrency limits.
+	Slots *charge.SlotNames
+	// Shared: concurrent requests share calls to the store. It is of use for a store that is not
+	// memory of this process.
+	Shared bool
+}
+
+// New returns an engine.
+func New(c Config) *Engine {
+	direct := &storeCalls{auth: c.Auth, guard: c.Guard, emergency: c.Emergency, slots: c.Slots}
+	l := &Engine{
+		Policies: c.Policies, Auth: c.Auth, emergency: c.Emergency, Keys: c.Keys, metrics: c.Metrics, log: c.Log,
+		Ask: direct.ask, direct: direct, alone: atOnce, turns: c.Turns, clock: c.Clock,
+	}
+	if c.Shared {
+		b := &storeguard.Batcher{Ask: direct.ask, Refused: c.Guard.TurnedAway, Caught: func(cause any) { _ = c.Bugs.Caught("a call of the store", cause) }}
+		l.Ask, l.alone = c.Guard.WhileClosed(b.Decide), b.Alone
+	}
+	return l
+}
+
+// NewUpkeep returns the upkeep of what the engine has borrowed.
+func (l *Engine) NewUpkeep(bugs *background.Panics) *Upkeep {
+	return &Upkeep{table: l.Auth.Local, auth: l.Auth, ask: l.Ask, bugs: bugs}
+}
+
+// Decide answers each request. No answer depends on another one, but requests for the same key are
+// decided in order if they share a call to the store. It fails only if ctx ends first; then the
+// caller loses what was charged by that time.
+func (l *Engine) Decide(ctx context.Context, requests []charge.Request) ([]charge.Decision, error) {
+	return l.DecideIn(ctx, requests, &charge.Scratch{})
+}
+
+// DecideIn is decide in the caller's memory: the decisions are valid until s is used again.
+func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *charge.Scratch) ([]charge.Decision, error) {
 	now, wall := l.read()
 	s.Reset(len(requests), now)
 	defer s.Unclaim(true) // after a panic no check waits for this call; otherwise nothing is claimed any more
@@ -80,7 +124,7 @@ func (l *limiter) decideIn(ctx context.Context, requests []charge.Request, s *ch
 		}
 		var err error
 		if s.Crowded {
-			l.fallBack(groups)
+			l.FallBack(groups)
 		} else {
 			err = l.spendAll(ctx, groups)
 		}
@@ -100,7 +144,7 @@ func (l *limiter) decideIn(ctx context.Context, requests []charge.Request, s *ch
 			return nil, err
 		}
 	}
-	l.conduct.Decided(s.Decisions, now)
+	l.Keys.Decided(s.Decisions, now)
 	if !s.Crowded {
 		l.overrun(ctx, requests, s.Decisions)
 	}
@@ -110,8 +154,8 @@ func (l *limiter) decideIn(ctx context.Context, requests []charge.Request, s *ch
 // near decides those requests of todo that this daemon can decide from memory, and returns the
 // groups that the store has to decide. If patient, requests that wait for another call stay in
 // todo.
-func (l *limiter) near(requests []charge.Request, s *charge.Scratch, now budget.Instant, nowMS int64, patient bool) (groups []*charge.Transaction) {
-	p := l.policies.At(nowMS)
+func (l *Engine) near(requests []charge.Request, s *charge.Scratch, now budget.Instant, nowMS int64, patient bool) (groups []*charge.Transaction) {
+	p := l.Policies.At(nowMS)
 	parked := s.Todo[:0]
 	s.Asks = s.Asks[:0]
 	for _, i := range s.Todo {
@@ -127,8 +171,8 @@ func (l *limiter) near(requests []charge.Request, s *charge.Scratch, now budget.
 			parked = append(parked, i)
 			continue
 		}
-		d.Limits(p, r, s.Matched, l.auth.Local, now, &s.Name)
-		l.conduct.Hold(d, now)
+		d.Limits(p, r, s.Matched, l.Auth.Local, now, &s.Name)
+		l.Keys.Hold(d, now)
 		s.Claim(d.Groups, now)
 		groups, s.Asks = append(groups, d.Groups...), append(s.Asks, i)
 	}
@@ -137,22 +181,22 @@ func (l *limiter) near(requests []charge.Request, s *charge.Scratch, now budget.
 }
 
 // read returns the time of the boot clock and of the wall clock.
-func (l *limiter) read() (budget.Instant, time.Time) {
+func (l *Engine) read() (budget.Instant, time.Time) {
 	if l.clock != nil {
 		return l.clock.Read()
 	}
-	return l.auth.Now(), time.Now()
+	return l.Auth.Now(), time.Now()
 }
 
 // later returns the time of the boot clock, but no earlier than the given instant: readings of the
 // fast clock may go back a little.
-func (l *limiter) later(than budget.Instant) budget.Instant {
+func (l *Engine) later(than budget.Instant) budget.Instant {
 	now, _ := l.read()
 	return max(now, than)
 }
 
 // spendAll decides groups, storeguard.GroupsPerCall in one call and a few calls at once. Its error is charge.ErrGone.
-func (l *limiter) spendAll(ctx context.Context, groups []*charge.Transaction) error {
+func (l *Engine) spendAll(ctx context.Context, groups []*charge.Transaction) error {
 	if len(groups) <= storeguard.GroupsPerCall {
 		return l.spend(ctx, groups)
 	}
@@ -181,7 +225,7 @@ func (l *limiter) spendAll(ctx context.Context, groups []*charge.Transaction) er
 // decides. If the caller is gone neither decides, so that nothing is charged twice for an answer
 // that no client reads. Groups that the store may still be deciding are replaced in the slice.
 // Their client loses what the store charges for them.
-func (l *limiter) spend(ctx context.Context, groups []*charge.Transaction) error {
+func (l *Engine) spend(ctx context.Context, groups []*charge.Transaction) error {
 	if !l.emergency.Owes() {
 		return l.put(ctx, groups)
 	}
@@ -201,26 +245,26 @@ func (l *limiter) spend(ctx context.Context, groups []*charge.Transaction) error
 // decidedWhileSettling decides a group from memory, if memory has enough tokens, while a call is
 // under way that carries the debt of its keys. Another call would carry the debt as well, and the
 // store would take it off twice.
-func (l *limiter) decidedWhileSettling(g *charge.Transaction) bool {
+func (l *Engine) decidedWhileSettling(g *charge.Transaction) bool {
 	if g.Reserves || !g.FallsBackLocally() || !l.emergency.Settling(g) {
 		return false
 	}
-	l.auth.HoldFloor()
-	head := l.auth.Grant([]*charge.Transaction{g})
+	l.Auth.HoldFloor()
+	head := l.Auth.Grant([]*charge.Transaction{g})
 	held := l.emergency.Holds(g, head.Epoch)
-	l.auth.ReleaseFloor()
+	l.Auth.ReleaseFloor()
 	if held {
-		l.fallBack([]*charge.Transaction{g})
+		l.FallBack([]*charge.Transaction{g})
 	}
 	return held
 }
 
 // put has the store decide groups, and the rules' fallbacks those that the store does not decide.
-func (l *limiter) put(ctx context.Context, groups []*charge.Transaction) error {
+func (l *Engine) put(ctx context.Context, groups []*charge.Transaction) error {
 	if len(groups) == 0 {
 		return nil
 	}
-	err := l.ask(ctx, groups)
+	err := l.Ask(ctx, groups)
 	if errors.Is(err, charge.ErrGone) {
 		return err
 	}
@@ -242,12 +286,12 @@ func (l *limiter) put(ctx context.Context, groups []*charge.Transaction) error {
 			groups[i] = groups[i].FreshCopy()
 		}
 	}
-	l.fallBack(groups)
+	l.FallBack(groups)
 	return nil
 }
 
 // askAgain decides the groups that wait for a call a second time. Its error is charge.ErrGone.
-func (l *limiter) askAgain(ctx context.Context, groups []*charge.Transaction) error {
+func (l *Engine) askAgain(ctx context.Context, groups []*charge.Transaction) error {
 	var again []*charge.Transaction
 	for _, g := range groups {
 		if g.Awaits != nil {
@@ -286,13 +330,13 @@ const (
 // nothing. A patient request then waits for other checks' calls. The request came at one instant
 // and is decided at another, which is read when its limits are locked: the wait for a lock may be
 // longer than a chunk's life, and the process may be stopped at any line before.
-func localWayOf(d *charge.Decision, l *limiter, p *policy.Policy, r *charge.Request, came budget.Instant, s *charge.Scratch, patient bool) localWay {
+func localWayOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request, came budget.Instant, s *charge.Scratch, patient bool) localWay {
 	var plan charge.LocalPlan
-	t := l.auth.Local
+	t := l.Auth.Local
 	if len(s.Matched) > charge.MostLocal || !plan.Find(t, p, r, s) {
 		return wayStore
 	}
-	if !d.Parked && l.conduct.HoldLocal(d, &plan, s, came) {
+	if !d.Parked && l.Keys.HoldLocal(d, &plan, s, came) {
 		return wayDecided
 	}
 	plan.Lock()
@@ -314,7 +358,7 @@ func localWayOf(d *charge.Decision, l *limiter, p *policy.Policy, r *charge.Requ
 
 // answerAlone makes a call that is not shared through a limiter, and returns its result. The result
 // of a call that was given up is dropped.
-func answerAlone[T any](ctx context.Context, l *limiter, call func(context.Context) (T, error)) (T, error) {
+func answerAlone[T any](ctx context.Context, l *Engine, call func(context.Context) (T, error)) (T, error) {
 	var out, none T
 	err := l.alone(ctx, func(ctx context.Context) (err error) {
 		out, err = call(ctx)

@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"context"
@@ -37,17 +37,17 @@ func (s *moodyStore) Reservation(ctx context.Context, _ string) (*lua.Kept, erro
 // TestReservationsWaitForASilentStoreAsChecksDo: with the same patience, of which there is
 // hardly any once the store is known to be silent.
 func TestReservationsWaitForASilentStoreAsChecksDo(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
+	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 		s.silent.Store(true)
 		reserve := func() {
-			in := reserving{Request: asked("k")[0], id: "call-1", ttl: time.Minute}
-			out, err := l.reserve(t.Context(), &in)
-			if _, v := out.decision.Verdicts(); err != nil || out.made || v.Mode != modes.Emergency {
-				t.Errorf("reserved %t by %s, %v", out.made, v.Mode, err)
+			in := Reserving{Request: asked("k")[0], ID: "call-1", TTL: time.Minute}
+			out, err := l.Reserve(t.Context(), &in)
+			if _, v := out.Decision.Verdicts(); err != nil || out.Made || v.Mode != modes.Emergency {
+				t.Errorf("reserved %t by %s, %v", out.Made, v.Mode, err)
 			}
 		}
 		settle := func() {
-			if _, err := l.settle(t.Context(), "", "call-1", usage{}); !errors.Is(err, errNotSettled) {
+			if _, err := l.Settle(t.Context(), "", "call-1", Usage{}); !errors.Is(err, ErrNotSettled) {
 				t.Errorf("settled: %v", err)
 			}
 		}
@@ -63,7 +63,7 @@ func TestReservationsWaitForASilentStoreAsChecksDo(t *testing.T) {
 		}
 		s.silent.Store(false)
 		<-time.After(storeguard.Deadline) // of the bubble's clock: the calls that were given up are over
-		if _, err := l.settle(t.Context(), "", "call-1", usage{}); !errors.Is(err, errNoReservation) {
+		if _, err := l.Settle(t.Context(), "", "call-1", Usage{}); !errors.Is(err, ErrNoReservation) {
 			t.Errorf("of a store that answers again: %v", err)
 		}
 	})
@@ -72,7 +72,7 @@ func TestReservationsWaitForASilentStoreAsChecksDo(t *testing.T) {
 // TestAPanicOfACallIsItsCallers: a bug in a call that is waited for on another goroutine is
 // one of its caller's, where it is recovered, and the next call is made.
 func TestAPanicOfACallIsItsCallers(t *testing.T) {
-	inBubble(t, func(t *testing.T, l *limiter, _ *moodyStore) {
+	inBubble(t, func(t *testing.T, l *Engine, _ *moodyStore) {
 		func() {
 			defer func() {
 				if cause := recover(); !strings.Contains(fmt.Sprint(cause), "a bug") {
@@ -91,9 +91,9 @@ func TestAPanicOfACallIsItsCallers(t *testing.T) {
 // reservation that was denied for want of it, and no reservation waits for it twice.
 func TestReservationWaitsForWhatIsOnItsWay(t *testing.T) {
 	for _, relents := range []bool{true, false} {
-		inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
+		inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 			e := busyKey(t, l)
-			now := l.auth.Now()
+			now := l.Auth.Now()
 			e.Mu.Lock()
 			_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, now)
 			e.Mu.Unlock()
@@ -107,9 +107,9 @@ func TestReservationWaitsForWhatIsOnItsWay(t *testing.T) {
 				e.Land()
 			})
 			came := time.Now()
-			out, err := l.reserve(t.Context(), &reserving{Request: asked("k")[0], id: "call-1", ttl: time.Minute})
-			if err != nil || out.made != relents {
-				t.Errorf("reserved %t, want %t, %v", out.made, relents, err)
+			out, err := l.Reserve(t.Context(), &Reserving{Request: asked("k")[0], ID: "call-1", TTL: time.Minute})
+			if err != nil || out.Made != relents {
+				t.Errorf("reserved %t, want %t, %v", out.Made, relents, err)
 			}
 			if took := time.Since(came); took != arrives+time.Millisecond { // the store decides in one
 				t.Errorf("answered after %v", took)

@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"time"
@@ -11,19 +11,19 @@ import (
 	"aliquot/rules"
 )
 
-// fallBack decides groups without the store, by each rule's on_redis_failure.
-func (l *limiter) fallBack(groups []*charge.Transaction) {
-	l.auth.HoldFloor()
-	defer l.auth.ReleaseFloor()
-	contents := l.auth.Grant(groups).Epoch
+// FallBack decides groups without the store, by each rule's on_redis_failure.
+func (l *Engine) FallBack(groups []*charge.Transaction) {
+	l.Auth.HoldFloor()
+	defer l.Auth.ReleaseFloor()
+	contents := l.Auth.Grant(groups).Epoch
 	var seen []charge.Observation
 	for _, g := range groups {
 		seen = l.fallBackGroup(g, contents, seen)
 	}
-	l.auth.Observe(seen)
+	l.Auth.Observe(seen)
 }
 
-func (l *limiter) fallBackGroup(g *charge.Transaction, contents string, seen []charge.Observation) []charge.Observation {
+func (l *Engine) fallBackGroup(g *charge.Transaction, contents string, seen []charge.Observation) []charge.Observation {
 	closed := false
 	var asks [1]*charge.Charge // room for the number that most groups have
 	var outcomes [1]limit.Outcome
@@ -67,7 +67,7 @@ func (l *limiter) fallBackGroup(g *charge.Transaction, contents string, seen []c
 
 // probeIn returns after what time the next trial of the store will have its answer, if the store is
 // well.
-func (l *limiter) probeIn() time.Duration {
+func (l *Engine) probeIn() time.Duration {
 	if l.direct == nil {
 		return storeguard.Deadline
 	}

@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"encoding/base64"
@@ -142,15 +142,15 @@ func (l *reservedLimit) current(p *policy.Policy, now budget.Instant) (a charge.
 
 // used returns how much of the limit was used, in whole tokens: the cost that the caller of Settle
 // names, or else the estimate.
-func (l *reservedLimit) used(said usage) int64 {
+func (l *reservedLimit) used(said Usage) int64 {
 	estimate := int64(l.Cost / limit.Token)
 	if l.Unit == rules.UnitRequests {
-		if said.cost != nil {
-			return *said.cost
+		if said.Cost != nil {
+			return *said.Cost
 		}
 		return estimate
 	}
-	if cost, ok := said.costs[l.Unit]; ok {
+	if cost, ok := said.Costs[l.Unit]; ok {
 		return cost
 	}
 	return estimate
@@ -239,14 +239,14 @@ func parseReservation(kept *lua.Kept) (r reservation, err error) {
 	return r, nil
 }
 
-// reservationKey returns the store's name of the reservation with this id.
-func reservationKey(h *rules.KeyHasher, namespace, id string) string {
+// ReservationKey returns the store's name of the reservation with this id.
+func ReservationKey(h *rules.KeyHasher, namespace, id string) string {
 	return lua.ReservationKey(h.Key(namespace, append([]byte("reservation\x00"), id...)))
 }
 
-// boundID returns the id under which Settle finds a reservation whose caller chose the id: with a keyed
+// BoundID returns the id under which Settle finds a reservation whose caller chose the id: with a keyed
 // hash of the namespace, the caller and the id. Another caller cannot make it, and gets another one.
-func boundID(h *rules.KeyHasher, r *charge.Request, id string) string {
+func BoundID(h *rules.KeyHasher, r *charge.Request, id string) string {
 	b := appendSized([]byte("caller\x00"), id)
 	for _, a := range callerOf(r.Attributes) {
 		b = appendSized(appendSized(b, a.Name), a.Value)
@@ -255,8 +255,8 @@ func boundID(h *rules.KeyHasher, r *charge.Request, id string) string {
 	return id + "." + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// boundBytes is how much longer boundID makes an id.
-var boundBytes = 1 + base64.RawURLEncoding.EncodedLen(len(budget.KeyID{}.Hash))
+// BoundBytes is how much longer boundID makes an id.
+var BoundBytes = 1 + base64.RawURLEncoding.EncodedLen(len(budget.KeyID{}.Hash))
 
 // callerOf returns the attribute that says who calls, sorted: the API key, else the user, else the
 // address. Without any of them all attributes say it together.

@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // overrun charges what denied requests have used to the limits of rules with debt, once. Without
 // the store it charges nothing.
-func (l *limiter) overrun(ctx context.Context, requests []charge.Request, decisions []charge.Decision) {
+func (l *Engine) overrun(ctx context.Context, requests []charge.Request, decisions []charge.Decision) {
 	for i := range decisions {
 		d := &decisions[i]
 		if d.Mode != "" || d.Policy == nil || !d.Policy.Set.HasDebts() {
@@ -30,7 +30,7 @@ func (l *limiter) overrun(ctx context.Context, requests []charge.Request, decisi
 }
 
 // overran returns the limits to which a denied request has to be charged.
-func (l *limiter) overran(d *charge.Decision, r *charge.Request) *charge.Transaction {
+func (l *Engine) overran(d *charge.Decision, r *charge.Request) *charge.Transaction {
 	parts := &charge.Transaction{}
 	all, head := d.Verdicts()
 	if d.TooMany > 0 || head == nil || head.Shadow || head.Decision.Allowed || head.Held != penalty.Free ||
@@ -44,7 +44,7 @@ func (l *limiter) overran(d *charge.Decision, r *charge.Request) *charge.Transac
 		}
 		a := charge.Charge{Rule: v.Rule, Limit: v.Limit, Window: v.Window, Cost: v.Cost, Enforcement: v.Rule.Enforcement, Key: v.Key}
 		if d.Policy.HasFormer() && !r.Brings(v.Rule) {
-			a.Changed = d.Policy.Changed(a.Key.Rule&^policy.IndependentBit, v.Rule, r.Attributes.Get("api_key"), v.Limit, l.auth.Now())
+			a.Changed = d.Policy.Changed(a.Key.Rule&^policy.IndependentBit, v.Rule, r.Attributes.Get("api_key"), v.Limit, l.Auth.Now())
 		}
 		if a.Alone() {
 			a.Key.Rule |= policy.IndependentBit
@@ -55,7 +55,7 @@ func (l *limiter) overran(d *charge.Decision, r *charge.Request) *charge.Transac
 }
 
 // charge makes the charges, and updates the decision's state of these limits.
-func (l *limiter) charge(ctx context.Context, d *charge.Decision, parts *charge.Transaction) {
+func (l *Engine) charge(ctx context.Context, d *charge.Decision, parts *charge.Transaction) {
 	used := make([]limit.Tokens, len(parts.Asks))
 	for i := range parts.Asks {
 		a := &parts.Asks[i]
@@ -98,7 +98,7 @@ func owes(d *charge.Decision, v *charge.Verdict, charged *limit.Adjusted) {
 }
 
 // overrun charges to limits what was used although they did not hold it.
-func (a *asker) overrun(ctx context.Context, parts *charge.Transaction, used []limit.Tokens) (out []limit.Adjusted, err error) {
+func (a *storeCalls) overrun(ctx context.Context, parts *charge.Transaction, used []limit.Tokens) (out []limit.Adjusted, err error) {
 	groups := []*charge.Transaction{parts}
 	a.auth.HoldFloor()
 	defer a.auth.ReleaseFloor()

@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/charge/chargetest"
 	"aliquot/rules"
 )
 
@@ -17,17 +18,17 @@ func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
 		pause time.Duration
 		want  localWay
 	}{{99 * time.Millisecond, wayDecided}, {100 * time.Millisecond, wayStore}, {2 * time.Second, wayStore}} {
-		now := noon
+		now := chargetest.Noon
 		l := limiterBefore(t, &moodyStore{}, "e1", func() budget.Instant { return now }, strictRule(1000, 1000, ""))
-		p, r, s := l.policies.Load(), &asked("k")[0], &charge.Scratch{}
+		p, r, s := l.Policies.Load(), &asked("k")[0], &charge.Scratch{}
 		d := charge.Decision{}
 		s.Matched = d.Match(p, r, 0, nil)
 		m := &s.Matched[0]
-		e := lentTo(t, l.auth.Local, m.Rule, r)
+		e := chargetest.LentTo(t, l.Auth.Local, m.Rule, r)
 		e.Limit = m.Limit
 		before := e.Chunk.Left()
 		came, _ := l.read()
-		now = noon.Add(c.pause)
+		now = chargetest.Noon.Add(c.pause)
 		if way := localWayOf(&d, l, p, r, came, s, false); way != c.want {
 			t.Errorf("after a pause of %v it is decided by way %d, want %d", c.pause, way, c.want)
 		}
@@ -41,14 +42,14 @@ func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
 // put aside before it looks at what another call has brought.
 func TestASecondLookSpendsNothingThatHasEnded(t *testing.T) {
 	table, rule := charge.NewTable(), &rules.Rule{ID: "r0", LocalCache: true}
-	e := lent(t, table, rule)
+	e := chargetest.Lent(t, table, rule)
 	g := charge.NewTransaction(limit.Token)
 	g.Asks = append(g.Asks, charge.Charge{Rule: rule, Cost: limit.Token, Key: e.Key, Borrowing: charge.Borrowing{Local: e}})
-	now := noon.Add(2 * time.Second)
+	now := chargetest.Noon.Add(2 * time.Second)
 	if table.Second(g, func() budget.Instant { return now }) {
 		t.Error("it was admitted by a chunk that has ended")
 	}
-	if now = noon.Add(time.Millisecond); !table.Second(g, func() budget.Instant { return now }) {
+	if now = chargetest.Noon.Add(time.Millisecond); !table.Second(g, func() budget.Instant { return now }) {
 		t.Error("it was not admitted by a chunk that it could spend")
 	}
 }

@@ -1,6 +1,7 @@
-package regional
+package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,52 +21,55 @@ import (
 // learns that it came too late, not that there was no reservation.
 const keepReservation = 10 * time.Minute
 
-// reserving is one call of Reserve under way. chosen: the caller chose the id, which is not bound to
+// Reserving is one call of Reserve under way. chosen: the caller chose the id, which is not bound to
 // the caller yet. An id of the daemon's is bound by itself, for nobody can guess it.
-type reserving struct {
+type Reserving struct {
 	charge.Request
-	id     string
-	chosen bool
-	ttl    time.Duration
+	ID     string
+	Chosen bool
+	TTL    time.Duration
+	// Patience is how long borrowed tokens that another call is bringing are waited for; 0: as long
+	// as a check waits.
+	Patience time.Duration
 }
 
-// reserveResult is the result of a Reserve. If the request was denied, or decided without the
+// ReserveResult is the result of a Reserve. If the request was denied, or decided without the
 // store, there is no reservation and ends is 0.
-type reserveResult struct {
-	decision *charge.Decision
-	repeated bool
-	made     bool
-	ends     int64 // Unix milliseconds
+type ReserveResult struct {
+	Decision *charge.Decision
+	Repeated bool
+	Made     bool
+	Ends     int64 // Unix milliseconds
 }
 
 // errOtherRequest: the id belongs to the reservation of another request.
-var errOtherRequest = fmt.Errorf("%w: you have a reservation under this id for other attributes or costs; take another id", errInvalid)
+var errOtherRequest = fmt.Errorf("%w: you have a reservation under this id for other attributes or costs; take another id", charge.ErrInvalid)
 
-// reserve decides a request as decide does, and makes the store remember it. Without the store each
+// Reserve decides a request as Decide does, and makes the store remember it. Without the store each
 // rule's fallback decides; then nothing can be settled, and the estimate stays charged.
-func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, error) {
+func (l *Engine) Reserve(ctx context.Context, r *Reserving) (ReserveResult, error) {
 	now := time.Now().UnixMilli()
-	p := l.policies.At(now)
-	out := reserveResult{decision: &charge.Decision{}}
-	d := out.decision
+	p := l.Policies.At(now)
+	out := ReserveResult{Decision: &charge.Decision{}}
+	d := out.Decision
 	d.Plan(p, &r.Request, now, nil)
-	l.conduct.Hold(d, l.auth.Now())
+	l.Keys.Hold(d, l.Auth.Now())
 	if d.TooMany == 0 && len(d.Groups) > lua.TakeChunk {
 		d.TooMany = len(d.Order)
 	}
 	if d.TooMany > 0 || d.Mode == modes.NoRulesYet || d.Mode == modes.BlockList || d.NeverFits() {
 		return out, nil
 	}
-	if r.chosen {
-		r.id, r.chosen = boundID(p.Hasher, &r.Request, r.id), false
+	if r.Chosen {
+		r.ID, r.Chosen = BoundID(p.Hasher, &r.Request, r.ID), false
 	}
-	l.recall(d.Groups)
+	l.recall(d.Groups, cmp.Or(r.Patience, storeguard.CallerPatience))
 	err := l.remember(ctx, p, r, d.Groups, &out)
-	if err == nil && !out.repeated {
+	if err == nil && !out.Repeated {
 		err = l.borrow(ctx, d.Groups, func(i int) error { return l.remember(ctx, p, r, d.Groups[i:i+1], &out) })
 	}
-	if err == nil && !out.repeated {
-		l.conduct.Decided([]charge.Decision{*d}, l.auth.Now())
+	if err == nil && !out.Repeated {
+		l.Keys.Decided([]charge.Decision{*d}, l.Auth.Now())
 	}
 	return out, err
 }
@@ -73,29 +77,29 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 // recall gives back with the groups' call what this daemon has borrowed of their keys, so that the
 // store decides with all tokens. Borrowed tokens that another call is still bringing are waited for
 // once.
-func (l *limiter) recall(groups []*charge.Transaction) {
-	until := time.Now().Add(storeguard.CallerPatience)
+func (l *Engine) recall(groups []*charge.Transaction, patience time.Duration) {
+	until := time.Now().Add(patience)
 	for _, g := range groups {
 		g.Reserves, g.Until = true, until
 		for i := range g.Asks {
 			if a := &g.Asks[i]; a.Rule.LocalCache {
-				a.Local = l.auth.Local.OfKey(a.Key)
+				a.Local = l.Auth.Local.OfKey(a.Key)
 			}
 		}
 	}
 }
 
 // remember asks the store for groups of the decision, once for each reservation id.
-func (l *limiter) remember(ctx context.Context, p *policy.Policy, r *reserving, groups []*charge.Transaction, out *reserveResult) error {
+func (l *Engine) remember(ctx context.Context, p *policy.Policy, r *Reserving, groups []*charge.Transaction, out *ReserveResult) error {
 	for _, g := range groups {
 		for i := range g.Asks {
-			g.Asks[i].Lasts = r.ttl
+			g.Asks[i].Lasts = r.TTL
 		}
 	}
 	print := printOf(p.Hasher, &r.Request)
-	ends := time.Now().Add(r.ttl).UnixMilli()
-	found, err := l.askToRemember(ctx, groups, reservationKey(p.Hasher, r.Namespace, r.id), r.ttl+keepReservation,
-		describer(out.decision, print, r.ttl, ends))
+	ends := time.Now().Add(r.TTL).UnixMilli()
+	found, err := l.askToRemember(ctx, groups, ReservationKey(p.Hasher, r.Namespace, r.ID), r.TTL+keepReservation,
+		describer(out.Decision, print, r.TTL, ends))
 	if found.again {
 		if err := groups[0].Wait(ctx); err != nil {
 			return err
@@ -116,20 +120,20 @@ func (l *limiter) remember(ctx context.Context, p *policy.Policy, r *reserving, 
 				groups[i] = groups[i].FreshCopy()
 			}
 		}
-		l.fallBack(groups)
+		l.FallBack(groups)
 		return nil
 	case found.earlier != nil:
 		return out.again(found.earlier, print)
 	}
-	out.made = len(groups) == 0 || groups[0].Shadow || groups[0].Allowed
-	if out.made {
-		out.ends = ends
+	out.Made = len(groups) == 0 || groups[0].Shadow || groups[0].Allowed
+	if out.Made {
+		out.Ends = ends
 	}
 	return nil
 }
 
 // again answers a repeated call as the first call was answered.
-func (out *reserveResult) again(kept *lua.Kept, print string) error {
+func (out *ReserveResult) again(kept *lua.Kept, print string) error {
 	earlier, err := parseReservation(kept)
 	if err != nil {
 		return err
@@ -137,10 +141,10 @@ func (out *reserveResult) again(kept *lua.Kept, print string) error {
 	if earlier.Print != print {
 		return errOtherRequest
 	}
-	if out.decision, err = earlier.decided(kept); err != nil {
+	if out.Decision, err = earlier.decided(kept); err != nil {
 		return err
 	}
-	out.repeated, out.made, out.ends = true, true, earlier.Ends
+	out.Repeated, out.Made, out.Ends = true, true, earlier.Ends
 	return nil
 }
 
@@ -155,7 +159,7 @@ type remembered struct {
 // askToRemember sends groups to the store, and waits as long as a check would. After storeguard.ErrGivenUp the
 // groups may still be in use. The store may have decided and remembered them; the client finds out
 // by repeating the request with its id.
-func (l *limiter) askToRemember(
+func (l *Engine) askToRemember(
 	ctx context.Context, groups []*charge.Transaction, key string, keep time.Duration, text func([]*charge.Transaction) (string, error),
 ) (remembered, error) {
 	mine := slices.Clone(groups) // by then the caller's slice may have other groups in place of these
@@ -180,14 +184,14 @@ func describer(d *charge.Decision, print string, ttl time.Duration, ends int64) 
 
 // reserve is ask for the groups of one request, which the store remembers. text describes the
 // groups once they have their slots.
-func (a *asker) reserve(
+func (a *storeCalls) reserve(
 	ctx context.Context, groups []*charge.Transaction, key string, keep time.Duration, text func([]*charge.Transaction) (string, error), found *remembered,
 ) error {
 	r := lua.Reservation{Key: key, Keep: keep, Decided: len(groups) > 0 && !groups[0].Shadow}
 	return a.again(ctx, func() error { return a.tryReserve(ctx, groups, r, text, found) })
 }
 
-func (a *asker) tryReserve(
+func (a *storeCalls) tryReserve(
 	ctx context.Context, groups []*charge.Transaction, r lua.Reservation, text func([]*charge.Transaction) (string, error), found *remembered,
 ) error {
 	a.auth.HoldFloor()
@@ -251,4 +255,4 @@ func (a *asker) tryReserve(
 
 // errOtherStore: the store has a reservation under this id from contents that were lost and came
 // back. What happened to it since is unknown.
-var errOtherStore = fmt.Errorf("%w: this id is of a reservation that the region's store had lost; take another id", errInvalid)
+var errOtherStore = fmt.Errorf("%w: this id is of a reservation that the region's store had lost; take another id", charge.ErrInvalid)

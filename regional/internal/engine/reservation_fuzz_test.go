@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"encoding/json"
@@ -29,13 +29,13 @@ func FuzzReservation(f *testing.F) {
 		}
 		_, _ = r.decided(kept)
 		_, _ = r.charged(kept)
-		out := settledResult{state: stateAlready, reservation: r, adjusted: kept.Adjusted}
+		out := SettledResult{State: StateAlready, reservation: r, adjusted: kept.Adjusted}
 		if json.Unmarshal([]byte(kept.Note), &out.notes) == nil {
-			out.answer()
+			out.Parts()
 		}
 		notes := make([]settledLimit, len(r.Limits))
 		for i := range r.Limits {
-			notes[i] = settledLimit{Used: r.Limits[i].used(usage{}), Part: true}
+			notes[i] = settledLimit{Used: r.Limits[i].used(Usage{}), Part: true}
 			_, _ = r.Limits[i].ask()
 		}
 		r.charges(notes, kept.At)

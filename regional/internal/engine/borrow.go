@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"context"
@@ -24,7 +24,7 @@ const (
 // The denial has already told the state machine of the demand. borrow is for single checks, because
 // in a batch all other answers would wait too. again decides the group at an index. The error is
 // charge.ErrGone, or that of again.
-func (l *limiter) borrow(ctx context.Context, groups []*charge.Transaction, again func(i int) error) error {
+func (l *Engine) borrow(ctx context.Context, groups []*charge.Transaction, again func(i int) error) error {
 	for i := range groups {
 		if err := l.borrowFor(ctx, groups, i, again); err != nil {
 			return err
@@ -34,7 +34,7 @@ func (l *limiter) borrow(ctx context.Context, groups []*charge.Transaction, agai
 }
 
 // borrowFor does the work of borrow for one group.
-func (l *limiter) borrowFor(ctx context.Context, groups []*charge.Transaction, i int, again func(i int) error) error {
+func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i int, again func(i int) error) error {
 	result, waited := "", time.Duration(0)
 	for began := time.Now(); ; waited = time.Since(began) {
 		g := groups[i]
@@ -42,7 +42,7 @@ func (l *limiter) borrowFor(ctx context.Context, groups []*charge.Transaction, i
 		if g.Shadow || g.Allowed || !ok || wait <= waited {
 			break
 		}
-		arrivals, lent := l.auth.Await(g)
+		arrivals, lent := l.Auth.Await(g)
 		if !lent {
 			break
 		}
@@ -53,7 +53,7 @@ func (l *limiter) borrowFor(ctx context.Context, groups []*charge.Transaction, i
 			if result == borrowExpired {
 				vain = time.Since(began)
 			}
-			l.auth.Leave(arrivals, vain)
+			l.Auth.Leave(arrivals, vain)
 		}
 		if result == borrowGone {
 			l.metrics.Borrowed(result)
@@ -74,19 +74,18 @@ func (l *limiter) borrowFor(ctx context.Context, groups []*charge.Transaction, i
 
 // withoutTurn gives the turn of a check back while it waits, because other checks could not be
 // decided meanwhile. It then takes the turn again at once, because the share has come.
-func (l *limiter) withoutTurn(wait func() string) string {
-	if l.intake == nil {
+func (l *Engine) withoutTurn(wait func() string) string {
+	if l.turns == nil {
 		return wait()
 	}
-	l.intake.Leave(1)
-	l.door.left()
-	defer l.intake.Retake(1)
+	l.turns.Leave()
+	defer l.turns.Retake()
 	return wait()
 }
 
 // mayBorrow returns how long a denied group may wait, and false if waiting would not help one of
 // its denied limits.
-func (l *limiter) mayBorrow(g *charge.Transaction) (wait time.Duration, ok bool) {
+func (l *Engine) mayBorrow(g *charge.Transaction) (wait time.Duration, ok bool) {
 	for i := range g.Asks {
 		a, v := &g.Asks[i], &g.Out[i]
 		if v.Decision.Allowed {
@@ -97,7 +96,7 @@ func (l *limiter) mayBorrow(g *charge.Transaction) (wait time.Duration, ok bool)
 		}
 		most := a.Rule.BorrowWait
 		if most == rules.AutoBorrowWait {
-			most = l.auth.BorrowWait()
+			most = l.Auth.BorrowWait()
 		}
 		if !ok || most < wait {
 			wait, ok = most, true

@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"aliquot/regional/internal/storeguard"
 )
 
-// upkeep maintains the tokens that this daemon has borrowed: it returns unused ones, renews those
+// Upkeep maintains the tokens that this daemon has borrowed: it returns unused ones, renews those
 // that are nearly used up, and reports the use to the state machine.
-type upkeep struct {
+type Upkeep struct {
 	table *charge.Table
 	auth  *authority.Authority
 	// ask sends groups to the store, in the same way as checks.
@@ -32,8 +32,8 @@ type upkeep struct {
 	seen []charge.Observation
 }
 
-// run works until ctx ends; then it returns everything that is borrowed.
-func (u *upkeep) run(ctx context.Context) {
+// Run works until ctx ends; then it returns everything that is borrowed.
+func (u *Upkeep) Run(ctx context.Context) {
 	tick := time.NewTicker(charge.UpkeepEvery)
 	defer tick.Stop()
 	defer u.calls.Wait()
@@ -51,7 +51,7 @@ func (u *upkeep) run(ctx context.Context) {
 }
 
 // look does what is due at an instant.
-func (u *upkeep) look(ctx context.Context, now budget.Instant) {
+func (u *Upkeep) look(ctx context.Context, now budget.Instant) {
 	tells := now.Sub(u.told) >= charge.TellEvery
 	if tells {
 		u.told = now
@@ -95,7 +95,7 @@ type dueEntry struct {
 
 // due visits the active entries. It returns those that need a call and, if tells is set, the
 // observations for the state machine. Entries with neither, and with nothing left, become inactive.
-func (u *upkeep) due(now budget.Instant, tells bool) (due []dueEntry, seen []charge.Observation) {
+func (u *Upkeep) due(now budget.Instant, tells bool) (due []dueEntry, seen []charge.Observation) {
 	due, seen = u.dues, u.seen
 	active := u.table.TakeActive()
 	kept := active[:0]
@@ -119,7 +119,7 @@ func (u *upkeep) due(now budget.Instant, tells bool) (due []dueEntry, seen []cha
 }
 
 // word returns a group for each entry that needs a call.
-func (u *upkeep) word(due []dueEntry, now budget.Instant) []*charge.Transaction {
+func (u *Upkeep) word(due []dueEntry, now budget.Instant) []*charge.Transaction {
 	groups := make([]*charge.Transaction, 0, len(due))
 	for _, d := range due {
 		d.entry.Mu.Lock()

@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"fmt"
@@ -31,13 +31,13 @@ func TestKeysWithoutRoomAskForNoShare(t *testing.T) {
 				if denied == 0 {
 					t.Fatal("there was room for all")
 				}
-				if n := l.auth.Info().Candidates; n != 0 {
+				if n := l.Auth.Info().Candidates; n != 0 {
 					t.Errorf("%d keys that came once, without a record of their own, ask for a share", n)
 				}
 				for range 10 {
 					lets(t, l, "often")
 				}
-				if n := l.auth.Info().Candidates; n != 1 {
+				if n := l.Auth.Info().Candidates; n != 1 {
 					t.Errorf("%d candidates, want the key that comes often", n)
 				}
 			})
@@ -47,9 +47,9 @@ func TestKeysWithoutRoomAskForNoShare(t *testing.T) {
 
 // crowdedLimiter is a limiter before an embedded store with room for one record a shard. The
 // test is in a bubble.
-func crowdedLimiter(t *testing.T, yaml string) *limiter {
+func crowdedLimiter(t *testing.T, yaml string) *Engine {
 	began := time.Now()
-	now := func() budget.Instant { return 100*second + budget.Instant(time.Since(began)) }
+	now := func() budget.Instant { return budget.Instant(100*time.Second) + budget.Instant(time.Since(began)) }
 	s, err := memory.New(memory.Config{MaxKeys: 1, Clock: func() int64 { return time.Now().UnixMicro() }})
 	if err != nil {
 		t.Fatal(err)
@@ -62,9 +62,9 @@ func crowdedLimiter(t *testing.T, yaml string) *limiter {
 }
 
 // lets decides a check of a client.
-func lets(t *testing.T, l *limiter, apiKey string) bool {
+func lets(t *testing.T, l *Engine, apiKey string) bool {
 	t.Helper()
-	out, err := l.decide(t.Context(), asked(apiKey))
+	out, err := l.Decide(t.Context(), asked(apiKey))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,8 @@
-package regional
+package engine
 
 import (
 	"slices"
 
-	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
 )
 
@@ -11,9 +10,9 @@ import (
 // an id. The denials of one key within a chunk's life share one id, and the first of them is the
 // one that is remembered.
 
-// keptDecision returns a copy of the decision that can be kept. It adds the rights of the limits to a
+// Kept returns a copy of the decision that can be kept. It adds the rights of the limits to a
 // decision made from memory, and refers to no memory that is used again.
-func keptDecision(d *charge.Decision, auth *authority.Authority) charge.Decision {
+func (l *Engine) Kept(d *charge.Decision) charge.Decision {
 	kept := *d
 	kept.Denier, kept.All = nil, nil
 	if d.All == nil {
@@ -29,6 +28,6 @@ func keptDecision(d *charge.Decision, auth *authority.Authority) charge.Decision
 			Cost: v.Cost, Shadow: v.Shadow, Asks: []charge.Charge{a}, Allowed: v.Decision.Allowed, Out: slices.Clone(d.All[i : i+1]),
 		})
 	}
-	auth.Grant(kept.Groups)
+	l.Auth.Grant(kept.Groups)
 	return kept
 }

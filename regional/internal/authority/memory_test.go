@@ -1,4 +1,4 @@
-package regional
+package authority
 
 import (
 	"testing"
@@ -8,28 +8,28 @@ import (
 	"aliquot/internal/prefetch"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
-	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/charge/chargetest"
 	"aliquot/rules"
 )
 
 // TestShareEndsItsKeyAsItCounts: what the store said until the very moment in which the
 // machine goes by a new share is of the one before.
 func TestShareEndsItsKeyAsItCounts(t *testing.T) {
-	now := func() budget.Instant { return noon }
-	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), now)
-	e := lent(t, auth.Local, &rules.Rule{ID: "r0", LocalCache: true})
-	_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{}, noon)
-	e.Chunk.Took(trip, false, limit.Outcome{}, 100_001, noon)
-	if e.Chunk.Look(limit.Token, noon) != prefetch.Denied {
+	now := func() budget.Instant { return chargetest.Noon }
+	auth := New(budget.NewRegion(0, budget.Config{}, 1, chargetest.Noon), storeclock.New(), now)
+	e := chargetest.Lent(t, auth.Local, &rules.Rule{ID: "r0", LocalCache: true})
+	_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{}, chargetest.Noon)
+	e.Chunk.Took(trip, false, limit.Outcome{}, 100_001, chargetest.Noon)
+	if e.Chunk.Look(limit.Token, chargetest.Noon) != prefetch.Denied {
 		t.Fatal("nothing is remembered")
 	}
 	auth.Post(budget.SharesApplied{Results: []budget.ShareResult{{Key: budget.KeyID{Rule: 2}}}})
-	if e.Chunk.Look(limit.Token, noon) != prefetch.Denied {
+	if e.Chunk.Look(limit.Token, chargetest.Noon) != prefetch.Denied {
 		t.Error("another key's share has ended the memory")
 	}
 	auth.Post(budget.SharesApplied{Results: []budget.ShareResult{{Key: e.Key}}})
-	if found := e.Chunk.Look(limit.Token, noon); found != prefetch.Ask {
+	if found := e.Chunk.Look(limit.Token, chargetest.Noon); found != prefetch.Ask {
 		t.Errorf("%v under a new share", found)
 	}
 }
@@ -37,21 +37,21 @@ func TestShareEndsItsKeyAsItCounts(t *testing.T) {
 // TestNewRulesEndIdleEntries: what was not asked for recently keeps no earlier version of
 // the rules in memory.
 func TestNewRulesEndIdleEntries(t *testing.T) {
-	later := noon.Add(time.Second)
+	later := chargetest.Noon.Add(time.Second)
 	now := func() budget.Instant { return later }
-	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), now)
-	idle, busy := come(auth.Local, 1, charge.LocalWorth, noon), come(auth.Local, 2, charge.LocalWorth, noon)
-	use(idle, noon)
-	use(busy, later)
+	auth := New(budget.NewRegion(0, budget.Config{}, 1, chargetest.Noon), storeclock.New(), now)
+	idle, busy := chargetest.Come(auth.Local, 1, charge.LocalWorth, chargetest.Noon), chargetest.Come(auth.Local, 2, charge.LocalWorth, chargetest.Noon)
+	chargetest.Use(idle, chargetest.Noon)
+	chargetest.Use(busy, later)
 	auth.Post(budget.RulesReplaced{})
-	name, key := keyName(1)
+	name, key := chargetest.KeyName(1)
 	if e, _ := auth.Local.Find(name); e != nil || auth.Local.OfKey(key) != nil || !idle.Gone {
 		t.Error("an idle entry is kept")
 	}
 	if auth.Local.OfKey(busy.Key) != busy || busy.Gone {
 		t.Error("a busy entry is gone")
 	}
-	if e := come(auth.Local, 1, 1, later); e == nil || e == idle {
+	if e := chargetest.Come(auth.Local, 1, 1, later); e == nil || e == idle {
 		t.Error("a key that comes again gets no entry")
 	}
 }

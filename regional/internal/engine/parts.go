@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 // emergency limit for the whole group would admit its own amount beside the store's. If the
 // emergency limits admit a request that the store then denies, the client loses the tokens that
 // they took. Its error is charge.ErrGone.
-func (l *limiter) decideInParts(ctx context.Context, g *charge.Transaction) error {
+func (l *Engine) decideInParts(ctx context.Context, g *charge.Transaction) error {
 	lost, rest := g.Parts()
-	l.fallBack([]*charge.Transaction{lost})
+	l.FallBack([]*charge.Transaction{lost})
 	if lost.Allowed && len(rest.Asks) > 0 {
 		again := []*charge.Transaction{rest}
 		if err := l.spend(ctx, again); err != nil {
@@ -30,9 +30,9 @@ func (l *limiter) decideInParts(ctx context.Context, g *charge.Transaction) erro
 				answer.Limits = append(answer.Limits, g.Answer.Limits[i])
 			}
 		}
-		l.auth.HoldFloor()
-		l.auth.Observe(rest.Settle(answer, nil))
-		l.auth.ReleaseFloor()
+		l.Auth.HoldFloor()
+		l.Auth.Observe(rest.Settle(answer, nil))
+		l.Auth.ReleaseFloor()
 	}
 	g.Join(lost, rest)
 	return nil

@@ -1,4 +1,4 @@
-package regional
+package engine
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"aliquot/regional/internal/storeguard"
 )
 
-// asker sends groups to the store, in one call. Safe for concurrent use.
-type asker struct {
+// storeCalls sends groups to the store, in one call. Safe for concurrent use.
+type storeCalls struct {
 	auth      *authority.Authority
 	guard     *storeguard.Guard
 	emergency *emergency.Limit
@@ -25,7 +25,7 @@ type asker struct {
 const mostWorded = 4 * storeguard.GroupsPerCall
 
 // keep takes back buffers that are no longer in use. Those of a failed call are dropped instead.
-func (a *asker) keep(w *charge.CallBuffer) {
+func (a *storeCalls) keep(w *charge.CallBuffer) {
 	if cap(w.Views) <= mostWorded {
 		a.wordings.Put(w)
 	}
@@ -36,13 +36,13 @@ var errNoEpoch = errors.New("regional: the store's contents are not known yet")
 
 // ask decides groups, at most storeguard.GroupsPerCall, in order. After an error nothing was admitted. A group
 // that a store of several servers could decide only in part is left undecided.
-func (a *asker) ask(ctx context.Context, groups []*charge.Transaction) error {
+func (a *storeCalls) ask(ctx context.Context, groups []*charge.Transaction) error {
 	return a.again(ctx, func() error { return a.try(ctx, groups) })
 }
 
 // again makes a call. If the store has other contents than expected, it learns them and makes the
 // call once more, unless too many calls are repeated already.
-func (a *asker) again(ctx context.Context, try func() error) error {
+func (a *storeCalls) again(ctx context.Context, try func() error) error {
 	a.guard.Retries.Called()
 	err := try()
 	if _, late := errors.AsType[*lua.LateError](err); late && a.guard.Retries.Retry() {
@@ -64,7 +64,7 @@ func (a *asker) again(ctx context.Context, try func() error) error {
 
 // try makes the call. It reads all rights at one instant, so that all views of the call have the
 // same phase, contents and deadline, whichever callers the groups came from.
-func (a *asker) try(ctx context.Context, groups []*charge.Transaction) error {
+func (a *storeCalls) try(ctx context.Context, groups []*charge.Transaction) error {
 	a.auth.HoldFloor()
 	defer a.auth.ReleaseFloor()
 	defer charge.Lost(groups) // the borrowed tokens that have not come back by then, also after a panic
@@ -112,7 +112,7 @@ func (a *asker) try(ctx context.Context, groups []*charge.Transaction) error {
 
 // grant reads the rights of all asks. If the store's clock is not known it reads the clock first,
 // because no lease holds by an unknown clock.
-func (a *asker) grant(ctx context.Context, groups []*charge.Transaction) (charge.Header, error) {
+func (a *storeCalls) grant(ctx context.Context, groups []*charge.Transaction) (charge.Header, error) {
 	head := a.auth.Grant(groups)
 	if head.Epoch != "" && head.Deadline == 0 {
 		if err := a.guard.ReadClock(ctx, head.Epoch); err != nil {

@@ -1,0 +1,68 @@
+// Package chargetest makes tables of keys for tests.
+package chargetest
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/prefetch"
+	"aliquot/limit"
+	"aliquot/regional/internal/charge"
+	"aliquot/rules"
+)
+
+// Noon is the time at which Lent borrows.
+const Noon = budget.Instant(12 * time.Hour)
+
+// KeyName is a name and key of a number.
+func KeyName(n uint64) ([]byte, budget.KeyID) {
+	name := binary.BigEndian.AppendUint64(nil, n)
+	k := budget.KeyID{Rule: 1}
+	copy(k.Hash[:], name)
+	return name, k
+}
+
+// Come lets a key come so often.
+func Come(t *charge.Table, n uint64, times int, now budget.Instant) (e *charge.Entry) {
+	name, key := KeyName(n)
+	for range times {
+		e = t.Admit(name, key, now)
+	}
+	return e
+}
+
+// Use makes an entry busy at an instant.
+func Use(e *charge.Entry, now budget.Instant) {
+	e.Mu.Lock()
+	defer e.Mu.Unlock()
+	e.Chunk.Seen(limit.Token, now)
+}
+
+// Lent is an entry that has borrowed ten tokens of a rule's bucket.
+func Lent(t testing.TB, table *charge.Table, rule *rules.Rule) *charge.Entry {
+	t.Helper()
+	return LentTo(t, table, rule, &charge.Request{})
+}
+
+// LentTo is Lent for the client of a request.
+func LentTo(t testing.TB, table *charge.Table, rule *rules.Rule, r *charge.Request) *charge.Entry {
+	t.Helper()
+	key := budget.KeyID{Rule: 1}
+	var e *charge.Entry
+	for range charge.LocalWorth {
+		e = table.Admit(charge.AppendName(nil, key.Rule, rule, r), key, Noon)
+	}
+	e.Rule = rule
+	Use(e, Noon)
+	Use(e, Noon)
+	_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, Noon)
+	out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
+	e.Chunk.Took(trip, true, out, 100_000, Noon)
+	table.Activate(e)
+	if e.Chunk.Look(limit.Token, Noon) != prefetch.Holds {
+		t.Fatal("nothing was borrowed")
+	}
+	return e
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/prefetch"
+	"aliquot/internal/storeclock"
+	"aliquot/limit"
+	"aliquot/lua"
+	"aliquot/regional/internal/authority"
+	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/charge/chargetest"
+	"aliquot/rules"
+)
+
+// TestRepeatedReservationLosesNothing: the store has looked at nothing, so what was taken
+// along is here again.
+func TestRepeatedReservationLosesNothing(t *testing.T) {
+	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, chargetest.Noon), storeclock.New(), func() budget.Instant { return chargetest.Noon })
+	rule := &rules.Rule{ID: "r0", LocalCache: true}
+	e := chargetest.Lent(t, auth.Local, rule)
+	groups := []*charge.Transaction{{Asks: []charge.Charge{{Rule: rule, Key: e.Key, Cost: limit.Token}}}}
+	(&Engine{Auth: auth}).recall(groups, time.Minute)
+	auth.Local.Bring(&charge.Header{}, groups[0], chargetest.Noon)
+	asked := &groups[0].Asks[0].Asked
+	if asked.Back != 10*limit.Token || asked.Want != 0 || e.Chunk.Look(limit.Token, chargetest.Noon) == prefetch.Holds {
+		t.Errorf("taken along: %+v, %d are left", asked, e.Chunk.Left())
+	}
+	charge.Unmade(groups)
+	if e.Chunk.Left() != 10*limit.Token || e.Chunk.Look(limit.Token, chargetest.Noon) != prefetch.Holds || e.Chunk.TellLost() != 0 || e.Chunk.Awaits() {
+		t.Errorf("%d are left", e.Chunk.Left())
+	}
+}
+
+// TestTheLongestReservationFits: as many limits as a request can have, with the longest
+// names that rules have, each character of them written in six bytes.
+func TestTheLongestReservationFits(t *testing.T) {
+	const longestPattern = 512
+	name := strings.Repeat("<", rules.MaxNameChars)
+	a := charge.Charge{
+		Rule: &rules.Rule{ID: name, Unit: name, Queue: true}, Override: strings.Repeat("<", longestPattern),
+		Limit:  limit.Limit{Algorithm: limit.Concurrency, Capacity: limit.MaxTokens, Window: math.MaxInt64, Rate: limit.Rate{Micro: 1e15, Frac: 999_999}},
+		Window: math.MaxInt64, Cost: limit.MaxTokens, Slot: limit.MaxExact, Key: budget.KeyID{Rule: math.MaxUint32},
+	}
+	groups := []*charge.Transaction{{Asks: slices.Repeat([]charge.Charge{a}, lua.MaxLimits)}}
+	for range lua.TakeChunk {
+		groups = append(groups, &charge.Transaction{Shadow: true, Asks: []charge.Charge{a}})
+	}
+	text, err := json.Marshal(describe(&charge.Decision{}, name, 24*time.Hour, math.MaxInt64, groups))
+	if err != nil || len(text) > lua.MaxReservationBytes {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+// TestSettleDoesNotShowTheStoresWords: a client hears that its reservation was not settled, and of what kind
+// the failure is.
+func TestSettleDoesNotShowTheStoresWords(t *testing.T) {
+	err := notSettled(errors.New("NOAUTH Authentication required by 10.1.2.3 for aq:{secret}"))
+	if text := err.Error(); !errors.Is(err, ErrNotSettled) || strings.Contains(text, "10.1.2.3") || strings.Contains(text, "secret") || !strings.Contains(text, "noauth") {
+		t.Errorf("%v", err)
+	}
+}
