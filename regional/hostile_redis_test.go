@@ -82,7 +82,7 @@ var hostileReplies = []struct {
 	{"arrays 200,000 deep", always(strings.Repeat("*1\r\n", 200_000)), "reply"},
 	{"a line without an end", always("+" + strings.Repeat("A", 1<<20)), "reply"},
 	{"an error of 60 KB", always("-ERR \x1b[31mevil\x1b[0m " + strings.Repeat("A", 60_000) + "\r\n"), "other"},
-	{"MOVED without a cluster", always("-MOVED 1 127.0.0.1:1\r\n"), "other"},
+	{"MOVED without a cluster", always("-MOVED 1 127.0.0.1:1\r\n"), "scheme"},
 	{"NOSCRIPT for ever", always("-NOSCRIPT No matching script\r\n"), "other"},
 	{"the end of the connection", func([]byte) ([]byte, bool) { return nil, true }, "connection"},
 	{"half of the reply", func(r []byte) ([]byte, bool) { return r[:len(r)/2], true }, "connection"},
