@@ -267,3 +267,21 @@ func TestCallsInFlightBesideAdmissionsOfACountingLimit(t *testing.T) {
 		t.Errorf("%d admitted", n)
 	}
 }
+
+// TestCallsUnderWayStayOwed: what they may have taken of a counting limit is neither admitted without the
+// store nor forgotten by a request that is decided so.
+func TestCallsUnderWayStayOwed(t *testing.T) {
+	table, now := New(10, 0), hour
+	answered(table, counting, 1, 40, now)
+	var underWay Ticket
+	c := charge(counting, 1, 30, now)
+	table.Sent(&underWay, &c, now)
+	table.HoldsUntil(now + second)
+	table.Emptied(now)
+	if c = charge(counting, 1, 11, now); table.Holds(&c, now) {
+		t.Error("11 of the 10 that are left are admitted")
+	}
+	if owed := table.Carry(&c, table.Call(), now).Amount / limit.Token; owed != 30 {
+		t.Errorf("%d are owed of 30", owed)
+	}
+}

@@ -138,6 +138,8 @@ func (t *Table) useOf(c *Charge, e *entry) *use {
 		if e.stamp != 0 {
 			d.use.count(c, limit.Tokens(e.basis), 0, e.stamp, e.stamp)
 		}
+		// What calls may have taken of contents that are lost counts from now on.
+		d.use.count(c, d.total-d.paid, d.total-d.paid, c.StoreNow, c.StoreLatest)
 	}
 	if !c.OldClock {
 		d.use.forget(c)
