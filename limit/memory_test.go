@@ -69,3 +69,25 @@ func TestMemoryOfAHotKey(t *testing.T) {
 		t.Errorf("in limbo: %+v", r)
 	}
 }
+
+// TestOneWindowIsTooShortForACounter: of a minute's limit of 100 all was admitted just after 60 s, and the record
+// was lost. A minute later most of it counts still. A region that did not know that and waited for a minute alone
+// would have 97 in use beside the 100 that it admits then.
+func TestOneWindowIsTooShortForACounter(t *testing.T) {
+	v := remembering(SlidingCounter, Memory{})
+	v.Memory, v.Birth = nil, 61*million
+	record := make([]Record, 1)
+	out := make([]Outcome, 1)
+	known := v
+	known.Birth = 0
+	if !Take(record, []View{known}, 100*Token, 61*million, out) {
+		t.Fatal("the first 100 are denied")
+	}
+	const later = 122 * million // in the window from 120 s on
+	if n := left(record[0], known, later); n > 4 {
+		t.Errorf("%d are left a window later by the record", n)
+	}
+	if n := left(Record{}, v, later); n != 0 {
+		t.Errorf("%d are left a window later without the record", n)
+	}
+}
