@@ -55,7 +55,9 @@ var houses = map[string]row{
 	"internal/storeclock": {aliquot: []string{"budget", "limit"}, banned: pure},
 	"internal/penalty":    {aliquot: []string{"budget"}, banned: pure},
 	"internal/replay":     {aliquot: []string{"limit", "rules"}, banned: pure},
-	"rules":               {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
+	// A YAML file with the place of every value.
+	"rules/source": {outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
+	"rules":        {aliquot: []string{"limit", "rules/source"}, banned: pure},
 	// The messages of a check as bytes, without the generated code.
 	"internal/checkwire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Envoy's rate limit protocol.
@@ -67,7 +69,7 @@ var houses = map[string]row{
 	// What an installation needs.
 	"internal/capacity": {banned: pure},
 	// Configurations of another limiter.
-	"internal/envoyimport": {aliquot: []string{"rules"}, banned: pure},
+	"internal/envoyimport": {aliquot: []string{"rules", "rules/source"}, banned: pure},
 	// The parts of a Redis Cluster, for who keeps records there and who plans for regions that do.
 	"internal/hashslot": {banned: pure},
 	"lua":               {aliquot: []string{"budget", "internal/hashslot", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
@@ -162,10 +164,10 @@ var houses = map[string]row{
 
 	"internal/dev": {aliquot: []string{"coordinator", "regional", "internal/rpc", "internal/config"}, outside: anyModule},
 	// What the commands of aliquot share.
-	"internal/cli/console": {aliquot: []string{"internal/rpc", "proto/aliquot/...", "rules"}, outside: anyModule},
+	"internal/cli/console": {aliquot: []string{"internal/rpc", "proto/aliquot/...", "rules", "rules/source"}, outside: anyModule},
 	// The commands of aliquot bench.
 	"internal/cli/benchmark": {aliquot: []string{"internal/bench", "internal/bench/latency", "internal/bench/load", "internal/bench/floor", "internal/cli/console", "internal/rpc"}, outside: anyModule},
-	"internal/cli":           {aliquot: []string{"internal/capacity", "internal/cli/benchmark", "internal/cli/console", "internal/dev", "internal/envoyimport", "rules", "limit", "internal/rpc", "internal/config", "proto/aliquot/..."}, outside: anyModule},
+	"internal/cli":           {aliquot: []string{"internal/capacity", "internal/cli/benchmark", "internal/cli/console", "internal/dev", "internal/envoyimport", "rules", "rules/source", "limit", "internal/rpc", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 
 	"cmd/coordinator": {aliquot: []string{"coordinator", "internal/config"}, outside: anyModule},
 	"cmd/regional":    {aliquot: []string{"regional", "internal/config"}, outside: anyModule},

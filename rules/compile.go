@@ -1,6 +1,10 @@
 package rules
 
-import "slices"
+import (
+	"slices"
+
+	"aliquot/rules/source"
+)
 
 // compile computes what every rule inherits. The result may be used only if there are no problems.
 func (d *decoder) compile(doc *document) *Set {
@@ -24,13 +28,13 @@ func (d *decoder) compile(doc *document) *Set {
 	s.index = newRuleIndex(s.rules)
 	if unindexed := s.index.unindexed(); len(unindexed) > maxUnindexed {
 		n := len(unindexed)
-		d.warn(doc.rules[unindexed[0]].at, "this and %d other rules are tried for every request, which takes its time; ask for an exact value, or begin patterns with a text and regular expressions with ^ and a text", n-1)
+		d.Warn(doc.rules[unindexed[0]].at, "this and %d other rules are tried for every request, which takes its time; ask for an exact value, or begin patterns with a text and regular expressions with ^ and a text", n-1)
 	}
 	d.resolveReplaces(s, doc.rules)
 	d.resolveInRequest(s, doc.rules)
 	d.unreached(doc, s)
 	if id := s.DeniesAll(); id != "" {
-		d.warn(doc.rules[s.byID[id].ordinal].at, "rule %s denies every request; rules apply refuses it without --allow-deny-all", id)
+		d.Warn(doc.rules[s.byID[id].ordinal].at, "rule %s denies every request; rules apply refuses it without --allow-deny-all", id)
 	}
 	for _, r := range s.rules {
 		s.unlimited = s.unlimited || r.Unlimited || slices.ContainsFunc(r.overrides, func(o Override) bool { return o.Unlimited })
@@ -52,7 +56,7 @@ func (d *decoder) misplacedShared(doc *document) {
 	for _, name := range doc.sortedTiers() {
 		tier := doc.tiers[name]
 		d.misplaced(tier.settings, tier.over(defaults))
-		d.contradictions(tier.at, "tier "+shorten(name), tier.conditions)
+		d.contradictions(tier.at, "tier "+source.Shorten(name), tier.conditions)
 	}
 }
 
@@ -92,7 +96,7 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 		r.Enforcement = Strict // such an algorithm saves up nothing
 	}
 	if r.Watched() && len(r.Key) == 0 {
-		d.warn(text.at, "cool_down and auto_block hold back whom the key names, and key: [] of %s names everybody: what one client does is answered to all; name the attributes that tell clients apart", text)
+		d.Warn(text.at, "cool_down and auto_block hold back whom the key names, and key: [] of %s names everybody: what one client does is answered to all; name the attributes that tell clients apart", text)
 	}
 	d.contradictions(text.at, text.String(), text.conditions)
 	if all.broken {
@@ -100,13 +104,13 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 	}
 	l, window, why := all.params.under(all.algorithm)
 	if why != "" {
-		d.add(text.paramsAt, "%s: %s", text, why)
+		d.Add(text.paramsAt, "%s: %s", text, why)
 		return r
 	}
 	r.Limit, r.Window, r.params, r.Unlimited = l, window, all.params, all.params.unlimited
 	d.compileOverrides(r, text, all.params)
 	if len(text.overrides) > 0 && !slices.Contains(all.key, apiKeyAttribute) {
-		d.warn(text.overrides[0].at, "the API keys of this override share their buckets with others, which have another limit; add api_key to the key of %s", text)
+		d.Warn(text.overrides[0].at, "the API keys of this override share their buckets with others, which have another limit; add api_key to the key of %s", text)
 	}
 	return r
 }
@@ -123,7 +127,7 @@ func (d *decoder) compileOverrides(r *Rule, text *ruleText, inherited params) {
 		own := o.params.over(inherited)
 		l, window, why := own.under(r.Algorithm)
 		if why != "" {
-			d.add(o.at, "override %q of %s: %s", shorten(o.pattern.text), text, why)
+			d.Add(o.at, "override %q of %s: %s", source.Shorten(o.pattern.text), text, why)
 			continue
 		}
 		r.overrides = append(r.overrides, Override{Pattern: o.pattern.text, Limit: l, Window: window, Unlimited: own.unlimited, Note: o.note, params: o.params})

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"aliquot/rules/source"
 )
 
 // condition requires that one attribute has one of the listed values. A request without the
@@ -16,7 +18,7 @@ type condition struct {
 	// orNone: a request without a tier is accepted too. It is set only for a rule's own tier.
 	orNone bool
 	// at is the condition's place in the file, for messages.
-	at position
+	at source.Position
 }
 
 // matcher is one value that a condition accepts: a pattern, or a regular expression that matches a
@@ -55,11 +57,11 @@ func (c *condition) String() string {
 		m := &c.values[i]
 		switch {
 		case m.regex != nil:
-			texts = append(texts, "regex "+strconv.Quote(shorten(m.regex.String())))
+			texts = append(texts, "regex "+strconv.Quote(source.Shorten(m.regex.String())))
 		case m.text == "":
 			texts = append(texts, "(absent or empty)")
 		default:
-			texts = append(texts, strconv.Quote(shorten(m.text)))
+			texts = append(texts, strconv.Quote(source.Shorten(m.text)))
 		}
 	}
 	return c.attribute + " " + strings.Join(texts, " or ")

@@ -3,6 +3,8 @@ package rules
 import (
 	"math/big"
 	"time"
+
+	"aliquot/rules/source"
 )
 
 // CoolDown is a rule's answer to clients that ask again before the time they were told. After so
@@ -42,11 +44,11 @@ const (
 )
 
 // coolDown reads {after, most}, or true for the defaults, or false for none.
-func (d *decoder) coolDown(f *field) *CoolDown {
+func (d *decoder) coolDown(f *source.Field) *CoolDown {
 	c := CoolDown{After: defaultCoolAfter, Most: defaultCoolMost}
-	on := d.switched(f, schema{
-		"after": func(f *field) { c.After = d.denials(f) },
-		"most":  func(f *field) { c.Most = d.lasting(f, maxCoolDown) },
+	on := d.switched(f, source.Schema{
+		"after": func(f *source.Field) { c.After = d.denials(f) },
+		"most":  func(f *source.Field) { c.Most = d.lasting(f, maxCoolDown) },
 	})
 	if !on {
 		return &CoolDown{}
@@ -55,12 +57,12 @@ func (d *decoder) coolDown(f *field) *CoolDown {
 }
 
 // autoBlock reads {after, within, for}, or true for the defaults, or false for none.
-func (d *decoder) autoBlock(f *field) *AutoBlock {
+func (d *decoder) autoBlock(f *source.Field) *AutoBlock {
 	b := AutoBlock{After: defaultBlockAfter, Within: defaultBlockWithin, For: defaultBlockFor}
-	on := d.switched(f, schema{
-		"after":  func(f *field) { b.After = d.denials(f) },
-		"within": func(f *field) { b.Within = d.lasting(f, maxBlockWithin) },
-		"for":    func(f *field) { b.For = d.lasting(f, maxBlockFor) },
+	on := d.switched(f, source.Schema{
+		"after":  func(f *source.Field) { b.After = d.denials(f) },
+		"within": func(f *source.Field) { b.Within = d.lasting(f, maxBlockWithin) },
+		"for":    func(f *source.Field) { b.For = d.lasting(f, maxBlockFor) },
 	})
 	if !on {
 		return &AutoBlock{}
@@ -69,35 +71,35 @@ func (d *decoder) autoBlock(f *field) *AutoBlock {
 }
 
 // switched reads a mapping, or true or false in its place, and reports whether it is on.
-func (d *decoder) switched(f *field, known schema) (on bool) {
-	if f.value.kind == kindMapping {
-		return d.mapping(f.value, f.name, known)
+func (d *decoder) switched(f *source.Field, known source.Schema) (on bool) {
+	if f.Value.Kind == source.KindMapping {
+		return d.Mapping(f.Value, f.Name, known)
 	}
-	if f.value.kind != kindBool {
-		d.add(f.value.at, "%s must be a mapping, or true or false, found %s; write it like %s: {after: 100}", f.name, f.value.kind, f.name)
+	if f.Value.Kind != source.KindBool {
+		d.Add(f.Value.At, "%s must be a mapping, or true or false, found %s; write it like %s: {after: 100}", f.Name, f.Value.Kind, f.Name)
 		return false
 	}
-	return *d.bool(f)
+	return *d.Bool(f)
 }
 
 // denials reads a number of denials.
-func (d *decoder) denials(f *field) int64 {
+func (d *decoder) denials(f *source.Field) int64 {
 	v := d.number(f)
 	if v == nil {
 		return 0
 	}
 	if !v.IsInt() || v.Sign() <= 0 || v.Cmp(new(big.Rat).SetInt64(MaxCapacity)) > 0 {
-		d.add(f.value.at, "%s must be a whole number of denials from 1 to %d; write it like 100", f.name, MaxCapacity)
+		d.Add(f.Value.At, "%s must be a whole number of denials from 1 to %d; write it like 100", f.Name, MaxCapacity)
 		return 0
 	}
 	return v.Num().Int64()
 }
 
 // lasting reads a duration from one second to most.
-func (d *decoder) lasting(f *field, most time.Duration) time.Duration {
+func (d *decoder) lasting(f *source.Field, most time.Duration) time.Duration {
 	v, ok := d.duration(f)
 	if ok && (v < time.Second || v > most) {
-		d.add(f.value.at, "%s must be from 1s to %dh; write it like 60s", f.name, int64(most/time.Hour))
+		d.Add(f.Value.At, "%s must be from 1s to %dh; write it like 60s", f.Name, int64(most/time.Hour))
 	}
 	return v
 }

@@ -1,18 +1,22 @@
 package rules
 
-import "strings"
+import (
+	"strings"
+
+	"aliquot/rules/source"
+)
 
 // contradictions reports conditions that plainly no request can meet. The rule would never apply,
 // and the requests that it should limit would not be limited.
-func (d *decoder) contradictions(at position, what string, conditions []condition) {
+func (d *decoder) contradictions(at source.Position, what string, conditions []condition) {
 	for i := range conditions {
 		c := &conditions[i]
 		if c.attribute == endpointAttribute && !c.acceptsPath() {
-			d.add(c.at, "%s can never apply: an endpoint is compared without its query, so nothing matches %s; cut it off at the ? or #", what, c)
+			d.Add(c.at, "%s can never apply: an endpoint is compared without its query, so nothing matches %s; cut it off at the ? or #", what, c)
 		}
 		for j := range i {
 			if other := &conditions[j]; other.attribute == c.attribute && !c.compatible(other) {
-				d.add(at, "%s can never apply: it asks for %s and for %s; remove one", what, other, c)
+				d.Add(at, "%s can never apply: it asks for %s and for %s; remove one", what, other, c)
 			}
 		}
 	}

@@ -62,17 +62,17 @@ func (d *decoder) resolveInRequest(s *Set, texts []*ruleText) {
 	for i, text := range texts {
 		r := s.rules[i]
 		for _, ref := range text.inRequest {
-			replaced := s.byID[ref.name]
+			replaced := s.byID[ref.Name]
 			switch {
 			case replaced == nil:
 				d.unknownRule("replaces_in_request", ref, r, s, unknown)
 				unknown++
 			case replaced == r:
-				d.add(ref.at, "%s cannot replace itself; name another rule or remove this", text)
+				d.Add(ref.At, "%s cannot replace itself; name another rule or remove this", text)
 			case r.ShadowPPM > 0 && replaced.ShadowPPM < wholePPM:
 				// A trial of a rule must not change any answer.
 			default:
-				r.ReplacesInRequest = append(r.ReplacesInRequest, ref.name)
+				r.ReplacesInRequest = append(r.ReplacesInRequest, ref.Name)
 			}
 		}
 	}

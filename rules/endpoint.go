@@ -1,6 +1,10 @@
 package rules
 
-import "strings"
+import (
+	"strings"
+
+	"aliquot/rules/source"
+)
 
 // idSegment stands for an id in a normalised endpoint.
 const idSegment = ":id"
@@ -47,7 +51,7 @@ func isID(s string) bool {
 	if s == "" {
 		return false
 	}
-	return allDigits(s) || len(s) >= minHexID && allHex(s) || isUUID(s) || isULID(s)
+	return source.AllDigits(s) || len(s) >= minHexID && allHex(s) || isUUID(s) || isULID(s)
 }
 
 func allHex(s string) bool {

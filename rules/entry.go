@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"aliquot/rules/source"
 )
 
 // ErrNotThere means that a change of entries names something that the rules, or the entries, do not
@@ -56,9 +58,9 @@ func (id EntryID) Compare(other EntryID) int {
 // String returns the id in the form that commands take, such as `override per-key "sk_1"`.
 func (id EntryID) String() string {
 	if id.Rule != "" {
-		return fmt.Sprintf("%s %s %q", id.Kind, shorten(id.Rule), shorten(id.Name))
+		return fmt.Sprintf("%s %s %q", id.Kind, source.Shorten(id.Rule), source.Shorten(id.Name))
 	}
-	return fmt.Sprintf("%s %q", id.Kind, shorten(id.Name))
+	return fmt.Sprintf("%s %q", id.Kind, source.Shorten(id.Name))
 }
 
 // Entry is a setting that an operator made above the rules file. It applies until it is removed.
@@ -152,7 +154,7 @@ func (e *Entry) Check() error {
 			return bad("a %s has no limit", e.Kind)
 		}
 		if e.Kind == BlockEntry && keyPattern(e.Name).anyKey() {
-			return bad("block %q would reject every request; name the API keys to block", shorten(e.Name))
+			return bad("block %q would reject every request; name the API keys to block", source.Shorten(e.Name))
 		}
 	case OverrideEntry:
 		if _, why := e.read(); why != "" {
@@ -163,7 +165,7 @@ func (e *Entry) Check() error {
 			return bad("%s", why)
 		}
 	default:
-		return bad("%q is no kind of entry; it is block, allow, override or tier", shorten(string(e.Kind)))
+		return bad("%q is no kind of entry; it is block, allow, override or tier", source.Shorten(string(e.Kind)))
 	}
 	return nil
 }
@@ -199,9 +201,9 @@ func (s *Set) noRule(id string) string {
 		ids[i] = r.ID
 	}
 	if len(ids) == 0 {
-		return fmt.Sprintf("there is no rule %q", shorten(id))
+		return fmt.Sprintf("there is no rule %q", source.Shorten(id))
 	}
-	return fmt.Sprintf("there is no rule %q; %s", shorten(id), didYouMean(id, ids))
+	return fmt.Sprintf("there is no rule %q; %s", source.Shorten(id), source.DidYouMean(id, ids))
 }
 
 // Effect returns the ids of the rules whose numbers an entry sets under s, or the reason why the
@@ -211,7 +213,7 @@ func (s *Set) Effect(e *Entry) (ruleIDs []string, whyNot string) {
 	case OverrideEntry:
 		r := s.Rule(e.Rule)
 		if r == nil {
-			return nil, fmt.Sprintf("there is no rule %q", shorten(e.Rule))
+			return nil, fmt.Sprintf("there is no rule %q", source.Shorten(e.Rule))
 		}
 		if _, _, why := e.overrideOf(s.asInFile().Rule(e.Rule)); why != "" {
 			return nil, why
@@ -231,7 +233,7 @@ func (s *Set) Effect(e *Entry) (ruleIDs []string, whyNot string) {
 		if len(ruleIDs) > 0 {
 			return ruleIDs, ""
 		}
-		return nil, cmp.Or(whyNot, fmt.Sprintf("no rule has the tier %q", shorten(e.Name)))
+		return nil, cmp.Or(whyNot, fmt.Sprintf("no rule has the tier %q", source.Shorten(e.Name)))
 	}
 	return nil, ""
 }
@@ -265,9 +267,9 @@ func (p ParamsText) String() string {
 // read converts the numbers like those of a file. why says what is wrong with them under any rule,
 // or is "".
 func (p ParamsText) read() (out params, why string) {
-	n := &node{kind: kindMapping}
+	n := &source.Node{Kind: source.KindMapping}
 	number := func(name, text string) {
-		n.fields = append(n.fields, field{name: name, value: &node{kind: kindNumber, text: text}})
+		n.Fields = append(n.Fields, source.Field{Name: name, Value: &source.Node{Kind: source.KindNumber, Text: text}})
 	}
 	if p.Capacity != 0 {
 		number("capacity", strconv.FormatInt(p.Capacity, 10))
@@ -276,8 +278,8 @@ func (p ParamsText) read() (out params, why string) {
 		number("limit", strconv.FormatInt(p.Limit, 10))
 	}
 	if p.RefillRate != "" {
-		if _, why := parseDecimal(p.RefillRate); why != "" {
-			return out, fmt.Sprintf("refill_rate %q: %s", shorten(p.RefillRate), why)
+		if _, why := source.ParseDecimal(p.RefillRate); why != "" {
+			return out, fmt.Sprintf("refill_rate %q: %s", source.Shorten(p.RefillRate), why)
 		}
 		number("refill_rate", p.RefillRate)
 	}
@@ -288,12 +290,12 @@ func (p ParamsText) read() (out params, why string) {
 		seconds := fmt.Sprintf("%d.%09d", p.Window/time.Second, p.Window%time.Second)
 		number("window", strings.TrimRight(strings.TrimRight(seconds, "0"), "."))
 	}
-	if len(n.fields) == 0 {
+	if len(n.Fields) == 0 {
 		return out, "no limit is stated; state limit or capacity"
 	}
-	d := &decoder{problems: &problems{}}
-	if out = d.params(n, "params"); len(d.found) > 0 {
-		return out, d.found[0].Message
+	d := &decoder{Reader: source.NewReader("", placeOf)}
+	if out = d.params(n, "params"); len(d.Found) > 0 {
+		return out, d.Found[0].Message
 	}
 	return out, ""
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"aliquot/rules/source"
 )
 
 // maxHides caps the warnings about entries. A longer list would not be read.
@@ -125,7 +127,7 @@ func (c *fileChanges) hiddenBy(e *Entry, under *Set) string {
 	switch e.Kind {
 	case BlockEntry, AllowEntry:
 		if pattern, is := covers(c.listed); is {
-			return fmt.Sprintf("the file changes a list for %q; the entry %s stays above that", shorten(pattern), e.EntryID)
+			return fmt.Sprintf("the file changes a list for %q; the entry %s stays above that", source.Shorten(pattern), e.EntryID)
 		}
 	case OverrideEntry:
 		r := under.Rule(e.Rule)
@@ -133,7 +135,7 @@ func (c *fileChanges) hiddenBy(e *Entry, under *Set) string {
 			return ""
 		}
 		if pattern, is := covers(c.overrides[e.Rule]); is {
-			return fmt.Sprintf("the file changes the override %q of rule %s; the entry %s (%v) stays above that", shorten(pattern), e.Rule, e.EntryID, e.ParamsText)
+			return fmt.Sprintf("the file changes the override %q of rule %s; the entry %s (%v) stays above that", source.Shorten(pattern), e.Rule, e.EntryID, e.ParamsText)
 		}
 		if c.rules[e.Rule] {
 			return fmt.Sprintf("the file changes the limit of rule %s; the entry %s (%v) stays above that", e.Rule, e.EntryID, e.ParamsText)
@@ -141,7 +143,7 @@ func (c *fileChanges) hiddenBy(e *Entry, under *Set) string {
 	case TierEntry:
 		for _, r := range under.rules {
 			if r.Tier == e.Name && r.SetForTier && c.rules[r.ID] {
-				return fmt.Sprintf("rule %s keeps the value that was set for the tier %q (%v), above what the file states", r.ID, shorten(e.Name), e.ParamsText)
+				return fmt.Sprintf("rule %s keeps the value that was set for the tier %q (%v), above what the file states", r.ID, source.Shorten(e.Name), e.ParamsText)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"aliquot/limit"
+	"aliquot/rules/source"
 )
 
 // The value of a tier has precedence over the numbers that the file states for the tier and its
@@ -24,7 +25,7 @@ func (s *Set) checkTier(v *Entry) error {
 		if len(s.Tiers()) == 0 {
 			return fmt.Errorf("%w: no rule names a tier, and the file assigns none", ErrNotThere)
 		}
-		return fmt.Errorf("%w: no rule names the tier %q, and the file assigns no request to it; %s", ErrNotThere, shorten(v.Name), knownHere(s.Tiers()))
+		return fmt.Errorf("%w: no rule names the tier %q, and the file assigns no request to it; %s", ErrNotThere, source.Shorten(v.Name), source.KnownHere(s.Tiers()))
 	}
 	if err := v.Check(); err != nil {
 		return err
@@ -44,7 +45,7 @@ func (s *Set) checkTier(v *Entry) error {
 		}
 	}
 	if there && !counts {
-		return fmt.Errorf("%w: no rule of the tier %q counts requests, and only those have the value of a tier; change the file", ErrBadEdit, shorten(v.Name))
+		return fmt.Errorf("%w: no rule of the tier %q counts requests, and only those have the value of a tier; change the file", ErrBadEdit, source.Shorten(v.Name))
 	}
 	return nil
 }

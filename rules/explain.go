@@ -1,6 +1,10 @@
 package rules
 
-import "fmt"
+import (
+	"fmt"
+
+	"aliquot/rules/source"
+)
 
 // Explanation says how a Set treats one request. It names attributes and the values that the file
 // requires, never the values of the request.
@@ -70,7 +74,7 @@ func (s *Set) explain(of subject, nowMS int64) Explanation {
 		if c := unmet(r.conditions, &of); c != nil {
 			t.Unmet = c.String()
 			if c.attribute == tierAttribute && of.tier != "" && of.tier != attrs.Get(tierAttribute) {
-				t.Unmet += fmt.Sprintf(": the file assigns it to the tier %q", shorten(of.tier))
+				t.Unmet += fmt.Sprintf(": the file assigns it to the tier %q", source.Shorten(of.tier))
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"aliquot/limit"
+	"aliquot/rules/source"
 )
 
 // FuzzParse: any text gives either a Set of sound rules or problems with places in
@@ -41,7 +42,7 @@ func FuzzParse(f *testing.F) {
 			checkRefusal(t, data, s, warnings, err)
 			return
 		}
-		if s == nil || len(warnings) > MaxProblems {
+		if s == nil || len(warnings) > source.MaxProblems {
 			t.Fatalf("no set, or %d warnings", len(warnings))
 		}
 		for _, r := range s.Rules() {
@@ -54,9 +55,7 @@ func FuzzParse(f *testing.F) {
 // checkReadsTheSame writes what was read on one line, in quotes and brackets, and reads
 // it again.
 func checkReadsTheSame(t *testing.T, data []byte, s *Set) {
-	p := &problems{}
-	text, _ := cleanText(p, data)
-	written := inline(parseYAML(p, text))
+	written := inline(source.NewReader("f", placeOf).Read(data))
 	again, _, err := Parse("f", []byte(written))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, written)
@@ -67,23 +66,23 @@ func checkReadsTheSame(t *testing.T, data []byte, s *Set) {
 }
 
 // inline writes a value on one line.
-func inline(n *node) string {
+func inline(n *source.Node) string {
 	var parts []string
-	switch n.kind {
-	case kindString:
-		return Quote(n.text)
-	case kindMapping:
-		for _, f := range n.fields {
-			parts = append(parts, Quote(f.name)+": "+inline(f.value))
+	switch n.Kind {
+	case source.KindString:
+		return source.Quote(n.Text)
+	case source.KindMapping:
+		for _, f := range n.Fields {
+			parts = append(parts, source.Quote(f.Name)+": "+inline(f.Value))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
-	case kindSequence:
-		for _, item := range n.items {
+	case source.KindSequence:
+		for _, item := range n.Items {
 			parts = append(parts, inline(item))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	return n.text
+	return n.Text
 }
 
 // saysAll writes everything that a set says.
@@ -107,7 +106,7 @@ func checkRefusal(t *testing.T, data []byte, s *Set, warnings []Warning, err err
 	if s != nil || warnings != nil || !errors.As(err, &refused) {
 		t.Fatalf("a refusal with more: %v %v %v", s, warnings, err)
 	}
-	if n := len(refused.Problems); n == 0 || n > MaxProblems {
+	if n := len(refused.Problems); n == 0 || n > source.MaxProblems {
 		t.Fatalf("%d problems", n)
 	}
 	lines := strings.Count(strings.ReplaceAll(string(data), "\r", "\n"), "\n") + 1

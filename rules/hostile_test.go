@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"aliquot/rules/source"
 )
 
 // Files that an attacker made to hurt, or a program saved in its own way: each is
@@ -87,12 +89,12 @@ rules: []
 func TestRegexBomb(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("rules:\n")
-	for i := range MaxProblems {
+	for i := range source.MaxProblems {
 		fmt.Fprintf(&b, "  - {id: r%d, match: {endpoint_regex: %q}, %s}\n", i, strings.Repeat("a{1000}", 71)+fmt.Sprint(i), someLimit)
 	}
 	_, _, err := Parse("r", []byte(b.String()))
 	var refused *Error
-	if !errors.As(err, &refused) || len(refused.Problems) != MaxProblems {
+	if !errors.As(err, &refused) || len(refused.Problems) != source.MaxProblems {
 		t.Fatalf("got %v", err)
 	}
 	// Each compiles to some 71,000 instructions, of the million that a file has.
@@ -134,7 +136,7 @@ func TestManyUnknownReferences(t *testing.T) {
 	}
 	_, _, err := Parse("r", []byte(b.String()))
 	var refused *Error
-	if !errors.As(err, &refused) || refused.Omitted < maxCollected-MaxProblems {
+	if !errors.As(err, &refused) || refused.Omitted < source.MaxCollected-source.MaxProblems {
 		t.Fatalf("got %v", err)
 	}
 	for i, p := range refused.Problems {

@@ -1,27 +1,31 @@
 package rules
 
-import "time"
+import (
+	"time"
+
+	"aliquot/rules/source"
+)
 
 // maxReasonChars caps the reason and the author of an entry: a sentence and an address.
 const maxReasonChars = 512
 
 // listed reads whitelist or blacklist: patterns, and mappings of a pattern with the end of the
 // entry, its reason and its author. It calls look with each pattern and its place.
-func (d *decoder) listed(f *field, look func(at position, pattern string)) []ListEntry {
+func (d *decoder) listed(f *source.Field, look func(at source.Position, pattern string)) []ListEntry {
 	var out []ListEntry
-	d.list(f.value, f.name, MaxListed, func(item *node) {
+	d.List(f.Value, f.Name, MaxListed, func(item *source.Node) {
 		var e ListEntry
-		at, ok := item.at, false
-		if item.kind != kindMapping {
-			e.Pattern, ok = d.text(item, "a pattern of "+f.name, maxPatternChars)
+		at, ok := item.At, false
+		if item.Kind != source.KindMapping {
+			e.Pattern, ok = d.Text(item, "a pattern of "+f.Name, maxPatternChars)
 		} else {
 			known := d.noteSchema(&e.Note)
-			known["pattern"] = func(p *field) {
-				at = p.value.at
-				e.Pattern, ok = d.text(p.value, "a pattern of "+f.name, maxPatternChars)
+			known["pattern"] = func(p *source.Field) {
+				at = p.Value.At
+				e.Pattern, ok = d.Text(p.Value, "a pattern of "+f.Name, maxPatternChars)
 			}
-			if d.mapping(item, "an entry of "+f.name, known) && !hasField(item, "pattern") {
-				d.add(item.at, "the entry of %s has no pattern; add one, like pattern: \"sk_1\"", f.name)
+			if d.Mapping(item, "an entry of "+f.Name, known) && !hasField(item, "pattern") {
+				d.Add(item.At, "the entry of %s has no pattern; add one, like pattern: \"sk_1\"", f.Name)
 			}
 		}
 		if ok {
@@ -32,39 +36,39 @@ func (d *decoder) listed(f *field, look func(at position, pattern string)) []Lis
 	return out
 }
 
-func (d *decoder) allowed(f *field) []ListEntry {
-	return d.listed(f, func(at position, pattern string) {
+func (d *decoder) allowed(f *source.Field) []ListEntry {
+	return d.listed(f, func(at source.Position, pattern string) {
 		if keyPattern(pattern).anyKey() {
-			d.warn(at, "whitelist %q allows every API key: no rule applies to one", shorten(pattern))
+			d.Warn(at, "whitelist %q allows every API key: no rule applies to one", source.Shorten(pattern))
 		}
 	})
 }
 
-func (d *decoder) blocked(f *field) []ListEntry {
-	return d.listed(f, func(at position, pattern string) {
+func (d *decoder) blocked(f *source.Field) []ListEntry {
+	return d.listed(f, func(at source.Position, pattern string) {
 		if keyPattern(pattern).anyKey() {
-			d.add(at, "blacklist %q would reject every request; name the API keys to block", shorten(pattern))
+			d.Add(at, "blacklist %q would reject every request; name the API keys to block", source.Shorten(pattern))
 		}
 	})
 }
 
 // noteSchema reads until, reason and by into n.
-func (d *decoder) noteSchema(n *Note) schema {
-	return schema{
-		"until":  func(f *field) { n.UntilMS = d.instant(f) },
-		"reason": func(f *field) { n.Reason, _ = d.text(f.value, f.name, maxReasonChars) },
-		"by":     func(f *field) { n.By, _ = d.text(f.value, f.name, maxReasonChars) },
+func (d *decoder) noteSchema(n *Note) source.Schema {
+	return source.Schema{
+		"until":  func(f *source.Field) { n.UntilMS = d.instant(f) },
+		"reason": func(f *source.Field) { n.Reason, _ = d.Text(f.Value, f.Name, maxReasonChars) },
+		"by":     func(f *source.Field) { n.By, _ = d.Text(f.Value, f.Name, maxReasonChars) },
 	}
 }
 
 // instant reads a point in time as Unix milliseconds, or 0 if it is invalid.
-func (d *decoder) instant(f *field) int64 {
-	if !d.is(f.value, kindString, f.name) {
+func (d *decoder) instant(f *source.Field) int64 {
+	if !d.Is(f.Value, source.KindString, f.Name) {
 		return 0
 	}
-	ms, ok := parseInstant(f.value.text)
+	ms, ok := parseInstant(f.Value.Text)
 	if !ok {
-		d.add(f.value.at, "%s %q is not a time; write it with date, time and zone, like \"2030-01-31T18:00:00Z\"", f.name, shorten(f.value.text))
+		d.Add(f.Value.At, "%s %q is not a time; write it with date, time and zone, like \"2030-01-31T18:00:00Z\"", f.Name, source.Shorten(f.Value.Text))
 	}
 	return ms
 }

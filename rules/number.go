@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/source"
 )
 
 const (
@@ -23,48 +24,8 @@ const (
 	// only after what was used here has stopped to count everywhere.
 	maxCountedWindow = 366 * 24 * time.Hour
 
-	// maxNumberText is the length of the longest number that is read. A double has 17 digits.
-	maxNumberText = 64
-	rateUnit      = 1_000_000 // millionths of a micro-token, the unit of limit.Rate.Frac
+	rateUnit = 1_000_000 // millionths of a micro-token, the unit of limit.Rate.Frac
 )
-
-// parseDecimal reads a number exactly, never through a float. It accepts only what every YAML
-// reader takes for the same number: no underscores, hexadecimal, octal or infinities. why is a
-// reason for a message, or "".
-func parseDecimal(text string) (value *big.Rat, why string) {
-	if len(text) > maxNumberText {
-		return nil, "this number is too long; write it with at most 64 characters"
-	}
-	mantissa, exponent, hasExponent := strings.Cut(strings.ToLower(text), "e")
-	unsigned := strings.TrimPrefix(mantissa, "-")
-	whole, fraction, _ := strings.Cut(unsigned, ".")
-	if whole+fraction == "" || !allDigits(whole+fraction) || hasExponent && !isExponent(exponent) {
-		return nil, "not a decimal number; write it like 100 or 1.67"
-	}
-	if len(whole) > 1 && whole[0] == '0' {
-		return nil, "a number with a leading zero means octal to some readers; remove the zero"
-	}
-	value, ok := new(big.Rat).SetString(text)
-	if !ok {
-		return nil, "not a decimal number; write it like 100 or 1.67"
-	}
-	return value, ""
-}
-
-func allDigits(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return true
-}
-
-// isExponent accepts up to three digits, which bounds the size of the number.
-func isExponent(s string) bool {
-	s = strings.TrimLeft(s[:min(len(s), 1)], "+-") + s[min(len(s), 1):]
-	return s != "" && len(s) <= 3 && allDigits(s)
-}
 
 // rateOf rounds requests a second down to limit.Rate's unit. The value must be in [0, MaxRate].
 func rateOf(perSecond *big.Rat) limit.Rate {
@@ -110,7 +71,7 @@ const durationHelp = "not a duration; write seconds (60) or a number with a unit
 // parseDuration reads seconds ("60", "1.5") or terms with units ("1h30m", "30d"), exactly to the
 // nanosecond.
 func parseDuration(text string) (d time.Duration, why string) {
-	if len(text) > maxNumberText {
+	if len(text) > source.MaxNumberText {
 		return 0, durationHelp
 	}
 	total := new(big.Rat)
@@ -122,7 +83,7 @@ func parseDuration(text string) (d time.Duration, why string) {
 		if rest[digits:unitEnd] == "" {
 			unit, known = time.Second, unitEnd == len(rest) && terms == 0
 		}
-		value, bad := parseDecimal(rest[:digits])
+		value, bad := source.ParseDecimal(rest[:digits])
 		if !known || bad != "" {
 			return 0, durationHelp
 		}

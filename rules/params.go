@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/source"
 )
 
 // params are the numbers of a limit that one level of the file states. Zero means not stated.
@@ -150,49 +151,49 @@ func (p params) bucket() (l limit.Limit, window time.Duration, why string) {
 }
 
 // params reads a params mapping.
-func (d *decoder) params(n *node, what string) params {
-	return d.paramsWith(n, what, schema{})
+func (d *decoder) params(n *source.Node, what string) params {
+	return d.paramsWith(n, what, source.Schema{})
 }
 
 // paramsWith reads a mapping that has the fields of params and other fields.
-func (d *decoder) paramsWith(n *node, what string, known schema) params {
+func (d *decoder) paramsWith(n *source.Node, what string, known source.Schema) params {
 	var p params
-	var limitAt position
-	known["capacity"] = func(f *field) { p.capacity = d.amount(f) }
-	known["limit"] = func(f *field) { limitAt = f.at; d.limit(f, &p) }
-	known["refill_rate"] = func(f *field) { p.rate = d.rate(f) }
-	known["window"] = func(f *field) { p.window = d.window(f) }
-	d.mapping(n, what, known)
+	var limitAt source.Position
+	known["capacity"] = func(f *source.Field) { p.capacity = d.amount(f) }
+	known["limit"] = func(f *source.Field) { limitAt = f.At; d.limit(f, &p) }
+	known["refill_rate"] = func(f *source.Field) { p.rate = d.rate(f) }
+	known["window"] = func(f *source.Field) { p.window = d.window(f) }
+	d.Mapping(n, what, known)
 	if (p.denies || p.unlimited) && (p.capacity != 0 || p.rate != (limit.Rate{})) {
-		d.add(limitAt, "a limit of 0 or unlimited has no capacity and no refill_rate; remove these, or state another limit")
+		d.Add(limitAt, "a limit of 0 or unlimited has no capacity and no refill_rate; remove these, or state another limit")
 	}
 	if p.limit != 0 && p.capacity != 0 && p.rate != (limit.Rate{}) {
-		d.warn(limitAt, "limit has no effect here: capacity is the burst and refill_rate the rate; remove it")
+		d.Warn(limitAt, "limit has no effect here: capacity is the burst and refill_rate the rate; remove it")
 	}
 	return p
 }
 
 // number reads a decimal number.
-func (d *decoder) number(f *field) *big.Rat {
-	if !d.is(f.value, kindNumber, f.name) {
+func (d *decoder) number(f *source.Field) *big.Rat {
+	if !d.Is(f.Value, source.KindNumber, f.Name) {
 		return nil
 	}
-	v, why := parseDecimal(f.value.text)
+	v, why := source.ParseDecimal(f.Value.Text)
 	if why != "" {
-		d.add(f.value.at, "%s %s: %s", f.name, shorten(f.value.text), why)
+		d.Add(f.Value.At, "%s %s: %s", f.Name, source.Shorten(f.Value.Text), why)
 		return nil
 	}
 	return v
 }
 
 // limit reads the number of requests in a window. 0 is a deliberate denial.
-func (d *decoder) limit(f *field, p *params) {
-	if f.value.kind == kindString && f.value.text == unlimited {
+func (d *decoder) limit(f *source.Field, p *params) {
+	if f.Value.Kind == source.KindString && f.Value.Text == unlimited {
 		p.unlimited = true
 		return
 	}
-	if f.value.kind == kindNumber {
-		if v, why := parseDecimal(f.value.text); why == "" && v.Sign() == 0 {
+	if f.Value.Kind == source.KindNumber {
+		if v, why := source.ParseDecimal(f.Value.Text); why == "" && v.Sign() == 0 {
 			p.denies = true
 			return
 		}
@@ -204,19 +205,19 @@ func (d *decoder) limit(f *field, p *params) {
 const unlimited = "unlimited"
 
 // amount reads a whole number of requests, 1 to MaxCapacity.
-func (d *decoder) amount(f *field) int64 {
+func (d *decoder) amount(f *source.Field) int64 {
 	v := d.number(f)
 	switch {
 	case v == nil:
 		return 0
 	case v.Sign() == 0:
-		d.add(f.value.at, "%s 0 would reject every request; write at least 1, limit: 0 to deny all that the rule matches, or use blacklist to block API keys", f.name)
+		d.Add(f.Value.At, "%s 0 would reject every request; write at least 1, limit: 0 to deny all that the rule matches, or use blacklist to block API keys", f.Name)
 	case v.Sign() < 0:
-		d.add(f.value.at, "%s must be positive; write at least 1", f.name)
+		d.Add(f.Value.At, "%s must be positive; write at least 1", f.Name)
 	case v.Cmp(new(big.Rat).SetInt64(MaxCapacity)) > 0:
-		d.add(f.value.at, "%s is above the largest there is; write at most %d", f.name, MaxCapacity)
+		d.Add(f.Value.At, "%s is above the largest there is; write at most %d", f.Name, MaxCapacity)
 	case !v.IsInt():
-		d.add(f.value.at, "%s must be a whole number of requests; remove the fraction", f.name)
+		d.Add(f.Value.At, "%s must be a whole number of requests; remove the fraction", f.Name)
 	default:
 		return v.Num().Int64()
 	}
@@ -224,19 +225,19 @@ func (d *decoder) amount(f *field) int64 {
 }
 
 // rate reads requests a second, above 0 and up to MaxRate.
-func (d *decoder) rate(f *field) limit.Rate {
+func (d *decoder) rate(f *source.Field) limit.Rate {
 	v := d.number(f)
 	switch {
 	case v == nil:
 		return limit.Rate{}
 	case v.Sign() == 0:
-		d.add(f.value.at, "%s 0 would reject every request once the burst is spent; write a rate above 0", f.name)
+		d.Add(f.Value.At, "%s 0 would reject every request once the burst is spent; write a rate above 0", f.Name)
 	case v.Sign() < 0:
-		d.add(f.value.at, "%s must be positive; write a rate above 0", f.name)
+		d.Add(f.Value.At, "%s must be positive; write a rate above 0", f.Name)
 	case v.Cmp(new(big.Rat).SetInt64(MaxRate)) > 0:
-		d.add(f.value.at, "%s is above the fastest there is; write at most %d requests a second", f.name, MaxRate)
+		d.Add(f.Value.At, "%s is above the fastest there is; write at most %d requests a second", f.Name, MaxRate)
 	case rateOf(v) == limit.Rate{}:
-		d.add(f.value.at, "%s is below the slowest there is; write at least 0.000000000001 requests a second", f.name)
+		d.Add(f.Value.At, "%s is below the slowest there is; write at least 0.000000000001 requests a second", f.Name)
 	default:
 		return rateOf(v)
 	}
@@ -244,31 +245,31 @@ func (d *decoder) rate(f *field) limit.Rate {
 }
 
 // duration reads a duration, as a number of seconds or with units.
-func (d *decoder) duration(f *field) (time.Duration, bool) {
-	n := f.value
-	if n.kind != kindNumber && n.kind != kindString {
-		d.add(n.at, "%s must be a duration, found %s; write seconds (60) or a text like \"1m\"", f.name, n.kind)
+func (d *decoder) duration(f *source.Field) (time.Duration, bool) {
+	n := f.Value
+	if n.Kind != source.KindNumber && n.Kind != source.KindString {
+		d.Add(n.At, "%s must be a duration, found %s; write seconds (60) or a text like \"1m\"", f.Name, n.Kind)
 		return 0, false
 	}
-	v, why := parseDuration(n.text)
+	v, why := parseDuration(n.Text)
 	if why != "" {
-		d.add(n.at, "%s %s: %s", f.name, shorten(n.text), why)
+		d.Add(n.At, "%s %s: %s", f.Name, source.Shorten(n.Text), why)
 	}
 	return v, why == ""
 }
 
 // window reads a duration from MinWindow to MaxWindow.
-func (d *decoder) window(f *field) time.Duration {
+func (d *decoder) window(f *source.Field) time.Duration {
 	v, ok := d.duration(f)
 	switch {
 	case !ok:
 		return 0
 	case v < MinWindow:
-		d.add(f.value.at, "%s is shorter than a second; write at least 1", f.name)
+		d.Add(f.Value.At, "%s is shorter than a second; write at least 1", f.Name)
 	case v > MaxWindow:
-		d.add(f.value.at, "%s is longer than 100 years; write at most 36525d", f.name)
+		d.Add(f.Value.At, "%s is longer than 100 years; write at most 36525d", f.Name)
 	case v%time.Microsecond != 0:
-		d.add(f.value.at, "%s is finer than a microsecond; write fewer decimal places", f.name)
+		d.Add(f.Value.At, "%s is finer than a microsecond; write fewer decimal places", f.Name)
 	default:
 		return v
 	}

@@ -1,6 +1,10 @@
 package rules
 
-import "slices"
+import (
+	"slices"
+
+	"aliquot/rules/source"
+)
 
 const (
 	// MaxRules caps the rules of a file.
@@ -33,72 +37,68 @@ type document struct {
 // The result depends only on the arguments.
 func Parse(file string, data []byte) (*Set, []Warning, error) {
 	d := &decoder{
-		problems: &problems{file: file},
-		regexes:  &regexes{known: make(map[string]matcher)},
+		Reader:  source.NewReader(file, placeOf),
+		regexes: &regexes{known: make(map[string]matcher)},
 	}
-	text, ok := cleanText(d.problems, data)
-	if !ok {
-		return nil, nil, d.err()
-	}
-	root := parseYAML(d.problems, text)
+	root := d.Read(data)
 	if root == nil {
-		return nil, nil, d.err()
+		return nil, nil, d.Err()
 	}
 	set := d.compile(d.document(root))
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return nil, nil, err
 	}
-	return set, firstOf(d.warnings), nil
+	return set, d.FirstWarnings(), nil
 }
 
-func (d *decoder) document(n *node) *document {
+func (d *decoder) document(n *source.Node) *document {
 	doc := &document{tiers: make(map[string]*tierText)}
-	if n.kind == kindNull {
-		d.add(n.at, "the file is empty; write \"rules: []\" if nothing is to be limited")
+	if n.Kind == source.KindNull {
+		d.Add(n.At, "the file is empty; write \"rules: []\" if nothing is to be limited")
 		return doc
 	}
-	d.mapping(n, "the rules file", schema{
-		"defaults":  func(f *field) { doc.defaults = d.settingsOf(f.value, "defaults") },
-		"tiers":     func(f *field) { d.tiers(f, doc.tiers) },
-		"rules":     func(f *field) { doc.rules = d.ruleTexts(f) },
-		"whitelist": func(f *field) { doc.whitelist = d.allowed(f) },
-		"blacklist": func(f *field) { doc.blacklist = d.blocked(f) },
+	d.Mapping(n, "the rules file", source.Schema{
+		"defaults":  func(f *source.Field) { doc.defaults = d.settingsOf(f.Value, "defaults") },
+		"tiers":     func(f *source.Field) { d.tiers(f, doc.tiers) },
+		"rules":     func(f *source.Field) { doc.rules = d.ruleTexts(f) },
+		"whitelist": func(f *source.Field) { doc.whitelist = d.allowed(f) },
+		"blacklist": func(f *source.Field) { doc.blacklist = d.blocked(f) },
 	})
-	hasRules := slices.ContainsFunc(n.fields, func(f field) bool { return f.name == "rules" })
-	if n.kind == kindMapping && !hasRules {
-		d.add(n.at, "the file has no rules; write \"rules: []\" if nothing is to be limited")
+	hasRules := slices.ContainsFunc(n.Fields, func(f source.Field) bool { return f.Name == "rules" })
+	if n.Kind == source.KindMapping && !hasRules {
+		d.Add(n.At, "the file has no rules; write \"rules: []\" if nothing is to be limited")
 	}
 	return doc
 }
 
-func (d *decoder) tiers(f *field, tiers map[string]*tierText) {
-	if !d.is(f.value, kindMapping, "tiers") {
+func (d *decoder) tiers(f *source.Field, tiers map[string]*tierText) {
+	if !d.Is(f.Value, source.KindMapping, "tiers") {
 		return
 	}
-	if len(f.value.fields) > MaxTiers {
-		d.add(f.at, "tiers has %d entries; at most %d are accepted", len(f.value.fields), MaxTiers)
+	if len(f.Value.Fields) > MaxTiers {
+		d.Add(f.At, "tiers has %d entries; at most %d are accepted", len(f.Value.Fields), MaxTiers)
 		return
 	}
-	d.eachField(f.value, func(tier *field) {
-		if d.named(tier.at, tier.name, "the tier's name", MaxNameChars) {
-			tiers[tier.name] = d.tierText(tier)
+	d.EachField(f.Value, func(tier *source.Field) {
+		if d.Named(tier.At, tier.Name, "the tier's name", MaxNameChars) {
+			tiers[tier.Name] = d.tierText(tier)
 		}
 	})
 }
 
-func (d *decoder) tierText(f *field) *tierText {
-	t := &tierText{at: f.at}
+func (d *decoder) tierText(f *source.Field) *tierText {
+	t := &tierText{at: f.At}
 	known := d.settingsSchema(&t.settings)
-	known["match"] = func(m *field) {
-		t.matchAt = m.at
+	known["match"] = func(m *source.Field) {
+		t.matchAt = m.At
 		t.conditions = d.match(m)
 		for i := range t.conditions {
 			if c := &t.conditions[i]; c.attribute == tierAttribute {
-				d.add(c.at, "the match of a tier asks for the attribute tier, but it is for requests that name none; remove it")
+				d.Add(c.at, "the match of a tier asks for the attribute tier, but it is for requests that name none; remove it")
 			}
 		}
 	}
-	if !d.mapping(f.value, "a tier", known) {
+	if !d.Mapping(f.Value, "a tier", known) {
 		t.broken = true
 	}
 	return t

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"aliquot/rules/source"
 )
 
 // someLimit is a limit with nothing wrong in it.
@@ -99,7 +101,7 @@ func TestProblemsAreCapped(t *testing.T) {
 	text := "rules: []\nblacklist:\n" + strings.Repeat("  - 1\n", 5000)
 	_, _, err := Parse("r", []byte(text))
 	var refused *Error
-	if !errors.As(err, &refused) || len(refused.Problems) != MaxProblems || refused.Omitted != 5000-MaxProblems {
+	if !errors.As(err, &refused) || len(refused.Problems) != source.MaxProblems || refused.Omitted != 5000-source.MaxProblems {
 		t.Fatalf("got %v", err)
 	}
 	if refused.Problems[0].Line != 3 || !strings.HasSuffix(err.Error(), "\nand 4980 more") {

@@ -52,7 +52,7 @@ func TestTheReferenceHasEveryField(t *testing.T) {
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CompositeLit:
-				if of, ok := n.Type.(*ast.Ident); ok && of.Name == "schema" {
+				if of, ok := n.Type.(*ast.SelectorExpr); ok && of.Sel.Name == "Schema" {
 					for _, element := range n.Elts {
 						name(element.(*ast.KeyValueExpr).Key)
 					}

@@ -3,6 +3,8 @@ package rules
 import (
 	"slices"
 	"strings"
+
+	"aliquot/rules/source"
 )
 
 // MaxReplaces caps the rules that one rule replaces.
@@ -21,17 +23,17 @@ func (d *decoder) resolveReplaces(s *Set, texts []*ruleText) {
 	for i, text := range texts {
 		r := s.rules[i]
 		for _, ref := range text.replaces {
-			replaced := s.byID[ref.name]
+			replaced := s.byID[ref.Name]
 			switch {
-			case ref.name == r.ID:
-				d.add(ref.at, "%s cannot replace itself; name another rule or remove this", text)
+			case ref.Name == r.ID:
+				d.Add(ref.At, "%s cannot replace itself; name another rule or remove this", text)
 				continue
 			case replaced == nil:
 				d.unknownRule("replaces", ref, r, s, unknown)
 				unknown++
 				continue
 			}
-			r.Replaces = append(r.Replaces, ref.name)
+			r.Replaces = append(r.Replaces, ref.Name)
 			if r.ShadowPPM > 0 && replaced.ShadowPPM < wholePPM {
 				continue
 			}
@@ -39,40 +41,40 @@ func (d *decoder) resolveReplaces(s *Set, texts []*ruleText) {
 			if replaced.asksAllOf(r) {
 				always = append(always, replacing{text, ref})
 			} else if r.Unit != replaced.Unit {
-				d.warn(ref.at, "%s counts %s and replaces rule %s, which counts %s: of a request that matches both only %s are limited", text, r.Unit, ref.name, replaced.Unit, r.Unit)
+				d.Warn(ref.At, "%s counts %s and replaces rule %s, which counts %s: of a request that matches both only %s are limited", text, r.Unit, ref.Name, replaced.Unit, r.Unit)
 			}
 		}
 	}
-	before := d.count()
+	before := d.Count()
 	d.circles(s, texts)
-	if d.count() > before {
+	if d.Count() > before {
 		return // the circle has to be corrected first
 	}
 	for _, a := range always {
-		d.add(a.ref.at, "rule %s would never apply: %s replaces it and matches every request that it matches; remove this, that rule, or give %s a condition of its own", a.ref.name, a.by, a.by)
+		d.Add(a.ref.At, "rule %s would never apply: %s replaces it and matches every request that it matches; remove this, that rule, or give %s a condition of its own", a.ref.Name, a.by, a.by)
 	}
 }
 
 // replacing is one rule that names another.
 type replacing struct {
 	by  *ruleText
-	ref reference
+	ref source.Reference
 }
 
 // unknownRule reports an id that no rule has. A search among ten thousand ids for a similar one
 // takes milliseconds, so it is made only for problems that can be shown.
-func (d *decoder) unknownRule(field string, ref reference, by *Rule, s *Set, before int) {
+func (d *decoder) unknownRule(field string, ref source.Reference, by *Rule, s *Set, before int) {
 	hint := "; remove it"
-	if before < MaxProblems && len(s.rules) > 1 {
+	if before < source.MaxProblems && len(s.rules) > 1 {
 		others := make([]string, 0, len(s.rules))
 		for _, r := range s.rules {
 			if r != by {
 				others = append(others, r.ID)
 			}
 		}
-		hint = "; " + didYouMean(ref.name, others)
+		hint = "; " + source.DidYouMean(ref.Name, others)
 	}
-	d.add(ref.at, "%s: no rule has the id %q%s", field, shorten(ref.name), hint)
+	d.Add(ref.At, "%s: no rule has the id %q%s", field, source.Shorten(ref.Name), hint)
 }
 
 // circles reports rules that replace each other. None of them would apply to a request that matches
@@ -86,12 +88,12 @@ func (d *decoder) circles(s *Set, texts []*ruleText) {
 		state[i] = onPath
 		path = append(path, texts[i].id)
 		for _, ref := range texts[i].replaces {
-			next := s.byID[ref.name]
+			next := s.byID[ref.Name]
 			switch {
 			case next == nil || next.ordinal == i:
 			case state[next.ordinal] == onPath:
-				circle := append(path[slices.Index(path, ref.name):len(path):len(path)], ref.name)
-				d.add(ref.at, "rules replace each other in a circle (%s), so that none would apply; remove this or another of them", arrows(circle))
+				circle := append(path[slices.Index(path, ref.Name):len(path):len(path)], ref.Name)
+				d.Add(ref.At, "rules replace each other in a circle (%s), so that none would apply; remove this or another of them", arrows(circle))
 			case state[next.ordinal] == 0:
 				visit(next.ordinal)
 			}

@@ -3,21 +3,23 @@ package rules
 import (
 	"slices"
 	"strings"
+
+	"aliquot/rules/source"
 )
 
 // ruleText is one rule as written.
 type ruleText struct {
-	at         position
+	at         source.Position
 	id         string
-	idAt       position
+	idAt       source.Position
 	tier       string
-	tierAt     position
-	paramsAt   position
+	tierAt     source.Position
+	paramsAt   source.Position
 	version    int64
 	conditions []condition
 	overrides  []overrideText
-	replaces   []reference
-	inRequest  []reference
+	replaces   []source.Reference
+	inRequest  []source.Reference
 	settings
 }
 
@@ -30,20 +32,20 @@ func (r *ruleText) String() string {
 }
 
 type overrideText struct {
-	at      position
+	at      source.Position
 	pattern pattern
 	params  params
 	note    Note
 	broken  bool
 }
 
-func (d *decoder) ruleTexts(f *field) []*ruleText {
+func (d *decoder) ruleTexts(f *source.Field) []*ruleText {
 	var out []*ruleText
-	seen := make(map[string]position)
-	d.list(f.value, "rules", MaxRules, func(item *node) {
+	seen := make(map[string]source.Position)
+	d.List(f.Value, "rules", MaxRules, func(item *source.Node) {
 		r := d.rule(item)
 		if first, twice := seen[r.id]; twice && r.id != "" {
-			d.add(r.idAt, "rule id %q is already used on line %d; ids must differ", r.id, first.line)
+			d.Add(r.idAt, "rule id %q is already used on line %d; ids must differ", r.id, first.Line)
 		} else {
 			seen[r.id] = r.idAt
 		}
@@ -52,33 +54,33 @@ func (d *decoder) ruleTexts(f *field) []*ruleText {
 	return out
 }
 
-func (d *decoder) rule(n *node) *ruleText {
-	r := &ruleText{at: n.at, idAt: n.at, paramsAt: n.at}
+func (d *decoder) rule(n *source.Node) *ruleText {
+	r := &ruleText{at: n.At, idAt: n.At, paramsAt: n.At}
 	known := d.settingsSchema(&r.settings)
 	readParams := known["params"]
-	known["params"] = func(f *field) { r.paramsAt = f.at; readParams(f) }
-	known["id"] = func(f *field) { r.idAt = f.value.at; r.id = d.id(f) }
-	known["tier"] = func(f *field) { r.tierAt = f.at; r.tier, _ = d.text(f.value, "tier", MaxNameChars) }
-	known["match"] = func(f *field) { r.conditions = append(r.conditions, d.match(f)...) }
-	known["override"] = func(f *field) { r.overrides = d.overrides(f) }
-	known["version"] = func(f *field) { r.version = d.version(f) }
-	known["replaces"] = func(f *field) { r.replaces = d.names(f, "a rule id of replaces", MaxReplaces) }
-	known["replaces_in_request"] = func(f *field) { r.inRequest = d.names(f, "a rule id of replaces_in_request", MaxReplaces) }
-	if !d.mapping(n, "a rule", known) {
+	known["params"] = func(f *source.Field) { r.paramsAt = f.At; readParams(f) }
+	known["id"] = func(f *source.Field) { r.idAt = f.Value.At; r.id = d.id(f) }
+	known["tier"] = func(f *source.Field) { r.tierAt = f.At; r.tier, _ = d.Text(f.Value, "tier", MaxNameChars) }
+	known["match"] = func(f *source.Field) { r.conditions = append(r.conditions, d.match(f)...) }
+	known["override"] = func(f *source.Field) { r.overrides = d.overrides(f) }
+	known["version"] = func(f *source.Field) { r.version = d.version(f) }
+	known["replaces"] = func(f *source.Field) { r.replaces = d.Names(f, "a rule id of replaces", MaxReplaces) }
+	known["replaces_in_request"] = func(f *source.Field) { r.inRequest = d.Names(f, "a rule id of replaces_in_request", MaxReplaces) }
+	if !d.Mapping(n, "a rule", known) {
 		r.broken = true
 	}
 	if r.tier != "" {
 		r.conditions = slices.Insert(r.conditions, 0, r.tierCondition())
 	}
-	if n.kind == kindMapping && !hasField(n, "id") {
-		d.add(n.at, "the rule has no id; add one, like id: orders-pro")
+	if n.Kind == source.KindMapping && !hasField(n, "id") {
+		d.Add(n.At, "the rule has no id; add one, like id: orders-pro")
 	}
 	return r
 }
 
-func hasField(n *node, name string) bool {
-	for _, f := range n.fields {
-		if f.name == name {
+func hasField(n *source.Node, name string) bool {
+	for _, f := range n.Fields {
+		if f.Name == name {
 			return true
 		}
 	}
@@ -86,13 +88,13 @@ func hasField(n *node, name string) bool {
 }
 
 // id reads a rule id, which becomes a metrics label and part of headers.
-func (d *decoder) id(f *field) string {
-	id, ok := d.text(f.value, "id", MaxNameChars)
+func (d *decoder) id(f *source.Field) string {
+	id, ok := d.Text(f.Value, "id", MaxNameChars)
 	if !ok {
 		return ""
 	}
 	if strings.ContainsFunc(id, func(r rune) bool { return !isIDRune(r) }) {
-		d.add(f.value.at, "id %q must be of letters, digits, dots, underscores and hyphens; change the others", shorten(id))
+		d.Add(f.Value.At, "id %q must be of letters, digits, dots, underscores and hyphens; change the others", source.Shorten(id))
 		return ""
 	}
 	return id
@@ -111,62 +113,62 @@ func (r *ruleText) tierCondition() condition {
 	}
 }
 
-func (d *decoder) version(f *field) int64 {
-	if !d.is(f.value, kindNumber, "version") {
+func (d *decoder) version(f *source.Field) int64 {
+	if !d.Is(f.Value, source.KindNumber, "version") {
 		return 0
 	}
-	v, ok := parseVersion(f.value.text)
+	v, ok := parseVersion(f.Value.Text)
 	if !ok {
-		d.add(f.value.at, "version must be a whole number, 0 or more; write it like 3")
+		d.Add(f.Value.At, "version must be a whole number, 0 or more; write it like 3")
 	}
 	return v
 }
 
 // match reads the conditions of a rule or a tier.
-func (d *decoder) match(f *field) []condition {
+func (d *decoder) match(f *source.Field) []condition {
 	var out []condition
-	d.mapping(f.value, "match", schema{
-		"api_key_pattern": func(f *field) {
-			if text, ok := d.text(f.value, f.name, maxPatternChars); ok {
-				out = append(out, condition{attribute: apiKeyAttribute, values: []matcher{{pattern: keyPattern(text)}}, at: f.at})
+	d.Mapping(f.Value, "match", source.Schema{
+		"api_key_pattern": func(f *source.Field) {
+			if text, ok := d.Text(f.Value, f.Name, maxPatternChars); ok {
+				out = append(out, condition{attribute: apiKeyAttribute, values: []matcher{{pattern: keyPattern(text)}}, at: f.At})
 			}
 		},
-		"endpoint_regex": func(f *field) {
+		"endpoint_regex": func(f *source.Field) {
 			if m, ok := d.regex(f); ok {
-				out = append(out, condition{attribute: endpointAttribute, values: []matcher{m}, at: f.at})
+				out = append(out, condition{attribute: endpointAttribute, values: []matcher{m}, at: f.At})
 			}
 		},
-		"attributes": func(f *field) { out = append(out, d.attributes(f)...) },
+		"attributes": func(f *source.Field) { out = append(out, d.attributes(f)...) },
 	})
 	return out
 }
 
 // regex reads a regular expression.
-func (d *decoder) regex(f *field) (m matcher, ok bool) {
-	text, ok := d.text(f.value, f.name, maxPatternChars)
+func (d *decoder) regex(f *source.Field) (m matcher, ok bool) {
+	text, ok := d.Text(f.Value, f.Name, maxPatternChars)
 	if !ok {
 		return m, false
 	}
 	m, why := d.regexes.compile(text)
 	if why != "" {
-		d.add(f.value.at, "%s %s", f.name, why)
+		d.Add(f.Value.At, "%s %s", f.Name, why)
 	}
 	return m, why == ""
 }
 
-func (d *decoder) attributes(f *field) []condition {
+func (d *decoder) attributes(f *source.Field) []condition {
 	var out []condition
-	if !d.is(f.value, kindMapping, "attributes") {
+	if !d.Is(f.Value, source.KindMapping, "attributes") {
 		return nil
 	}
-	if len(f.value.fields) > MaxAttributes {
-		d.add(f.at, "attributes has %d entries; at most %d are accepted", len(f.value.fields), MaxAttributes)
+	if len(f.Value.Fields) > MaxAttributes {
+		d.Add(f.At, "attributes has %d entries; at most %d are accepted", len(f.Value.Fields), MaxAttributes)
 		return nil
 	}
-	d.eachField(f.value, func(a *field) {
-		named := d.named(a.at, a.name, "the attribute's name", MaxNameChars)
+	d.EachField(f.Value, func(a *source.Field) {
+		named := d.Named(a.At, a.Name, "the attribute's name", MaxNameChars)
 		if values := d.attributeValues(a); len(values) > 0 && named {
-			out = append(out, condition{attribute: a.name, values: values, at: a.at})
+			out = append(out, condition{attribute: a.Name, values: values, at: a.At})
 		}
 	})
 	return out
@@ -174,21 +176,21 @@ func (d *decoder) attributes(f *field) []condition {
 
 // attributeValues reads the values that an attribute may have: one value or a list. No values means
 // that there was a problem.
-func (d *decoder) attributeValues(a *field) []matcher {
-	if a.value.kind != kindSequence {
-		if m, ok := d.attributeValue(a.name, a.value); ok {
+func (d *decoder) attributeValues(a *source.Field) []matcher {
+	if a.Value.Kind != source.KindSequence {
+		if m, ok := d.attributeValue(a.Name, a.Value); ok {
 			return []matcher{m}
 		}
 		return nil
 	}
-	if len(a.value.items) == 0 {
-		d.add(a.value.at, "the value of attribute %s is an empty list, which no request matches; write a value", shorten(a.name))
+	if len(a.Value.Items) == 0 {
+		d.Add(a.Value.At, "the value of attribute %s is an empty list, which no request matches; write a value", source.Shorten(a.Name))
 		return nil
 	}
 	var out []matcher
 	sound := true
-	d.list(a.value, "the value of attribute "+shorten(a.name), MaxValues, func(item *node) {
-		m, ok := d.attributeValue(a.name, item)
+	d.List(a.Value, "the value of attribute "+source.Shorten(a.Name), MaxValues, func(item *source.Node) {
+		m, ok := d.attributeValue(a.Name, item)
 		out, sound = append(out, m), sound && ok
 	})
 	if !sound {
@@ -199,43 +201,43 @@ func (d *decoder) attributeValues(a *field) []matcher {
 
 // attributeValue reads one value: an exact text or a glob, or {regex: ...}. An empty text requires
 // that the attribute is absent.
-func (d *decoder) attributeValue(attribute string, n *node) (m matcher, ok bool) {
-	switch n.kind {
-	case kindMapping:
-		d.mapping(n, "a value of attribute "+shorten(attribute), schema{
-			"regex": func(f *field) { m, ok = d.regex(f) },
+func (d *decoder) attributeValue(attribute string, n *source.Node) (m matcher, ok bool) {
+	switch n.Kind {
+	case source.KindMapping:
+		d.Mapping(n, "a value of attribute "+source.Shorten(attribute), source.Schema{
+			"regex": func(f *source.Field) { m, ok = d.regex(f) },
 		})
-		if len(n.fields) == 0 {
-			d.add(n.at, "a value of attribute %s is an empty mapping; write a text or {regex: ...}", shorten(attribute))
+		if len(n.Fields) == 0 {
+			d.Add(n.At, "a value of attribute %s is an empty mapping; write a text or {regex: ...}", source.Shorten(attribute))
 		}
 		return m, ok
-	case kindString:
-		if n.text == "" {
+	case source.KindString:
+		if n.Text == "" {
 			return matcher{}, true
 		}
 	}
-	text, ok := d.text(n, "the value of attribute "+shorten(attribute), maxPatternChars)
+	text, ok := d.Text(n, "the value of attribute "+source.Shorten(attribute), maxPatternChars)
 	if attribute == apiKeyAttribute {
 		return matcher{pattern: keyPattern(text)}, ok
 	}
 	return matcher{pattern: valuePattern(text)}, ok
 }
 
-func (d *decoder) overrides(f *field) []overrideText {
-	if !d.is(f.value, kindMapping, "override") {
+func (d *decoder) overrides(f *source.Field) []overrideText {
+	if !d.Is(f.Value, source.KindMapping, "override") {
 		return nil
 	}
-	if len(f.value.fields) > MaxOverrides {
-		d.add(f.at, "override has %d entries; at most %d are accepted", len(f.value.fields), MaxOverrides)
+	if len(f.Value.Fields) > MaxOverrides {
+		d.Add(f.At, "override has %d entries; at most %d are accepted", len(f.Value.Fields), MaxOverrides)
 		return nil
 	}
 	var out []overrideText
-	d.eachField(f.value, func(o *field) {
-		before := d.count()
-		d.named(o.at, o.name, "the override's API key pattern", maxPatternChars)
-		text := overrideText{at: o.at, pattern: keyPattern(o.name)}
-		text.params = d.paramsWith(o.value, "an override", d.noteSchema(&text.note))
-		text.broken = d.count() > before
+	d.EachField(f.Value, func(o *source.Field) {
+		before := d.Count()
+		d.Named(o.At, o.Name, "the override's API key pattern", maxPatternChars)
+		text := overrideText{at: o.At, pattern: keyPattern(o.Name)}
+		text.params = d.paramsWith(o.Value, "an override", d.noteSchema(&text.note))
+		text.broken = d.Count() > before
 		out = append(out, text)
 	})
 	return out

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"aliquot/rules/source"
 )
 
 // subject is a request in the form that conditions compare. path is its endpoint after pathOf, and
@@ -143,15 +145,15 @@ func (t *tiers) first(candidates []int32, s *subject, apiKey string, best int32)
 
 // tierText is one tier as written.
 type tierText struct {
-	at position
+	at source.Position
 	settings
 	// matchAt is the place of its match; zero if it has none.
-	matchAt    position
+	matchAt    source.Position
 	conditions []condition
 }
 
 // assigns reports whether the tier says which requests belong to it.
-func (t *tierText) assigns() bool { return t.matchAt != (position{}) }
+func (t *tierText) assigns() bool { return t.matchAt != (source.Position{}) }
 
 // tiersOf finds all tiers and the requests that belong to them.
 func (d *decoder) tiersOf(doc *document) tiers {

@@ -1,6 +1,10 @@
 package rules
 
-import "slices"
+import (
+	"slices"
+
+	"aliquot/rules/source"
+)
 
 // maxTieSteps caps the comparisons of one file's assignments to some hundred milliseconds.
 const maxTieSteps = 20_000_000
@@ -18,7 +22,7 @@ func (d *decoder) ties(doc *document, t *tiers) {
 				break // assignments are sorted by key
 			}
 			if steps++; steps > maxTieSteps {
-				d.add(doc.tiers[a.tier].matchAt, "tiers: there are too many assignments to compare; use fewer API keys and values, and patterns of different lengths")
+				d.Add(doc.tiers[a.tier].matchAt, "tiers: there are too many assignments to compare; use fewer API keys and values, and patterns of different lengths")
 				return
 			}
 			pair := [2]string{min(a.tier, b.tier), max(a.tier, b.tier)}
@@ -33,11 +37,11 @@ func (d *decoder) ties(doc *document, t *tiers) {
 
 func (d *decoder) tie(doc *document, a, b *assignment) {
 	at, other := a, b
-	if doc.tiers[b.tier].matchAt.after(doc.tiers[a.tier].matchAt) {
+	if doc.tiers[b.tier].matchAt.After(doc.tiers[a.tier].matchAt) {
 		at, other = b, a
 	}
-	d.add(doc.tiers[at.tier].matchAt, "tiers %s and %s (line %d) may both get one request, and neither has the longer pattern about API keys; make one of them longer, or give them different values of one attribute",
-		shorten(at.tier), shorten(other.tier), doc.tiers[other.tier].matchAt.line)
+	d.Add(doc.tiers[at.tier].matchAt, "tiers %s and %s (line %d) may both get one request, and neither has the longer pattern about API keys; make one of them longer, or give them different values of one attribute",
+		source.Shorten(at.tier), source.Shorten(other.tier), doc.tiers[other.tier].matchAt.Line)
 }
 
 // mayMeet reports whether one request may meet both assignments. It may return true although none

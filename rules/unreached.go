@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"aliquot/rules/source"
 )
 
 // unreached warns about rules that no request can reach, or only requests that name the rule's
@@ -12,16 +14,16 @@ func (d *decoder) unreached(doc *document, s *Set) {
 	tiers := slices.DeleteFunc(doc.sortedTiers(), func(name string) bool { return !doc.tiers[name].assigns() })
 	for i, text := range doc.rules {
 		if list, entry := s.listsAllOf(text.conditions); list != None {
-			d.warn(text.at, "no request can reach %s: %q on the %s has all API keys that it asks for", text, shorten(entry.Pattern), strings.Replace(list.String(), "listed", "list", 1))
+			d.Warn(text.at, "no request can reach %s: %q on the %s has all API keys that it asks for", text, source.Shorten(entry.Pattern), strings.Replace(list.String(), "listed", "list", 1))
 		}
 		r := s.rules[i]
 		if r.Tier == "" || doc.tiers[r.Tier] != nil && doc.tiers[r.Tier].assigns() {
 			continue
 		}
 		if !text.conditions[0].orNone {
-			d.warn(text.at, "only requests that name the tier %[1]q reach %[2]s: it asks for nothing else, and no match under tiers assigns requests to %[1]q; let callers send the attribute tier, or write tiers: {%[1]q: {match: {api_key_pattern: \"...\"}}}", shorten(r.Tier), text)
+			d.Warn(text.at, "only requests that name the tier %[1]q reach %[2]s: it asks for nothing else, and no match under tiers assigns requests to %[1]q; let callers send the attribute tier, or write tiers: {%[1]q: {match: {api_key_pattern: \"...\"}}}", source.Shorten(r.Tier), text)
 		} else if other := doc.assignsAllOf(tiers, text); other != "" {
-			d.warn(text.at, "only requests that name the tier %[1]q reach %[2]s: all others that it asks for belong to the tier %[3]q, by its match; write one under tiers for %[1]q too", shorten(r.Tier), text, shorten(other))
+			d.Warn(text.at, "only requests that name the tier %[1]q reach %[2]s: all others that it asks for belong to the tier %[3]q, by its match; write one under tiers for %[1]q too", source.Shorten(r.Tier), text, source.Shorten(other))
 		}
 	}
 }

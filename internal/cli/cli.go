@@ -13,7 +13,7 @@ import (
 	"aliquot/internal/cli/benchmark"
 	"aliquot/internal/cli/console"
 	"aliquot/internal/config"
-	"aliquot/rules"
+	"aliquot/rules/source"
 )
 
 // Exit codes.
@@ -121,7 +121,7 @@ func missingCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return console.Usagef("which command of '%s'? one of %s", c.CommandPath(), choice)
 	}
-	if meant := rules.Nearest(args[0], names); meant != "" {
+	if meant := source.Nearest(args[0], names); meant != "" {
 		return console.Usagef("there is no command '%s %s'; did you mean '%s %s'?", c.CommandPath(), args[0], c.CommandPath(), meant)
 	}
 	return console.Usagef("there is no command '%s %s'; one of %s", c.CommandPath(), args[0], choice)

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"aliquot/rules"
+	"aliquot/rules/source"
 )
 
 const (
@@ -50,11 +51,11 @@ type converter struct {
 	ids    ids
 	rules  []*rule
 	of     map[*node]*rule
-	notes  []rules.Problem
+	notes  []source.Problem
 }
 
 func (c *converter) note(n *node, format string, args ...any) {
-	c.notes = append(c.notes, rules.Problem{File: n.file, Line: n.line, Column: n.column, Message: fmt.Sprintf(format, args...)})
+	c.notes = append(c.notes, source.Problem{File: n.file, Line: n.line, Column: n.column, Message: fmt.Sprintf(format, args...)})
 }
 
 func (c *converter) convert(d *node) {
@@ -62,7 +63,7 @@ func (c *converter) convert(d *node) {
 	collectKeys(d, keys)
 	c.domain, c.keys = d.value, nil
 	for key := range keys {
-		if key != domainAttribute && writable(key, rules.MaxNameChars) {
+		if key != domainAttribute && writable(key, source.MaxNameChars) {
 			c.keys = append(c.keys, key)
 		}
 	}
@@ -141,7 +142,7 @@ func (c *converter) impossible(n *node, siblings []*node, path []step) string {
 		return "the attribute domain is the domain's"
 	case strings.HasSuffix(n.key, "*") && n.value == "":
 		return "an attribute's name cannot be a wildcard"
-	case !writable(n.key, rules.MaxNameChars), !writable(n.value, maxValueChars):
+	case !writable(n.key, source.MaxNameChars), !writable(n.value, maxValueChars):
 		return "its key or value is too long for a rules file or has control characters"
 	case slices.ContainsFunc(path, func(s step) bool { return s.key == n.key }):
 		return fmt.Sprintf("a request has one value of each attribute, and %s is on the path twice", n.key)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"aliquot/rules"
+	"aliquot/rules/source"
 )
 
 // Result is a rules file and what there is to know about it.
@@ -14,7 +15,7 @@ type Result struct {
 	Rules int
 	// Notes say what was not carried over and what differs, each with the place of its
 	// descriptor, in the order of the files.
-	Notes []rules.Problem
+	Notes []source.Problem
 }
 
 // domainRules are the rules of one domain.
@@ -44,7 +45,7 @@ func Import(files []File) (Result, error) {
 	for i, f := range files {
 		order[f.Name] = i
 	}
-	slices.SortStableFunc(c.notes, func(a, b rules.Problem) int {
+	slices.SortStableFunc(c.notes, func(a, b source.Problem) int {
 		return cmp.Or(cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	out := Result{YAML: write(all), Rules: len(c.rules), Notes: c.notes}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"aliquot/rules"
+	"aliquot/rules/source"
 )
 
 func imported(t *testing.T, texts ...string) (Result, *rules.Set) {
@@ -217,7 +218,7 @@ func TestMistakesAreRefusedWithTheirPlace(t *testing.T) {
 		head + "- {key: a, rate_limit: {unit: day, requests_per_unit: 1, name: n, replaces: [{name: n}]}}\n": "the rate_limit replaces itself",
 	} {
 		_, err := Import([]File{{Name: "f1", Data: []byte(text)}})
-		if refused := (*rules.Error)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+		if refused := (*source.Error)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

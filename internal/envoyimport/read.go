@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"aliquot/rules"
+	"aliquot/rules/source"
 )
 
 // File is one configuration file; Name is what messages call it.
@@ -47,15 +47,15 @@ const unitNames = "second, minute, hour, day, week, month or year"
 // reader reads one file and collects what that project would refuse it for.
 type reader struct {
 	file  string
-	found []rules.Problem
+	found []source.Problem
 }
 
 func (r *reader) refuse(line, column int, message string) {
-	r.found = append(r.found, rules.Problem{File: r.file, Line: line, Column: column, Message: message})
+	r.found = append(r.found, source.Problem{File: r.file, Line: line, Column: column, Message: message})
 }
 
 // fields calls the reader of each field of a mapping, and refuses what has none.
-func (r *reader) fields(v *rules.Value, what string, known map[string]func(*rules.Value)) {
+func (r *reader) fields(v *source.Value, what string, known map[string]func(*source.Value)) {
 	if v.Kind() != "a mapping" {
 		r.refuse(v.Line, v.Column, what+" must be a mapping, not "+v.Kind())
 		return
@@ -75,8 +75,8 @@ func (r *reader) fields(v *rules.Value, what string, known map[string]func(*rule
 	}
 }
 
-func (r *reader) text(into *string) func(*rules.Value) {
-	return func(v *rules.Value) {
+func (r *reader) text(into *string) func(*source.Value) {
+	return func(v *source.Value) {
 		switch v.Kind() {
 		case "a mapping", "a list":
 			r.refuse(v.Line, v.Column, "expected a text, found "+v.Kind())
@@ -86,8 +86,8 @@ func (r *reader) text(into *string) func(*rules.Value) {
 	}
 }
 
-func (r *reader) flag(into *bool) func(*rules.Value) {
-	return func(v *rules.Value) {
+func (r *reader) flag(into *bool) func(*source.Value) {
+	return func(v *source.Value) {
 		switch strings.ToLower(v.Text) {
 		case "true", "yes", "on", "y":
 			*into = true
@@ -98,7 +98,7 @@ func (r *reader) flag(into *bool) func(*rules.Value) {
 	}
 }
 
-func (r *reader) list(v *rules.Value, what string, read func(*rules.Value)) {
+func (r *reader) list(v *source.Value, what string, read func(*source.Value)) {
 	switch v.Kind() {
 	case "a list":
 		for _, item := range v.Items {
@@ -111,11 +111,11 @@ func (r *reader) list(v *rules.Value, what string, read func(*rules.Value)) {
 }
 
 // domain reads a whole file.
-func (r *reader) domain(root *rules.Value) *node {
+func (r *reader) domain(root *source.Value) *node {
 	n := &node{file: r.file, line: root.Line, column: root.Column}
-	r.fields(root, "the file", map[string]func(*rules.Value){
+	r.fields(root, "the file", map[string]func(*source.Value){
 		"domain":      r.text(&n.value),
-		"descriptors": func(v *rules.Value) { r.children(v, n) },
+		"descriptors": func(v *source.Value) { r.children(v, n) },
 	})
 	if n.value == "" {
 		r.refuse(root.Line, root.Column, "the file has no domain; add domain: NAME")
@@ -123,22 +123,22 @@ func (r *reader) domain(root *rules.Value) *node {
 	return n
 }
 
-func (r *reader) children(v *rules.Value, parent *node) {
-	r.list(v, "descriptors", func(item *rules.Value) {
+func (r *reader) children(v *source.Value, parent *node) {
+	r.list(v, "descriptors", func(item *source.Value) {
 		if child := r.descriptor(item); child != nil {
 			parent.children = append(parent.children, child)
 		}
 	})
 }
 
-func (r *reader) descriptor(v *rules.Value) *node {
+func (r *reader) descriptor(v *source.Value) *node {
 	n := &node{file: r.file, line: v.Line, column: v.Column}
 	var detailed, valued bool
-	r.fields(v, "a descriptor", map[string]func(*rules.Value){
+	r.fields(v, "a descriptor", map[string]func(*source.Value){
 		"key":             r.text(&n.key),
 		"value":           r.text(&n.value),
-		"rate_limit":      func(v *rules.Value) { n.limit = r.rateLimit(v) },
-		"descriptors":     func(v *rules.Value) { r.children(v, n) },
+		"rate_limit":      func(v *source.Value) { n.limit = r.rateLimit(v) },
+		"descriptors":     func(v *source.Value) { r.children(v, n) },
 		"shadow_mode":     r.flag(&n.shadow),
 		"quota_mode":      r.flag(&n.quota),
 		"share_threshold": r.flag(&n.share),
@@ -161,27 +161,27 @@ func (r *reader) descriptor(v *rules.Value) *node {
 	return n
 }
 
-func (r *reader) rateLimit(v *rules.Value) *rateLimit {
+func (r *reader) rateLimit(v *source.Value) *rateLimit {
 	if v.Kind() == "nothing" {
 		return nil
 	}
 	l := &rateLimit{}
 	var unit string
-	r.fields(v, "rate_limit", map[string]func(*rules.Value){
+	r.fields(v, "rate_limit", map[string]func(*source.Value){
 		"unit":      r.text(&unit),
 		"unlimited": r.flag(&l.unlimited),
 		"name":      r.text(&l.name),
-		"requests_per_unit": func(v *rules.Value) {
+		"requests_per_unit": func(v *source.Value) {
 			n, err := strconv.ParseUint(v.Text, 10, 32)
 			if err != nil {
 				r.refuse(v.Line, v.Column, "requests_per_unit must be a whole number from 0 to 4294967295")
 			}
 			l.requests = uint32(n)
 		},
-		"replaces": func(v *rules.Value) {
-			r.list(v, "replaces", func(item *rules.Value) {
+		"replaces": func(v *source.Value) {
+			r.list(v, "replaces", func(item *source.Value) {
 				var name string
-				r.fields(item, "an entry of replaces", map[string]func(*rules.Value){"name": r.text(&name)})
+				r.fields(item, "an entry of replaces", map[string]func(*source.Value){"name": r.text(&name)})
 				l.replaces = append(l.replaces, name)
 			})
 		},
@@ -214,7 +214,7 @@ func (r *reader) unique(parent *node) {
 	seen := make(map[string]bool, len(parent.children))
 	for _, n := range parent.children {
 		if seen[n.composite()] {
-			r.found = append(r.found, rules.Problem{File: n.file, Line: n.line, Column: n.column,
+			r.found = append(r.found, source.Problem{File: n.file, Line: n.line, Column: n.column,
 				Message: "the descriptor " + strconv.Quote(n.composite()) + " is there already; remove one"})
 		}
 		seen[n.composite()] = true
@@ -225,9 +225,9 @@ func (r *reader) unique(parent *node) {
 // read reads all files; files of one domain are one.
 func read(files []File) ([]*node, error) {
 	var domains []*node
-	refused := &rules.Error{}
+	refused := &source.Error{}
 	for _, f := range files {
-		root, err := rules.ReadYAML(f.Name, f.Data)
+		root, err := source.Read(f.Name, f.Data)
 		if err != nil {
 			return nil, err
 		}
@@ -244,8 +244,8 @@ func read(files []File) ([]*node, error) {
 		}
 		refused.Problems = append(refused.Problems, r.found...)
 	}
-	if n := len(refused.Problems); n > rules.MaxProblems {
-		refused.Problems, refused.Omitted = refused.Problems[:rules.MaxProblems], n-rules.MaxProblems
+	if n := len(refused.Problems); n > source.MaxProblems {
+		refused.Problems, refused.Omitted = refused.Problems[:source.MaxProblems], n-source.MaxProblems
 	}
 	if len(refused.Problems) > 0 {
 		return nil, refused

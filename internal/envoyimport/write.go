@@ -5,7 +5,7 @@ import (
 	"hash/fnv"
 	"strings"
 
-	"aliquot/rules"
+	"aliquot/rules/source"
 )
 
 // header says what holds for every rule of the file.
@@ -37,11 +37,11 @@ func (used ids) of(domain string, path []step) string {
 		exact += "\x00" + s.key + "\x00" + s.value
 	}
 	id := strings.Join(parts, ".")
-	if len(id) > rules.MaxNameChars || used[id] {
+	if len(id) > source.MaxNameChars || used[id] {
 		h := fnv.New64a()
 		h.Write([]byte(exact)) // never fails
 		tail := fmt.Sprintf("-%016x", h.Sum64())
-		id = id[:min(len(id), rules.MaxNameChars-len(tail))] + tail
+		id = id[:min(len(id), source.MaxNameChars-len(tail))] + tail
 	}
 	used[id] = true
 	return id
@@ -108,11 +108,11 @@ func (c condition) write(b *strings.Builder) {
 	case 0:
 		b.WriteString(scalar(c.text))
 	case 1:
-		fmt.Fprintf(b, "{regex: %s}", rules.Quote(c.regexes[0]))
+		fmt.Fprintf(b, "{regex: %s}", source.Quote(c.regexes[0]))
 	default:
 		b.WriteString("\n")
 		for _, re := range c.regexes {
-			fmt.Fprintf(b, "          - {regex: %s}\n", rules.Quote(re))
+			fmt.Fprintf(b, "          - {regex: %s}\n", source.Quote(re))
 		}
 		return
 	}
@@ -131,11 +131,11 @@ func list(texts []string) string {
 func scalar(text string) string {
 	switch strings.ToLower(text) {
 	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n":
-		return rules.Quote(text)
+		return source.Quote(text)
 	}
 	letter := text[0] >= 'a' && text[0] <= 'z' || text[0] >= 'A' && text[0] <= 'Z'
 	if !letter || strings.ContainsFunc(text, func(r rune) bool { return r != '.' && string(r) != plain(string(r)) }) {
-		return rules.Quote(text)
+		return source.Quote(text)
 	}
 	return text
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"aliquot/rules"
+	"aliquot/rules/source"
 )
 
 // parsing is what Go's own functions say of a text that they cannot read.
@@ -21,7 +21,7 @@ func FlagError(c *cobra.Command, err error) error {
 	if name, unknown := strings.CutPrefix(text, "unknown flag: --"); unknown {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if meant := rules.Nearest(name, names); meant != "" {
+		if meant := source.Nearest(name, names); meant != "" {
 			return fmt.Errorf("there is no flag --%s; did you mean --%s?", name, meant)
 		}
 		return fmt.Errorf("there is no flag --%s", name)

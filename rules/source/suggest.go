@@ -1,4 +1,4 @@
-package rules
+package source
 
 import (
 	"fmt"
@@ -16,41 +16,18 @@ const (
 	maxSuggested = 24
 )
 
-// insteadOf returns the end of a sentence about an unknown field: the place where the field
-// belongs, or else a suggestion.
-func insteadOf(name string, known []string) string {
-	if place := placeOf(name); place != "" {
+// insteadOf returns the end of a sentence about an unknown field: the place where the field belongs, or
+// else a suggestion.
+func (d *Reader) insteadOf(name string, known []string) string {
+	if place := d.placeOf(name); place != "" {
 		return "it belongs in " + place
 	}
-	return didYouMean(name, known)
+	return DidYouMean(name, known)
 }
 
-// placeOf returns where in the file a field belongs, or "" if the schema does not have it.
-func placeOf(name string) string {
-	switch name {
-	case "capacity", "limit", "refill_rate", "window":
-		return "params"
-	case "api_key_pattern", "endpoint_regex", "attributes":
-		return "match"
-	case "until", "reason", "by":
-		return "an override or an entry of a list"
-	case "after", "most", "within", "for":
-		return "cool_down or auto_block"
-	case "match":
-		return "a rule or a tier"
-	case "id", "tier", "override", "replaces", "replaces_in_request":
-		return "a rule"
-	case "params", "algorithm", "mode", "unit", "enforcement", "placement", "borrow_wait", "on_redis_failure", "on_data_loss", "overrun", "request_limit", "local_cache", "shadow", "key", "cool_down", "auto_block":
-		return "a rule, a tier or defaults"
-	case "defaults", "tiers", "rules", "whitelist", "blacklist":
-		return "the file itself, not indented"
-	}
-	return ""
-}
-
-// didYouMean returns the end of a sentence about an unknown name: the nearest known name if it is
+// DidYouMean returns the end of a sentence about an unknown name: the nearest known name if it is
 // near enough, or else the known names.
-func didYouMean(name string, known []string) string {
+func DidYouMean(name string, known []string) string {
 	best, least := "", maxEdits+1
 	if len(name) <= maxSuggestText {
 		for _, k := range known {
@@ -62,11 +39,11 @@ func didYouMean(name string, known []string) string {
 	if best != "" {
 		return fmt.Sprintf("did you mean %q?", best)
 	}
-	return knownHere(known)
+	return KnownHere(known)
 }
 
-// knownHere lists names, as many as fit into a message.
-func knownHere(known []string) string {
+// KnownHere lists names, as many as fit into a message.
+func KnownHere(known []string) string {
 	sorted := slices.Sorted(slices.Values(known))
 	if more := len(sorted) - maxSuggested; more > 0 {
 		return fmt.Sprintf("known here: %s and %d more", strings.Join(sorted[:maxSuggested], ", "), more)

@@ -1,4 +1,4 @@
-package rules
+package source
 
 import (
 	"strings"
@@ -11,12 +11,12 @@ import (
 // is known for this version of it, so the guard is given what it guards against: the
 // tokens of one file and the tree of another that lacks a word of it.
 func TestTextThatTheParserPassesOver(t *testing.T) {
-	parse := func(text string) (token.Tokens, *node) {
-		p := &problems{file: "f"}
+	parse := func(text string) (token.Tokens, *Node) {
+		p := &Problems{file: "f"}
 		root := parseYAML(p, text)
 		tokens, ok := tokenize(p, text)
 		if root == nil || !ok {
-			t.Fatalf("%q: %v", text, p.err())
+			t.Fatalf("%q: %v", text, p.Err())
 		}
 		return tokens, root
 	}
@@ -26,19 +26,19 @@ func TestTextThatTheParserPassesOver(t *testing.T) {
 		t.Errorf("nothing is lost, but %v", at)
 	}
 	_, less := parse(strings.Replace(whole, "  - b\n", "", 1))
-	if at, lost := unread(tokens, less); !lost || at != (position{6, 5}) {
+	if at, lost := unread(tokens, less); !lost || at != (Position{6, 5}) {
 		t.Errorf("lost %v at %v, want 6:5", lost, at)
 	}
 }
 
 // A panic of the library is a problem of the file.
 func TestParserPanics(t *testing.T) {
-	p := &problems{file: "f"}
+	p := &Problems{file: "f"}
 	if _, ok := parseTokens(p, token.Tokens{nil, nil}); ok {
 		t.Fatal("read")
 	}
 	want := "f:1:1: this is not YAML that can be read; check indentation, quotes and brackets"
-	if err := p.err(); err == nil || err.Error() != want {
+	if err := p.Err(); err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package rules
+package source
 
 import (
 	"errors"
@@ -9,9 +9,18 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
+// Read returns the root of the YAML text in data, or nil if it cannot be read; the problems say why.
+func (p *Problems) Read(data []byte) *Node {
+	text, ok := cleanText(p, data)
+	if !ok {
+		return nil
+	}
+	return parseYAML(p, text)
+}
+
 // parseYAML converts the text to nodes. It returns nil after it has reported a problem. An empty
 // document is a null node.
-func parseYAML(p *problems, text string) *node {
+func parseYAML(p *Problems, text string) *Node {
 	tokens, ok := tokenize(p, text)
 	if !ok {
 		return nil
@@ -20,17 +29,17 @@ func parseYAML(p *problems, text string) *node {
 }
 
 // parseTree is parseYAML for tokens.
-func parseTree(p *problems, tokens token.Tokens) *node {
+func parseTree(p *Problems, tokens token.Tokens) *Node {
 	file, ok := parseTokens(p, tokens)
 	if !ok {
 		return nil
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
-		return &node{at: position{1, 1}}
+		return &Node{At: Position{1, 1}}
 	}
-	root := convert(p, file.Docs[0].Body, position{1, 1})
+	root := convert(p, file.Docs[0].Body, Position{1, 1})
 	if at, lost := unread(tokens, root); lost {
-		p.add(at, "not valid YAML: this does not belong to anything; check indentation and the lines before")
+		p.Add(at, "not valid YAML: this does not belong to anything; check indentation and the lines before")
 		return nil
 	}
 	return root
@@ -38,9 +47,9 @@ func parseTree(p *problems, tokens token.Tokens) *node {
 
 // unread finds text that the parser ignored silently, because a rule must never vanish from a file.
 // It returns the first scalar of the tokens that is neither a value nor a key of the tree.
-func unread(tokens token.Tokens, root *node) (at position, lost bool) {
-	read := make(map[position]bool, len(tokens)/2)
-	root.eachScalar(func(at position) { read[at] = true })
+func unread(tokens token.Tokens, root *Node) (at Position, lost bool) {
+	read := make(map[Position]bool, len(tokens)/2)
+	root.eachScalar(func(at Position) { read[at] = true })
 	block := false // the text of a block scalar (| or >) follows; its place is that of the sign
 	for _, t := range tokens {
 		switch t.Type {
@@ -53,15 +62,15 @@ func unread(tokens token.Tokens, root *node) (at position, lost bool) {
 			block = false
 		}
 	}
-	return position{}, false
+	return Position{}, false
 }
 
 // parseTokens runs the library's parser. It reports a panic of the parser as a problem of the file,
 // because a daemon must survive any text.
-func parseTokens(p *problems, tokens token.Tokens) (file *ast.File, ok bool) {
+func parseTokens(p *Problems, tokens token.Tokens) (file *ast.File, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.add(position{1, 1}, "this is not YAML that can be read; check indentation, quotes and brackets")
+			p.Add(Position{1, 1}, "this is not YAML that can be read; check indentation, quotes and brackets")
 			file, ok = nil, false
 		}
 	}()
@@ -74,85 +83,85 @@ func parseTokens(p *problems, tokens token.Tokens) (file *ast.File, ok bool) {
 	return file, true
 }
 
-func reportSyntax(p *problems, err error) {
+func reportSyntax(p *Problems, err error) {
 	var syntax yaml.Error
 	if !errors.As(err, &syntax) {
-		p.add(position{1, 1}, "not valid YAML: %v", err)
+		p.Add(Position{1, 1}, "not valid YAML: %v", err)
 		return
 	}
 	// The Error method of syntax would draw the surrounding text, in time and memory that grow with
 	// the square of a long line.
-	at := position{1, 1}
+	at := Position{1, 1}
 	if t := syntax.GetToken(); t != nil {
 		at = place(t)
 	}
-	p.add(at, "not valid YAML: %s", syntax.GetMessage())
+	p.Add(at, "not valid YAML: %s", syntax.GetMessage())
 }
 
-func place(t *token.Token) position {
+func place(t *token.Token) Position {
 	if t == nil || t.Position == nil {
-		return position{}
+		return Position{}
 	}
-	return position{line: t.Position.Line, column: t.Position.Column}
+	return Position{Line: t.Position.Line, column: t.Position.Column}
 }
 
 // convert converts the library's tree to nodes. parent is the place to name for a value without its
 // own, such as an empty one.
-func convert(p *problems, n ast.Node, parent position) *node {
-	out := &node{at: parent}
+func convert(p *Problems, n ast.Node, parent Position) *Node {
+	out := &Node{At: parent}
 	if t := n.GetToken(); t != nil && t.Position != nil && n.Type() != ast.NullType {
-		out.at = place(t)
+		out.At = place(t)
 	}
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		convertMapping(p, n, out)
 	case *ast.SequenceNode:
-		out.kind = kindSequence
-		out.at = place(n.Start)
+		out.Kind = KindSequence
+		out.At = place(n.Start)
 		for i, item := range n.Values {
-			at := out.at
+			at := out.At
 			if i < len(n.Entries) {
 				at = place(n.Entries[i].Start) // the dash, for an empty item
 			}
-			out.items = append(out.items, convert(p, item, at))
+			out.Items = append(out.Items, convert(p, item, at))
 		}
 	case *ast.StringNode:
-		out.kind, out.text = stringKind(n), n.Value
+		out.Kind, out.Text = stringKind(n), n.Value
 	case *ast.LiteralNode:
-		out.kind, out.text = kindString, n.Value.Value
+		out.Kind, out.Text = KindString, n.Value.Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		out.kind, out.text = kindNumber, n.GetToken().Value
+		out.Kind, out.Text = KindNumber, n.GetToken().Value
 	case *ast.BoolNode:
-		out.kind, out.text = kindBool, n.GetToken().Value
+		out.Kind, out.Text = KindBool, n.GetToken().Value
 	case *ast.NullNode:
-		out.kind = kindNull
+		out.Kind = KindNull
 	default:
-		p.add(out.at, "%s is not accepted in a rules file", n.Type())
+		p.Add(out.At, "%s is not accepted in a rules file", n.Type())
 	}
 	return out
 }
 
 // stringKind recognises numbers that the library takes for texts: those with an exponent but no
 // fraction (1e3), and integers that no machine type holds.
-func stringKind(n *ast.StringNode) kind {
+func stringKind(n *ast.StringNode) Kind {
 	if n.Token.Type != token.StringType {
-		return kindString // quoted
+		return KindString // quoted
 	}
-	if _, why := parseDecimal(n.Value); why == "" || len(n.Value) > maxNumberText && allDigits(n.Value) {
-		return kindNumber
+	if _, why := ParseDecimal(n.Value); why == "" || len(n.Value) > MaxNumberText && AllDigits(n.Value) {
+		return KindNumber
 	}
-	return kindString
+	return KindString
 }
 
-func convertMapping(p *problems, n *ast.MappingNode, out *node) {
-	out.kind = kindMapping
+func convertMapping(p *Problems, n *ast.MappingNode, out *Node) {
+	out.Kind = KindMapping
 	for i, entry := range n.Values {
 		key := entry.Key.GetToken()
 		at := place(key)
 		if i == 0 && !n.IsFlowStyle {
 			// The library places a block mapping at its first colon.
-			out.at = at
+			out.At = at
 		}
-		out.fields = append(out.fields, field{at: at, name: key.Value, value: convert(p, entry.Value, at)})
+		out.Fields = append(out.Fields, Field{At: at, Name: key.Value, Value: convert(p, entry.Value, at)})
 	}
 }

@@ -1,4 +1,4 @@
-package rules
+package source
 
 import (
 	"errors"
@@ -17,33 +17,33 @@ const (
 	maxDepth = 32
 	// maxBlockKeys caps the keys of one mapping in block style, because the parser's time grows
 	// with the square of their number. The largest mapping of the schema, override, has
-	// MaxOverrides keys.
-	maxBlockKeys = MaxOverrides + 200
+	// 1,000 overrides.
+	maxBlockKeys = 1_200
 	// maxTokens caps the work and the memory of one file: MaxRules rules of seventy tokens each,
 	// which is more than ordinary writing fits into MaxFileBytes.
 	maxTokens = 700_000
 )
 
 // tokenize splits the text. It stops at maxTokens, or at a token that ends the reading.
-func tokenize(p *problems, text string) (token.Tokens, bool) {
+func tokenize(p *Problems, text string) (token.Tokens, bool) {
 	// The scanner splits a whole line at once, so the signs are counted before. A file with too
 	// many signs in quotes or comments is refused too.
 	if at, tooMany := signsBeyond(text, maxTokens); tooMany {
-		p.add(at, "the file has too many parts; a rules file holds at most %d words and signs", maxTokens)
+		p.Add(at, "the file has too many parts; a rules file holds at most %d words and signs", maxTokens)
 		return nil, false
 	}
 	var s scanner.Scanner
 	s.Init(text)
 	var tokens token.Tokens
-	check := tokenCheck{p: p, before: p.count()}
+	check := tokenCheck{p: p, before: p.Count()}
 	for {
 		more, err := s.Scan()
 		if errors.Is(err, io.EOF) {
-			return tokens, check.upTo(tokens, len(tokens)) && p.count() == check.before
+			return tokens, check.upTo(tokens, len(tokens)) && p.Count() == check.before
 		}
 		tokens.Add(more...)
 		if len(tokens) > maxTokens {
-			p.add(place(tokens[maxTokens]), "the file has too many parts; a rules file holds at most %d words and signs", maxTokens)
+			p.Add(place(tokens[maxTokens]), "the file has too many parts; a rules file holds at most %d words and signs", maxTokens)
 			return nil, false
 		}
 		// The next token determines the type of a token.
@@ -55,7 +55,7 @@ func tokenize(p *problems, text string) (token.Tokens, bool) {
 
 // signsBeyond returns the place of the sign after the first most signs. A sign is a character that
 // begins or ends a token, or a line that is not empty.
-func signsBeyond(text string, most int) (at position, tooMany bool) {
+func signsBeyond(text string, most int) (at Position, tooMany bool) {
 	line, start, quotes := 1, 0, 0
 	for i := range len(text) {
 		sign := false
@@ -74,20 +74,20 @@ func signsBeyond(text string, most int) (at position, tooMany bool) {
 			most--
 		}
 		if most < 0 {
-			return position{line, utf8.RuneCountInString(text[start:i]) + 1}, true
+			return Position{line, utf8.RuneCountInString(text[start:i]) + 1}, true
 		}
 		if text[i] == '\n' {
 			line, start = line+1, i+1
 		}
 	}
-	return position{}, false
+	return Position{}, false
 }
 
 // tokenCheck refuses what a rules file never needs, before anything recurses or expands: anchors
 // and aliases (with which a small file can become a huge one), tags, several documents, and
 // excessive nesting or mappings.
 type tokenCheck struct {
-	p       *problems
+	p       *Problems
 	before  int // number of problems before this check
 	checked int // number of tokens
 	shape   shape
@@ -99,7 +99,7 @@ type tokenCheck struct {
 // upTo checks tokens up to an index. It returns false if reading should end.
 func (c *tokenCheck) upTo(tokens token.Tokens, end int) bool {
 	for ; c.checked < end; c.checked++ {
-		if !c.check(tokens, c.checked) || c.p.count() >= maxCollected {
+		if !c.check(tokens, c.checked) || c.p.Count() >= MaxCollected {
 			return false
 		}
 	}
@@ -111,7 +111,7 @@ func (c *tokenCheck) check(tokens token.Tokens, i int) bool {
 	t := tokens[i]
 	at := place(t)
 	if why := refusedToken(t); why != "" {
-		c.p.add(at, "%s", why)
+		c.p.Add(at, "%s", why)
 		return t.Type != token.InvalidType
 	}
 	switch t.Type {
@@ -120,7 +120,7 @@ func (c *tokenCheck) check(tokens token.Tokens, i int) bool {
 	case token.DocumentHeaderType:
 		c.documents++
 		if c.documents > 1 || c.content {
-			c.p.add(at, "a rules file is one document; remove this --- and what belongs to another document")
+			c.p.Add(at, "a rules file is one document; remove this --- and what belongs to another document")
 			return false
 		}
 		return true
@@ -130,16 +130,16 @@ func (c *tokenCheck) check(tokens token.Tokens, i int) bool {
 	}
 	if c.ended {
 		// The parser would ignore it silently.
-		c.p.add(at, "there is more after the end of the document (...); remove the three dots or what follows")
+		c.p.Add(at, "there is more after the end of the document (...); remove the three dots or what follows")
 		return false
 	}
 	c.content = true
 	if tabBeside(tokens, i) {
-		c.p.add(at, "a tab stands here or before it; use spaces, or quotes if it belongs to a text")
+		c.p.Add(at, "a tab stands here or before it; use spaces, or quotes if it belongs to a text")
 		return true
 	}
 	if why := c.shape.follow(t, tokens, i); why != "" {
-		c.p.add(at, "%s", why)
+		c.p.Add(at, "%s", why)
 		return false
 	}
 	return true

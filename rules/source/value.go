@@ -1,4 +1,4 @@
-package rules
+package source
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ type Value struct {
 	Text   string
 	Fields []ValueField // of a mapping, in the order of the file
 	Items  []*Value     // of a list
-	kind   kind
+	kind   Kind
 }
 
 // ValueField is one entry of a mapping. Line and Column are those of its name. A name may occur
@@ -29,27 +29,23 @@ type ValueField struct {
 // mapping", "a list" or "nothing".
 func (v *Value) Kind() string { return v.kind.String() }
 
-// ReadYAML reads a YAML file within the bounds of a rules file. The error is an *Error that says
+// Read reads a YAML file within the bounds of a rules file. The error is an *Error that says
 // what is wrong and where.
-func ReadYAML(file string, data []byte) (*Value, error) {
-	p := &problems{file: file}
-	text, ok := cleanText(p, data)
-	if !ok {
-		return nil, p.err()
-	}
-	root := parseYAML(p, text)
-	if err := p.err(); err != nil {
+func Read(file string, data []byte) (*Value, error) {
+	p := &Problems{file: file}
+	root := p.Read(data)
+	if err := p.Err(); err != nil {
 		return nil, err
 	}
 	return valueOfNode(root), nil
 }
 
-func valueOfNode(n *node) *Value {
-	v := &Value{Line: n.at.line, Column: n.at.column, Text: n.text, kind: n.kind}
-	for _, f := range n.fields {
-		v.Fields = append(v.Fields, ValueField{f.at.line, f.at.column, f.name, valueOfNode(f.value)})
+func valueOfNode(n *Node) *Value {
+	v := &Value{Line: n.At.Line, Column: n.At.column, Text: n.Text, kind: n.Kind}
+	for _, f := range n.Fields {
+		v.Fields = append(v.Fields, ValueField{f.At.Line, f.At.column, f.Name, valueOfNode(f.Value)})
 	}
-	for _, item := range n.items {
+	for _, item := range n.Items {
 		v.Items = append(v.Items, valueOfNode(item))
 	}
 	return v
