@@ -31,6 +31,7 @@ func ParseDecimal(text string) (value *big.Rat, why string) {
 	return value, ""
 }
 
+// AllDigits reports whether s has nothing but decimal digits; an empty text has none.
 func AllDigits(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

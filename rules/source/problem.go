@@ -74,6 +74,7 @@ type Problems struct {
 	dropped  int
 }
 
+// Add notes a problem. Beyond MaxCollected problems it is only counted.
 func (p *Problems) Add(at Position, format string, args ...any) {
 	if p.full() {
 		p.dropped++
@@ -85,6 +86,7 @@ func (p *Problems) Add(at Position, format string, args ...any) {
 // full reports whether further problems are only counted.
 func (p *Problems) full() bool { return len(p.Found) >= MaxCollected }
 
+// Warn notes a warning. Beyond MaxCollected warnings it is dropped.
 func (p *Problems) Warn(at Position, format string, args ...any) {
 	if len(p.warnings) < MaxCollected {
 		p.warnings = append(p.warnings, p.problem(at, format, args...))

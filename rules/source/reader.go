@@ -97,6 +97,7 @@ func (d *Reader) Is(n *Node, want Kind, what string) bool {
 	return false
 }
 
+// Bool reads true or false; nil if the value is neither.
 func (d *Reader) Bool(f *Field) *bool {
 	if !d.Is(f.Value, KindBool, f.Name) {
 		return nil

@@ -75,6 +75,7 @@ func ReadContexts() (Contexts, error) {
 	return out, nil
 }
 
+// Write replaces the file of contexts by c.
 func (c Contexts) Write() error {
 	path, err := contextsPath()
 	if err != nil {

@@ -20,33 +20,41 @@ const (
 	ARegion      = "a regional daemon"
 )
 
+// Coordinator returns the address of a coordinator.
 func (g *Globals) Coordinator() string {
 	return g.pick(g.choice([]string{AddrVar}, g.at.Coordinators, defaultCoordinator))
 }
 
+// Region returns the address of a regional daemon.
 func (g *Globals) Region() string {
 	return g.pick(g.choice([]string{RegionVar, AddrVar}, g.at.Regions, DefaultRegion))
 }
 
+// Ops returns the address of a regional daemon's ops listener.
 func (g *Globals) Ops() string { return g.pick(g.choice(nil, g.at.Ops, DefaultOps)) }
 
+// Limiter returns a client of the checks of a region.
 func (g *Globals) Limiter() aliquotv1connect.LimiterServiceClient {
 	client, base := rpc.ClientOf(g.Region())
 	return aliquotv1connect.NewLimiterServiceClient(client, base)
 }
 
+// Budgets returns a client of the budgets.
 func (g *Globals) Budgets() aliquotv1connect.BudgetServiceClient {
 	return aliquotv1connect.NewBudgetServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(g.Coordinator()))
 }
 
+// Regions returns a client of the declared regions.
 func (g *Globals) Regions() aliquotv1connect.RegionServiceClient {
 	return aliquotv1connect.NewRegionServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(g.Coordinator()))
 }
 
+// RuleService returns a client of the rules.
 func (g *Globals) RuleService() aliquotv1connect.RuleServiceClient {
 	return aliquotv1connect.NewRuleServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(g.Coordinator()))
 }
 
+// Cluster returns a client of the coordinators' cluster.
 func (g *Globals) Cluster() aliquotv1connect.ClusterServiceClient {
 	return aliquotv1connect.NewClusterServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(g.Coordinator()))
 }

@@ -27,6 +27,7 @@ func (g *Globals) Nth(place int, words completing) cobra.CompletionFunc {
 	}
 }
 
+// Complete returns the words for a shell; none if no coordinator answers.
 func (g *Globals) Complete(cmd *cobra.Command, words completing) ([]string, cobra.ShellCompDirective) {
 	if g.resolve() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

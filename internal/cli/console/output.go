@@ -71,8 +71,10 @@ func Figure(f float64) string {
 	return strconv.FormatFloat(float64(int64(f*100+.5))/100, 'f', -1, 64)
 }
 
+// Percent writes a part of 1 as a percentage with one decimal.
 func Percent(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + "%" }
 
+// Duration writes a duration to the millisecond; "-" for nil.
 func Duration(d *durationpb.Duration) string {
 	if d == nil {
 		return "-"
@@ -80,6 +82,7 @@ func Duration(d *durationpb.Duration) string {
 	return d.AsDuration().Round(time.Millisecond).String()
 }
 
+// OrDash returns s, or "-" for an empty text.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
