@@ -125,6 +125,8 @@ var houses = map[string]row{
 	"regional/internal/engine": {aliquot: []string{"internal/boottime", "internal/identity", "internal/penalty", "internal/prefetch", "budget", "limit", "lua", "rules", "regional/internal/authority", "regional/internal/background", "regional/internal/charge", "regional/internal/emergency", "regional/internal/keywatch", "regional/internal/modes", "regional/internal/policy", "regional/internal/storeguard", "regional/internal/telemetry"}},
 	// Tables of keys for tests.
 	"regional/internal/charge/chargetest": {aliquot: []string{"internal/prefetch", "budget", "limit", "rules", "regional/internal/charge"}},
+	// A sample of the decided requests, and its replay under other rules.
+	"regional/internal/sample": {aliquot: []string{"internal/entitlement", "internal/replay", "budget", "limit", "rules", "proto/aliquot/v1", "regional/internal/authority", "regional/internal/charge", "regional/internal/policy"}, outside: []string{"google.golang.org/protobuf"}},
 	// What a daemon admits while its store does not answer.
 	"regional/internal/emergency": {aliquot: []string{"internal/entitlement", "internal/recall", "internal/storeclock", "budget", "limit", "lua", "rules", "regional/internal/charge", "regional/internal/storeguard"}},
 

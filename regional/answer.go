@@ -25,7 +25,7 @@ func (s *service) answer(d *charge.Decision, r *charge.Request, out *checkwire.A
 // answerAmong does the work of answer for one of several decisions that are counted together.
 func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkwire.Answer, counted *telemetry.Tally) {
 	fillAnswer(d, s.metrics, counted, out)
-	s.recent.see(d, r)
+	s.recent.See(d, r)
 	s.limiter.Keys.Remember(d.Policy, r)
 	if list := d.Mode == modes.BlockList || d.Mode == modes.AllowList; !list || !d.Policy.Set.ByEntry(r.Attributes.Get("api_key")) {
 		counted.Under(d.Policy.Counts, out.Allowed) // the decision of an entry says nothing about the rules file

@@ -32,6 +32,7 @@ import (
 	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/keywatch"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/sample"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/regional/store"
@@ -169,11 +170,11 @@ func (d *Daemon) build(kept *state) error {
 	}
 	d.limiter = engine.New(decides)
 	d.upkeep = d.limiter.NewUpkeep(bugs)
-	recent := newRecent(c.Now)
+	recent := sample.New(c.Now)
 	d.reporter = &reporter{
 		region: c.Region, address: d.advertised(), version: c.Version, incarnation: self,
 		auth: d.auth, guard: d.guard, policies: d.policies, emergency: d.emergency, keeper: d.keeper, others: d.others,
-		planner: &planner{policies: d.policies, auth: d.auth, recent: recent},
+		planner: sample.NewPlanner(d.policies, d.auth, recent), recent: recent,
 		peers:   newCoordinators(c.Coordinators, c.HTTPClient, d.log, d.metrics),
 		metrics: d.metrics, log: d.log, bugs: bugs,
 		live:         func() { d.readyOnce.Do(func() { close(d.ready) }) },

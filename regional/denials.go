@@ -7,6 +7,7 @@ import (
 	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/sample"
 )
 
 // Bounds of the memory of denials, for Explain.
@@ -53,7 +54,7 @@ type denial struct {
 // add remembers a denial, and forgets the oldest ones if there is no room. The number comes from
 // decisionIDs.
 func (s *denials) add(number uint64, e explained) {
-	d := &denial{explained: e, number: number, packed: appendRequest(nil, &e.request)}
+	d := &denial{explained: e, number: number, packed: sample.AppendRequest(nil, &e.request)}
 	d.request = charge.Request{}
 	d.bytes = denialBytes + cap(d.packed)
 	for _, g := range d.decision.Groups {
@@ -111,6 +112,6 @@ func (s *denials) find(number uint64) (explained, bool) {
 		return explained{}, false
 	}
 	out := d.explained
-	readRequest(&out.request, string(d.packed))
+	sample.ReadRequest(&out.request, string(d.packed))
 	return out, true
 }

@@ -9,6 +9,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/sample"
 )
 
 // TestAPlanGoesWithTheReports: the task comes with an answer, the result with a report,
@@ -67,9 +68,9 @@ func TestPlansThatCannotBe(t *testing.T) {
 		p := d.reporter.planner
 		run := func(id uint64, yaml string, within time.Duration) *aliquotv1.PlanResult {
 			task := &aliquotv1.PlanTask{Id: id, Yaml: yaml, WithinMicros: within.Microseconds()}
-			p.take(task)
-			p.run(context.Background(), task)
-			return p.pending()
+			p.Take(task)
+			p.Run(context.Background(), task)
+			return p.Pending()
 		}
 		if got := run(1, "rulez: []", time.Second).GetReplayed(); !strings.Contains(got.GetError(), "cannot read the rules") {
 			t.Errorf("%v", got)
@@ -78,19 +79,19 @@ func TestPlansThatCannotBe(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 		first := &aliquotv1.PlanTask{Id: 3, Yaml: "rules: []", WithinMicros: 1e6}
-		if !p.take(first) || p.take(first) || p.take(nil) {
+		if !p.Take(first) || p.Take(first) || p.Take(nil) {
 			t.Error("a task is taken once")
 		}
-		if !p.take(&aliquotv1.PlanTask{Id: 4}) {
+		if !p.Take(&aliquotv1.PlanTask{Id: 4}) {
 			t.Error("the next one is taken")
 		}
-		if p.run(context.Background(), first); p.pending() != nil {
-			t.Errorf("nobody waits for %v", p.pending())
+		if p.Run(context.Background(), first); p.Pending() != nil {
+			t.Errorf("nobody waits for %v", p.Pending())
 		}
-		empty := &planner{policies: policy.New("us", false, d.cfg.Now, d.log, d.metrics), auth: d.auth, recent: newRecent(d.cfg.Now)}
-		empty.take(first)
-		if empty.run(context.Background(), first); !strings.Contains(empty.pending().GetReplayed().GetError(), "no rules") {
-			t.Errorf("%v", empty.pending())
+		empty := sample.NewPlanner(policy.New("us", false, d.cfg.Now, d.log, d.metrics), d.auth, sample.New(d.cfg.Now))
+		empty.Take(first)
+		if empty.Run(context.Background(), first); !strings.Contains(empty.Pending().GetReplayed().GetError(), "no rules") {
+			t.Errorf("%v", empty.Pending())
 		}
 	})
 }

@@ -22,6 +22,7 @@ import (
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/sample"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
@@ -48,7 +49,8 @@ type reporter struct {
 	emergency      *emergency.Limit
 	others         *others
 	keeper         *keeper
-	planner        *planner
+	planner        *sample.Planner
+	recent         *sample.Sample
 	peers          *coordinators
 	metrics        *telemetry.Metrics
 	log            *slog.Logger
@@ -97,7 +99,7 @@ func (r *reporter) run(ctx context.Context) {
 		r.tellReach()
 		r.watchWall()
 		r.auth.Tick()
-		r.planner.recent.age()
+		r.recent.Age()
 		if at := r.policies.EndOverrides(r.auth.Clock); at != r.changedAt {
 			r.changedAt = at
 			r.emergency.Revise()
@@ -223,13 +225,13 @@ func (r *reporter) countEarly() {
 	p := r.policies.Load()
 	var early []charge.Transaction
 	var at []budget.Instant
-	part := r.planner.recent.take()
-	part.each(func(q *recentRequest) bool {
+	part := r.recent.Take()
+	part.Each(func(q *sample.Request) bool {
 		var d charge.Decision
 		d.Plan(p, &q.Request, time.Now().UnixMilli(), nil)
 		for _, g := range d.Groups {
 			if !g.Shadow {
-				early, at = append(early, *g), append(at, q.at)
+				early, at = append(early, *g), append(at, q.At)
 			}
 		}
 		return len(early) < maxEarly
@@ -250,7 +252,7 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 	if p := r.policies.Load(); p.Counts != nil {
 		in.DecidedRulesVersion, in.Allowed, in.Denied = p.Text.Version, p.Counts.Allowed.Load(), p.Counts.Denied.Load()
 	}
-	in.Plan, in.Spent = r.planner.pending(), leasewire.SpentTo(r.auth.ReportUnreported(rep.Keys))
+	in.Plan, in.Spent = r.planner.Pending(), leasewire.SpentTo(r.auth.ReportUnreported(rep.Keys))
 	sent := r.auth.Now()
 	out, err := r.peers.report(ctx, in)
 	if err != nil {
@@ -258,9 +260,9 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 	}
 	r.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
 	r.auth.Answered(r.auth.Now().Sub(sent), !out.GetRenew() && len(out.GetActions()) == 0)
-	r.planner.told(in.Plan)
-	if task := out.GetPlan(); r.planner.take(task) {
-		r.background("a plan", func() { r.planner.run(ctx, task) })
+	r.planner.Told(in.Plan)
+	if task := out.GetPlan(); r.planner.Take(task) {
+		r.background("a plan", func() { r.planner.Run(ctx, task) })
 	}
 	r.takeRules(out.GetRules())
 	d, err := leasewire.DirectiveFrom(rep.Region, out)

@@ -17,6 +17,7 @@ import (
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/engine"
+	"aliquot/regional/internal/sample"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -40,7 +41,7 @@ type service struct {
 	limiter *engine.Engine
 	metrics *telemetry.Metrics
 	ids     *decisionIDs
-	recent  *recent
+	recent  *sample.Sample
 	// exchanges are kept for calls that are read and written as bytes.
 	exchanges exchanges
 	// stopping is closed when the daemon stops, for calls that would not end by themselves.

@@ -1,4 +1,4 @@
-package regional
+package sample
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
-	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
@@ -29,9 +28,9 @@ func askedBy(apiKey string) *charge.Request {
 }
 
 // seen counts the requests of a sample by API key.
-func seen(s *recent) (map[string]int, recentPart) {
-	part, out := s.take(), map[string]int{}
-	part.each(func(r *recentRequest) bool {
+func seen(s *Sample) (map[string]int, Part) {
+	part, out := s.Take(), map[string]int{}
+	part.Each(func(r *Request) bool {
 		out[r.Attributes.Get("api_key")]++
 		return true
 	})
@@ -40,20 +39,20 @@ func seen(s *recent) (map[string]int, recentPart) {
 
 func TestARecentRequestComesBackAsItWas(t *testing.T) {
 	c := &recentClock{at: budget.Instant(time.Hour)}
-	s := newRecent(c.now)
+	s := New(c.now)
 	want := askedBy("k")
-	s.see(&charge.Decision{}, want)
+	s.See(&charge.Decision{}, want)
 	c.at += budget.Instant(time.Second)
-	s.see(&charge.Decision{}, &charge.Request{Cost: limit.Token})
+	s.See(&charge.Decision{}, &charge.Request{Cost: limit.Token})
 	n := 0
-	part := s.take()
-	part.each(func(r *recentRequest) bool {
+	part := s.Take()
+	part.Each(func(r *Request) bool {
 		if n++; n == 2 {
-			if r.at != c.at || len(r.Attributes) != 0 || len(r.Costs) != 0 || r.Namespace != "" || r.Cost != limit.Token {
+			if r.At != c.at || len(r.Attributes) != 0 || len(r.Costs) != 0 || r.Namespace != "" || r.Cost != limit.Token {
 				t.Errorf("%+v", r)
 			}
 		} else if !slices.Equal(r.Attributes, want.Attributes) || !slices.Equal(r.Costs, want.Costs) || r.Namespace != "shop" ||
-			r.Cost != want.Cost || r.at != budget.Instant(time.Hour) {
+			r.Cost != want.Cost || r.At != budget.Instant(time.Hour) {
 			t.Errorf("%+v", r)
 		}
 		return true
@@ -68,11 +67,11 @@ func TestARecentRequestComesBackAsItWas(t *testing.T) {
 // keys again once it is quiet.
 func TestTheSampleThinsWithTraffic(t *testing.T) {
 	c := &recentClock{at: 1}
-	s := newRecent(c.now)
+	s := New(c.now)
 	const perSecond, keys = 20_000, 1000
 	for i := range 100 * perSecond {
 		c.at += budget.Instant(time.Second / perSecond)
-		s.see(&charge.Decision{}, &charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": fmt.Sprint(i % keys)}), Cost: limit.Token})
+		s.See(&charge.Decision{}, &charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": fmt.Sprint(i % keys)}), Cost: limit.Token})
 	}
 	got, part := seen(s)
 	if part.oneIn < 8 || part.oneIn > 64 || len(got) < keys/int(part.oneIn)/3 {
@@ -93,9 +92,9 @@ func TestTheSampleThinsWithTraffic(t *testing.T) {
 	}
 	for range 3600 {
 		c.at += budget.Instant(time.Second)
-		s.age()
+		s.Age()
 		for key := range 4 {
-			s.see(&charge.Decision{}, &charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": fmt.Sprint(key)}), Cost: limit.Token})
+			s.See(&charge.Decision{}, &charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": fmt.Sprint(key)}), Cost: limit.Token})
 		}
 	}
 	if got, part := seen(s); part.oneIn != 1 || len(got) != 4 || got["0"] < 500 || got["0"] > 601 {
@@ -106,18 +105,19 @@ func TestTheSampleThinsWithTraffic(t *testing.T) {
 // TestLargeRequestsTakeNoMoreMemory: the largest that are valid, as fast as they come.
 func TestLargeRequestsTakeNoMoreMemory(t *testing.T) {
 	c := &recentClock{at: 1}
-	s := newRecent(c.now)
+	s := New(c.now)
 	r := &charge.Request{Cost: limit.Token}
+	const maxAttributes, maxNameBytes, maxValueBytes = rules.MaxAttributes, 64, 4096 // of a request
 	for i := range maxAttributes {
 		r.Attributes = r.Attributes.Set(fmt.Sprintf("%0*d", maxNameBytes, i), strings.Repeat("x", maxValueBytes))
 	}
 	for i := range 500 {
 		c.at += budget.Instant(time.Second) // slowly enough not to thin out
 		r.Attributes = r.Attributes.Set("api_key", fmt.Sprint(i))
-		s.see(&charge.Decision{}, r)
+		s.See(&charge.Decision{}, r)
 	}
 	bytes := 0
-	for _, at := range s.take().segments {
+	for _, at := range s.Take().segments {
 		bytes += cap(at.data)
 	}
 	if bytes < 16<<20 || bytes > 32<<20 {
@@ -128,7 +128,7 @@ func TestLargeRequestsTakeNoMoreMemory(t *testing.T) {
 // TestTheSampleGoesByTheKeyThatWasAsked: requests of one key are together whatever else
 // they say.
 func TestTheSampleGoesByTheKeyThatWasAsked(t *testing.T) {
-	s := newRecent((&recentClock{at: 1}).now)
+	s := New((&recentClock{at: 1}).now)
 	all := &rules.Rule{ID: "all"}
 	org := &rules.Rule{ID: "org", Key: []string{"org"}}
 	d := &charge.Decision{Groups: []*charge.Transaction{{Asks: []charge.Charge{{Rule: all}, {Rule: org, Key: budget.KeyID{Hash: [16]byte{7: 9}}}}}}}
@@ -143,12 +143,12 @@ func TestTheSampleGoesByTheKeyThatWasAsked(t *testing.T) {
 
 func TestTheSampleIsSafeForManyAtOnce(t *testing.T) {
 	var now atomic.Int64
-	s := newRecent(func() budget.Instant { return budget.Instant(now.Add(int64(time.Millisecond))) })
+	s := New(func() budget.Instant { return budget.Instant(now.Add(int64(time.Millisecond))) })
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
 			for i := range 3 * segmentRequests {
-				s.see(&charge.Decision{}, askedBy(fmt.Sprint(i)))
+				s.See(&charge.Decision{}, askedBy(fmt.Sprint(i)))
 				if i%1000 == 0 {
 					seen(s)
 				}
@@ -166,7 +166,7 @@ func BenchmarkRecent(b *testing.B) {
 	for name, key := range map[string]byte{"kept": 0, "passed": 1} {
 		b.Run(name, func(b *testing.B) {
 			clock := &recentClock{at: 1}
-			s := newRecent(clock.now)
+			s := New(clock.now)
 			r := &charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}), Cost: limit.Token}
 			d := &charge.Decision{Groups: []*charge.Transaction{{Asks: []charge.Charge{{Rule: &rules.Rule{Key: []string{"api_key"}}}}}}}
 			d.Groups[0].Asks[0].Key.Hash[7] = key
@@ -174,21 +174,8 @@ func BenchmarkRecent(b *testing.B) {
 			for b.Loop() {
 				clock.at += budget.Instant(time.Millisecond)
 				s.mask.Store(maxOneIn - 1) // or it would follow the traffic
-				s.see(d, r)
+				s.See(d, r)
 			}
 		})
-	}
-}
-
-// BenchmarkDenial is what remembering a denial costs it.
-func BenchmarkDenial(b *testing.B) {
-	var s denials
-	r := charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}), Cost: limit.Token}
-	p := &policy.Policy{Set: &rules.Set{}}
-	n := uint64(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		n++
-		s.add(n, explained{policy: p, request: r})
 	}
 }

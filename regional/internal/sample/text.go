@@ -1,4 +1,4 @@
-package regional
+package sample
 
 import (
 	"encoding/binary"
@@ -14,10 +14,10 @@ import (
 func appendRecent(b []byte, after time.Duration, key uint64, r *charge.Request) []byte {
 	b = binary.AppendUvarint(b, uint64(after))
 	b = binary.BigEndian.AppendUint64(b, key)
-	return appendRequest(b, r)
+	return AppendRequest(b, r)
 }
 
-func appendRequest(b []byte, r *charge.Request) []byte {
+func AppendRequest(b []byte, r *charge.Request) []byte {
 	b = binary.AppendUvarint(b, uint64(r.Cost/limit.Token))
 	b = appendText(b, r.Namespace)
 	b = binary.AppendUvarint(b, uint64(len(r.Attributes)))
@@ -40,15 +40,15 @@ func appendText(b []byte, text string) []byte {
 }
 
 // read reads the first request of a text that appendRecent wrote, and returns the rest of the text.
-func (r *recentRequest) read(text string, first budget.Instant) (rest string) {
+func (r *Request) read(text string, first budget.Instant) (rest string) {
 	after, text := readNumber(text)
-	r.at = first.Add(time.Duration(after))
+	r.At = first.Add(time.Duration(after))
 	r.key = binary.BigEndian.Uint64([]byte(text[:8]))
-	return readRequest(&r.Request, text[8:])
+	return ReadRequest(&r.Request, text[8:])
 }
 
-// readRequest is the reverse of appendRequest. It reuses the slices of r.
-func readRequest(r *charge.Request, text string) (rest string) {
+// ReadRequest is the reverse of appendRequest. It reuses the slices of r.
+func ReadRequest(r *charge.Request, text string) (rest string) {
 	cost, text := readNumber(text)
 	r.Cost = limit.Tokens(cost) * limit.Token
 	r.Namespace, text = readText(text)

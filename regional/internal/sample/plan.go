@@ -1,4 +1,4 @@
-package regional
+package sample
 
 import (
 	"context"
@@ -27,21 +27,26 @@ const maxPlanRules = 1000
 // maxReplay caps the time of one replay, whatever the leader asks for.
 const maxReplay = 30 * time.Second
 
-// planner replays recent requests under the rules that the leader asks about, one version at a
+// Planner replays recent requests under the rules that the leader asks about, one version at a
 // time. A later task ends the one before, whose result is no longer needed. Safe for concurrent
 // use.
-type planner struct {
+type Planner struct {
 	policies *policy.Policies
 	auth     *authority.Authority
-	recent   *recent
+	recent   *Sample
 
 	mu     sync.Mutex
 	latest uint64                // the latest task that was taken; 0: none
 	result *aliquotv1.PlanResult // the result to send; nil if there is none
 }
 
-// take records a task of the leader, and reports whether it is new; then the caller has to run it.
-func (p *planner) take(task *aliquotv1.PlanTask) bool {
+// NewPlanner returns a planner that has no task yet.
+func NewPlanner(policies *policy.Policies, auth *authority.Authority, sample *Sample) *Planner {
+	return &Planner{policies: policies, auth: auth, recent: sample}
+}
+
+// Take records a task of the leader, and reports whether it is new; then the caller has to run it.
+func (p *Planner) Take(task *aliquotv1.PlanTask) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if task == nil || task.GetId() == p.latest {
@@ -51,15 +56,15 @@ func (p *planner) take(task *aliquotv1.PlanTask) bool {
 	return true
 }
 
-// pending returns the result to send, or nil. The result stays until told is called.
-func (p *planner) pending() *aliquotv1.PlanResult {
+// Pending returns the result to send, or nil. The result stays until told is called.
+func (p *Planner) Pending() *aliquotv1.PlanResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.result
 }
 
-// told drops a result that the leader has received.
-func (p *planner) told(result *aliquotv1.PlanResult) {
+// Told drops a result that the leader has received.
+func (p *Planner) Told(result *aliquotv1.PlanResult) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.result == result {
@@ -67,9 +72,9 @@ func (p *planner) told(result *aliquotv1.PlanResult) {
 	}
 }
 
-// run replays for a task that was taken. It yields its processor now and then, so that checks have
+// Run replays for a task that was taken. It yields its processor now and then, so that checks have
 // precedence.
-func (p *planner) run(ctx context.Context, task *aliquotv1.PlanTask) {
+func (p *Planner) Run(ctx context.Context, task *aliquotv1.PlanTask) {
 	within := min(max(time.Duration(task.GetWithinMicros())*time.Microsecond, 0), maxReplay)
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -84,7 +89,7 @@ func (p *planner) run(ctx context.Context, task *aliquotv1.PlanTask) {
 	}
 }
 
-func (p *planner) replay(ctx context.Context, task *aliquotv1.PlanTask, out *aliquotv1.PlanResult) error {
+func (p *Planner) replay(ctx context.Context, task *aliquotv1.PlanTask, out *aliquotv1.PlanResult) error {
 	now := p.policies.Load()
 	if now.Set == nil || now.Hasher == nil {
 		return errors.New("this region knows no rules yet")
@@ -93,7 +98,7 @@ func (p *planner) replay(ctx context.Context, task *aliquotv1.PlanTask, out *ali
 	if err != nil {
 		return errors.New("this region's version of the daemon cannot read the rules")
 	}
-	part := p.recent.take()
+	part := p.recent.Take()
 	var span spanned
 	r := replay.Run(replay.Config{
 		Old: now.Set, New: set.With(now.Text.Entries), Hasher: now.Hasher, NowMS: time.Now().UnixMilli(),
@@ -112,7 +117,7 @@ func (p *planner) replay(ctx context.Context, task *aliquotv1.PlanTask, out *ali
 }
 
 // stop reports whether a replay has to end: its time is up, or there is a later task.
-func (p *planner) stop(ctx context.Context, task uint64) bool {
+func (p *Planner) stop(ctx context.Context, task uint64) bool {
 	runtime.Gosched()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,16 +140,16 @@ func rulePlan(r replay.RuleResult) *aliquotv1.RulePlan {
 type spanned struct{ first, last budget.Instant }
 
 // requests returns the requests of a part of the sample in the type of a replay.
-func (s *spanned) requests(part *recentPart) iter.Seq[*replay.Request] {
+func (s *spanned) requests(part *Part) iter.Seq[*replay.Request] {
 	return func(yield func(*replay.Request) bool) {
 		var out replay.Request
-		part.each(func(r *recentRequest) bool {
+		part.Each(func(r *Request) bool {
 			if s.first == 0 {
-				s.first = r.at
+				s.first = r.At
 			}
-			s.last = r.at
+			s.last = r.At
 			out = replay.Request{
-				At: max(int64(r.at)/1000, 1), Namespace: r.Namespace, Attributes: r.Attributes,
+				At: max(int64(r.At)/1000, 1), Namespace: r.Namespace, Attributes: r.Attributes,
 				Cost: int64(r.Cost / limit.Token), Costs: r.Costs, Descriptor: r.Descriptor,
 			}
 			return yield(&out)
@@ -155,7 +160,7 @@ func (s *spanned) requests(part *recentPart) iter.Seq[*replay.Request] {
 // right returns what the region may hold of a key now, under rules that may be new to it. A rule
 // keeps its shares as long as it keeps its name. A new rule gets the shares of a rule that the
 // client's requests already pass, because as much would be demanded of it.
-func (p *planner) right(now *policy.Policy, k replay.Key, l limit.Limit) replay.Right {
+func (p *Planner) right(now *policy.Policy, k replay.Key, l limit.Limit) replay.Right {
 	if k.Rule.Enforcement == rules.Independent {
 		return replay.Right{Bucket: entitlement.Bucket(l, budget.Share{Rate: budget.Unit, Burst: budget.Unit})}
 	}

@@ -1,4 +1,5 @@
-package regional
+// Package sample remembers a sample of the decided requests, and replays them under other rules.
+package sample
 
 import (
 	"encoding/binary"
@@ -29,10 +30,10 @@ const (
 	maxOneIn = 1 << 20
 )
 
-// recent remembers a sample of the decided requests, to replay them under other rules. It remembers
+// Sample remembers a sample of the decided requests, to replay them under other rules. It remembers
 // all requests of a key or none. As traffic grows it keeps one in 2, 4, ... of the keys, chosen by
 // their hash. Safe for concurrent use. A request outside of the sample takes no lock.
-type recent struct {
+type Sample struct {
 	now  func() budget.Instant
 	seed maphash.Seed
 	mask atomic.Uint64 // n-1, where one in n keys is in the sample; n is a power of 2
@@ -50,12 +51,13 @@ type segment struct {
 	data        []byte
 }
 
-func newRecent(now func() budget.Instant) *recent {
-	return &recent{now: now, seed: maphash.MakeSeed()}
+// New returns an empty sample, by the boot clock.
+func New(now func() budget.Instant) *Sample {
+	return &Sample{now: now, seed: maphash.MakeSeed()}
 }
 
-// see adds a decided request to the sample if its key belongs to it.
-func (s *recent) see(d *charge.Decision, r *charge.Request) {
+// See adds a decided request to the sample if its key belongs to it.
+func (s *Sample) See(d *charge.Decision, r *charge.Request) {
 	key := s.keyOf(d, r)
 	if key&s.mask.Load() != 0 {
 		return
@@ -75,7 +77,7 @@ func (s *recent) see(d *charge.Decision, r *charge.Request) {
 // keyOf returns a hash that stands for a request's key. It is the hash of the first key that was
 // checked, which costs nothing extra. Without one it is the hash of the API key, or else of the
 // address.
-func (s *recent) keyOf(d *charge.Decision, r *charge.Request) uint64 {
+func (s *Sample) keyOf(d *charge.Decision, r *charge.Request) uint64 {
 	for i := range d.All {
 		if v := &d.All[i]; len(v.Rule.Key) > 0 {
 			return binary.BigEndian.Uint64(v.Key.Hash[:])
@@ -94,16 +96,16 @@ func (s *recent) keyOf(d *charge.Decision, r *charge.Request) uint64 {
 	return maphash.String(s.seed, r.Attributes.Get("ip"))
 }
 
-// age lets time pass while no request of the sample comes: the sample then takes more keys, and
+// Age lets time pass while no request of the sample comes: the sample then takes more keys, and
 // drops old requests.
-func (s *recent) age() {
+func (s *Sample) Age() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open(s.now())
 }
 
 // open returns the segment to write to, and begins a new one if necessary. The caller holds mu.
-func (s *recent) open(now budget.Instant) *segment {
+func (s *Sample) open(now budget.Instant) *segment {
 	if n := len(s.segments); n > 0 {
 		at := s.segments[n-1]
 		full := at.requests >= segmentRequests || len(at.data) >= segmentBytes
@@ -136,7 +138,7 @@ func nextOneIn(oneIn uint64, took time.Duration, full bool) uint64 {
 }
 
 // forget drops segments that are too old, and makes room for one more. The caller holds mu.
-func (s *recent) forget(now budget.Instant) {
+func (s *Sample) forget(now budget.Instant) {
 	keep := 0
 	for keep < len(s.segments) && (now.Sub(s.segments[keep].last) > sampleFor || len(s.segments)-keep >= sampleSegments) {
 		s.segments[keep] = nil
@@ -145,27 +147,27 @@ func (s *recent) forget(now budget.Instant) {
 	s.segments = s.segments[keep:]
 }
 
-// recentRequest is one request of the sample.
-type recentRequest struct {
+// Request is one request of the sample.
+type Request struct {
 	charge.Request
-	at  budget.Instant
+	At  budget.Instant
 	key uint64
 }
 
-// recentPart is a copy of the sample, to be replayed.
-type recentPart struct {
+// Part is a copy of the sample, to be replayed.
+type Part struct {
 	segments []segment
 	oneIn    uint64
 	oldest   budget.Instant
 }
 
-// take returns the present sample. In all of it, it keeps only one in as many keys as the sparsest
+// Take returns the present sample. In all of it, it keeps only one in as many keys as the sparsest
 // segment has. So no key's requests are there for only a part of the time.
-func (s *recent) take() recentPart {
+func (s *Sample) Take() Part {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	out := recentPart{oneIn: s.mask.Load() + 1, oldest: now.Add(-sampleFor)}
+	out := Part{oneIn: s.mask.Load() + 1, oldest: now.Add(-sampleFor)}
 	for _, at := range s.segments {
 		if at.last >= out.oldest {
 			out.segments = append(out.segments, *at)
@@ -175,15 +177,15 @@ func (s *recent) take() recentPart {
 	return out
 }
 
-// each calls do with every request in order until do returns false. All calls get the same
-// recentRequest, with other contents.
-func (s *recentPart) each(do func(*recentRequest) bool) {
-	var r recentRequest
+// Each calls do with every request in order until do returns false. All calls get the same
+// Request, with other contents.
+func (s *Part) Each(do func(*Request) bool) {
+	var r Request
 	for i := range s.segments {
 		at := &s.segments[i]
 		for text := string(at.data); text != ""; {
 			text = r.read(text, at.first)
-			if r.at >= s.oldest && r.key&(s.oneIn-1) == 0 && !do(&r) {
+			if r.At >= s.oldest && r.key&(s.oneIn-1) == 0 && !do(&r) {
 				return
 			}
 		}
