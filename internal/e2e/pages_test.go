@@ -74,6 +74,9 @@ func steps(page string) (out []shownStep) {
 // says what it should: what it shows takes a moment to come about.
 var reads = regexp.MustCompile(`aliquot (cluster (status|members|remove)|region list|rules (show|history)|budget get|explain)|/metrics|/readyz`)
 
+// changes is a command that waits for a commit, which on a busy machine can take longer than its usual patience.
+var changes = regexp.MustCompile(`bin/aliquot (?:rules (?:apply|rollback|promote|abort)|block|allow|unlist|override|entries \w+)`)
+
 // varying is what differs from run to run: times, durations, hashes.
 var varying = regexp.MustCompile(`\d{4}-\d\d-\d\dT\S+Z|\b(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b|\b[\w-]{22}\b`)
 
@@ -125,6 +128,7 @@ type terminals struct {
 	files    map[string]string // that the page has its reader write
 	ports    map[string]string // of the proxies and services that pages start
 	env      []string
+	told     string // what the latest command wrote to its standard error
 }
 
 // pagePort is a port as the pages and the files of deploy/ write it: of a daemon, a Redis, a proxy or a
@@ -156,9 +160,12 @@ func (u *terminals) do(t *testing.T, s shownStep) string {
 	if strings.Contains(text, "aliquot bench ") && !strings.Contains(text, "--regions") {
 		text += u.moved(" --regions 127.0.0.1:7500,127.0.0.1:7510,127.0.0.1:7520") // the ports without an offset, where it is not told any
 	}
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", text)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", changes.ReplaceAllString(text, "$0 --timeout 1m"))
 	cmd.Dir, cmd.Env = u.dir, u.env
+	var told strings.Builder
+	cmd.Stderr = &told
 	out, _ := cmd.Output() // an exit code may say that a request is denied
+	u.told = told.String()
 	if text := string(out); strings.HasSuffix(text, "\n") || text == "" {
 		return text
 	}
@@ -303,7 +310,7 @@ func runPage(t *testing.T, page string, all []shownStep) {
 				return nil
 			}
 			switch {
-			case reads.MatchString(s.command):
+			case reads.MatchString(s.command), strings.Contains(u.told, "no leader is known; retry"):
 				return errors.New("not yet")
 			case strings.HasPrefix(s.command, "for ") && time.Since(began) > slow:
 				tries++
@@ -313,7 +320,7 @@ func runPage(t *testing.T, page string, all []shownStep) {
 			return nil // it is not to be done twice
 		})
 		if err != nil || !want.MatchString(out) {
-			t.Errorf("%s\nprints\n%s\nand the page shows\n%s", s.command, out, s.output)
+			t.Errorf("%s\nprints\n%s\n%s\nand the page shows\n%s", s.command, out, u.told, s.output)
 		}
 		if strings.Contains(s.command, "--compare") {
 			withinBounds(t, out)
