@@ -62,7 +62,7 @@ func command(t *testing.T, stdin string, args ...string) result {
 // leaderless tells what is refused in the gap between two leaders, or says that the new one
 // has not heard a region yet.
 func (r result) leaderless() bool {
-	return strings.Contains(r.err, "no leader is known") || strings.Contains(r.err, "taking charge") ||
+	return strings.Contains(r.err, "no leader is known") || strings.Contains(r.err, "taking charge") || strings.Contains(r.err, "no coordinator leads") ||
 		strings.Contains(r.out, "the region is not heard")
 }
 
