@@ -47,8 +47,6 @@ func newMemory(t testing.TB, maxKeys int) (*memory.Store, *clock, string) {
 	return m, c, epoch
 }
 
-func (c *clock) wait(seconds int64) { c.us.Add(seconds * second) }
-
 // admit takes whole tokens of one cold key and reports the answer.
 func admit(t testing.TB, s interface {
 	Take(context.Context, string, []Group) ([]Result, int64, error)

@@ -356,7 +356,7 @@ func localWayOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Reque
 	return wayDecided
 }
 
-// answerAlone makes a call that is not shared through a limiter, and returns its result. The result
+// answerAlone makes a call that is not shared with other calls, and returns its result. The result
 // of a call that was given up is dropped.
 func answerAlone[T any](ctx context.Context, l *Engine, call func(context.Context) (T, error)) (T, error) {
 	var out, none T
