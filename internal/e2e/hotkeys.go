@@ -53,7 +53,7 @@ func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []Result, err er
 	for i := range hotRules {
 		l.rules += fmt.Sprintf(hotRule, i)
 	}
-	if h.Keys > manyHot || h.Founded {
+	if h.Keys > manyHot {
 		l.absent = absent
 	}
 	if err := l.prepare(); err != nil {
