@@ -114,9 +114,12 @@ func (l *reservedLimit) ask() (charge.Charge, error) {
 		},
 		Window: l.Stated, Cost: l.Cost, Slot: l.Slot, Key: budget.KeyID{Rule: l.Number},
 	}
-	n, err := base64.RawURLEncoding.Decode(a.Key.Hash[:], []byte(l.Hash))
-	if err != nil || n != len(a.Key.Hash) || len(l.Hash) != base64.RawURLEncoding.EncodedLen(len(a.Key.Hash)) {
-		return a, fmt.Errorf("the hash of a key of %s: %d bytes", l.Rule, n)
+	// A longer text would be decoded beyond the end of the hash.
+	if want := base64.RawURLEncoding.EncodedLen(len(a.Key.Hash)); len(l.Hash) != want {
+		return a, fmt.Errorf("the hash of a key of %s has %d characters, want %d", l.Rule, len(l.Hash), want)
+	}
+	if n, err := base64.RawURLEncoding.Decode(a.Key.Hash[:], []byte(l.Hash)); err != nil || n != len(a.Key.Hash) {
+		return a, fmt.Errorf("the hash of a key of %s is no base64url of %d bytes", l.Rule, len(a.Key.Hash))
 	}
 	return a, nil
 }
