@@ -137,6 +137,9 @@ func (n *Node) complete(ctx context.Context, c raft.Configuration, listed, joine
 	if err != nil {
 		return err
 	}
+	if err := n.checkRemovals(ctx, older); err != nil {
+		return err
+	}
 	return n.removeServers(ctx, older, func(raft.Server) bool { return true })
 }
 
