@@ -143,7 +143,7 @@ plants: need-go ## every planted bug, and where the simulator catches it (ONLY=n
 	@$(GO) run ./internal/sim/plants/run -only '$(ONLY)'
 
 .PHONY: plants-doc
-plants-doc: need-go ## search anew for what catches the planted bugs; the table in docs/benchmarks/planted-bugs.md
+plants-doc: need-go ## search again for what catches the planted bugs; the table in docs/benchmarks/planted-bugs.md
 	@$(GO) run ./internal/sim/plants/run -hunt -doc
 
 .PHONY: demo

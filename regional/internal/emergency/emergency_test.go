@@ -253,15 +253,20 @@ func TestEmergencyGoesByNoLeaseThatHasEnded(t *testing.T) {
 	}
 }
 
+// answeredFull has the store, with its first contents, answer that a's bucket of 50 is full.
+func answeredFull(e *Limit, a charge.Charge, now budget.Instant) {
+	g := &charge.Transaction{Asks: []charge.Charge{a}}
+	e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: "first"})
+	full := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 50 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
+	e.Answered(g, &full, 1, now)
+}
+
 // TestOtherContentsAreNotRemembered: what the store held before it lost its contents counts for nothing.
 func TestOtherContentsAreNotRemembered(t *testing.T) {
 	now := 100 * second
 	e := New(func() budget.Instant { return now }, storeclock.New())
 	a := anAsk(1)
-	g := &charge.Transaction{Asks: []charge.Charge{a}}
-	e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: "first"})
-	full := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 50 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
-	e.Answered(g, &full, 1, now)
+	answeredFull(e, a, now)
 	if !e.Take([]*charge.Charge{&a}, false, "first", make([]limit.Outcome, 1)) {
 		t.Fatal("what the store said is not remembered")
 	}
@@ -279,10 +284,7 @@ func TestASessionIsHeldFromWhenItsReportLeft(t *testing.T) {
 		now := 100 * second
 		e := New(func() budget.Instant { return now }, storeclock.New())
 		a := anAsk(1)
-		g := &charge.Transaction{Asks: []charge.Charge{a}}
-		e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: "first"})
-		full := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 50 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
-		e.Answered(g, &full, 1, now)
+		answeredFull(e, a, now)
 		sent := now
 		now = now.Add(holds - 1)
 		if late {
