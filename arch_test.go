@@ -91,6 +91,8 @@ var houses = map[string]row{
 
 	// Loopback addresses for tests.
 	"internal/testaddr": {},
+	// Values of before, for tests.
+	"internal/pinned":   {},
 	"internal/boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},
 	"internal/rpc":      {aliquot: []string{"proto/..."}, outside: []string{"connectrpc.com/connect", "golang.org/x/net/netutil", "google.golang.org/protobuf"}},
 	// How many connections the daemons' listeners have, which clients have no use for.
