@@ -39,6 +39,21 @@ func TestNoPageTellsOfThisMachine(t *testing.T) {
 	}
 }
 
+// TestPagesAreUpToDate: the pages have every command, flag, field, metric and alert as it is. So they pin the help
+// texts and the names of the metrics.
+func TestPagesAreUpToDate(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"docs/reference", "deploy/prometheus", "proto/aliquot"} {
+		if err := os.CopyFS(filepath.Join(root, name), os.DirFS(filepath.Join("../..", name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changed, err := generate(root)
+	if err != nil || len(changed) > 0 {
+		t.Errorf("out of date: %v, %v; run go run -C tools ./reference", changed, err)
+	}
+}
+
 // TestEveryVariableIsListed finds the variables of the environment that the sources read.
 func TestEveryVariableIsListed(t *testing.T) {
 	var listed []string
