@@ -57,7 +57,9 @@ var houses = map[string]row{
 	"internal/replay":     {aliquot: []string{"limit", "rules"}, banned: pure},
 	// A YAML file with the place of every value.
 	"rules/source": {outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
-	"rules":        {aliquot: []string{"limit", "rules/source"}, banned: pure},
+	// Texts, globs and regular expressions, compared with the attributes of requests.
+	"rules/pattern": {aliquot: []string{"rules/source"}, banned: pure},
+	"rules":         {aliquot: []string{"limit", "rules/pattern", "rules/source"}, banned: pure},
 	// The messages of a check as bytes, without the generated code.
 	"internal/checkwire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Envoy's rate limit protocol.

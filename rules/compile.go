@@ -3,6 +3,7 @@ package rules
 import (
 	"slices"
 
+	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
 
@@ -119,7 +120,7 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 // then longer patterns first, then in the order of the file.
 func (d *decoder) compileOverrides(r *Rule, text *ruleText, inherited params) {
 	ordered := slices.Clone(text.overrides)
-	slices.SortStableFunc(ordered, func(a, b overrideText) int { return strongerPattern(a.pattern, b.pattern) })
+	slices.SortStableFunc(ordered, func(a, b overrideText) int { return pattern.Compare(a.pattern, b.pattern) })
 	for _, o := range ordered {
 		if o.broken {
 			continue
@@ -127,12 +128,12 @@ func (d *decoder) compileOverrides(r *Rule, text *ruleText, inherited params) {
 		own := o.params.over(inherited)
 		l, window, why := own.under(r.Algorithm)
 		if why != "" {
-			d.Add(o.at, "override %q of %s: %s", source.Shorten(o.pattern.text), text, why)
+			d.Add(o.at, "override %q of %s: %s", source.Shorten(o.pattern.Text), text, why)
 			continue
 		}
-		r.overrides = append(r.overrides, Override{Pattern: o.pattern.text, Limit: l, Window: window, Unlimited: own.unlimited, Note: o.note, params: o.params})
+		r.overrides = append(r.overrides, Override{Pattern: o.pattern.Text, Limit: l, Window: window, Unlimited: own.unlimited, Note: o.note, params: o.params})
 	}
-	r.patterns = newPatternSet(heldBy(r.overrides))
+	r.patterns = pattern.NewSet(heldBy(r.overrides))
 }
 
 func unitOf(all settings) string {

@@ -1,11 +1,14 @@
 package rules
 
-import "aliquot/rules/source"
+import (
+	"aliquot/rules/pattern"
+	"aliquot/rules/source"
+)
 
 // decoder reads the nodes of a rules file.
 type decoder struct {
 	*source.Reader
-	regexes *regexes
+	regexes *pattern.Regexes
 }
 
 // placeOf returns where in the file a field belongs, or "" if the schema does not have it.

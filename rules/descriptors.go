@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/pattern"
 )
 
 // Addresses reports whether the rule applies to a descriptor of Envoy's rate limit protocol whose
@@ -38,8 +39,8 @@ func (s *Set) TakesLimits() bool { return s.takes }
 // DeniesAll returns the id of a rule that denies every request; empty if there is none.
 func (s *Set) DeniesAll() string {
 	for _, r := range s.rules {
-		all := !slices.ContainsFunc(r.conditions, func(c condition) bool {
-			return !slices.ContainsFunc(c.values, func(m matcher) bool { return m.regex == nil && m.glob && m.text == "*" })
+		all := !slices.ContainsFunc(r.conditions, func(c pattern.Condition) bool {
+			return !slices.ContainsFunc(c.Values, func(m pattern.Matcher) bool { return m.Regex == nil && m.Glob && m.Text == "*" })
 		})
 		if all && r.Limit.Capacity == 0 && r.Unit == UnitRequests && r.ShadowPPM < wholePPM {
 			return r.ID

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
 
@@ -128,7 +129,7 @@ func (e *Entry) Check() error {
 	for _, text := range []struct {
 		what, text string
 		max        int
-	}{{what, e.Name, maxPatternChars}, {"the rule", e.Rule, MaxNameChars}, {"the reason", e.Reason, maxReasonChars}, {"the author", e.By, maxReasonChars}} {
+	}{{what, e.Name, pattern.MaxChars}, {"the rule", e.Rule, MaxNameChars}, {"the reason", e.Reason, maxReasonChars}, {"the author", e.By, maxReasonChars}} {
 		switch {
 		case !utf8.ValidString(text.text):
 			return bad("%s is not UTF-8", text.what)
@@ -153,7 +154,7 @@ func (e *Entry) Check() error {
 		if e.ParamsText != (ParamsText{}) {
 			return bad("a %s has no limit", e.Kind)
 		}
-		if e.Kind == BlockEntry && keyPattern(e.Name).anyKey() {
+		if e.Kind == BlockEntry && pattern.OfKey(e.Name).AnyKey() {
 			return bad("block %q would reject every request; name the API keys to block", source.Shorten(e.Name))
 		}
 	case OverrideEntry:

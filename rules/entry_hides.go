@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
 
@@ -117,8 +118,8 @@ func overridesChanged(was, is *Rule) (out []string) {
 // hiddenBy returns a sentence about the changes that an entry hides, or "".
 func (c *fileChanges) hiddenBy(e *Entry, under *Set) string {
 	covers := func(patterns []string) (string, bool) {
-		p := keyPattern(e.Name)
-		i := slices.IndexFunc(patterns, func(text string) bool { return text == e.Name || p.match(text) || keyPattern(text).match(e.Name) })
+		p := pattern.OfKey(e.Name)
+		i := slices.IndexFunc(patterns, func(text string) bool { return text == e.Name || p.Match(text) || pattern.OfKey(text).Match(e.Name) })
 		if i < 0 {
 			return "", false
 		}

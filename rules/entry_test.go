@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/pattern"
 )
 
 func entryOf(kind EntryKind, name string) Entry {
@@ -129,7 +130,7 @@ func TestEntriesThatMakeNoSense(t *testing.T) {
 		"of no kind":               entryOf("ban", "k"),
 		"of nothing":               entryOf(BlockEntry, ""),
 		"everybody":                entryOf(BlockEntry, "?*"),
-		"too long":                 entryOf(BlockEntry, strings.Repeat("k", maxPatternChars+1)),
+		"too long":                 entryOf(BlockEntry, strings.Repeat("k", pattern.MaxChars+1)),
 		"a control character":      entryOf(AllowEntry, "a\nb"),
 		"not UTF-8":                entryOf(AllowEntry, "\xff"),
 		"a block with numbers":     {EntryID: EntryID{Kind: BlockEntry, Name: "k"}, ParamsText: ParamsText{Limit: 1}},

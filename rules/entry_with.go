@@ -1,12 +1,11 @@
 package rules
 
 import (
-	"cmp"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"aliquot/limit"
+	"aliquot/rules/pattern"
 )
 
 // With returns the set under entries: a copy in which their blocks and allows have precedence over
@@ -58,15 +57,6 @@ func (s *Set) asInFile() *Set {
 	return s
 }
 
-// newEntryList returns a list of entries, which apply until they are removed.
-func newEntryList(entries []ListEntry) accessList {
-	patterns := make([]held, len(entries))
-	for i := range entries {
-		patterns[i] = held{pattern: keyPattern(entries[i].Pattern)}
-	}
-	return accessList{entries: entries, set: newPatternSet(patterns)}
-}
-
 // withOverrides returns the rule with entries before the overrides of the file.
 func (r *Rule) withOverrides(entries []*Entry) *Rule {
 	if len(entries) == 0 {
@@ -78,10 +68,10 @@ func (r *Rule) withOverrides(entries []*Entry) *Rule {
 			added = append(added, Override{Pattern: e.Name, Limit: l, Window: window, Entry: e})
 		}
 	}
-	slices.SortStableFunc(added, func(a, b Override) int { return strongerPattern(keyPattern(a.Pattern), keyPattern(b.Pattern)) })
+	slices.SortStableFunc(added, func(a, b Override) int { return pattern.Compare(pattern.OfKey(a.Pattern), pattern.OfKey(b.Pattern)) })
 	changed := *r
 	changed.overrides = append(added, r.overrides...)
-	changed.patterns = newPatternSet(heldBy(changed.overrides))
+	changed.patterns = pattern.NewSet(heldBy(changed.overrides))
 	return &changed
 }
 
@@ -95,22 +85,11 @@ func (e *Entry) overrideOf(r *Rule) (l limit.Limit, window time.Duration, why st
 	return p.over(r.params).under(r.Algorithm)
 }
 
-// strongerPattern orders patterns: exact ones first, then longer ones.
-func strongerPattern(a, b pattern) int {
-	if a.glob != b.glob {
-		if b.glob {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Compare(utf8.RuneCountInString(b.text), utf8.RuneCountInString(a.text))
-}
-
 // heldBy returns the patterns of overrides.
-func heldBy(overrides []Override) []held {
-	out := make([]held, len(overrides))
+func heldBy(overrides []Override) []pattern.Expiring {
+	out := make([]pattern.Expiring, len(overrides))
 	for i := range overrides {
-		out[i] = held{keyPattern(overrides[i].Pattern), overrides[i].UntilMS}
+		out[i] = pattern.Expiring{Pattern: pattern.OfKey(overrides[i].Pattern), UntilMS: overrides[i].UntilMS}
 	}
 	return out
 }

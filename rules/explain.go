@@ -73,7 +73,7 @@ func (s *Set) explain(of subject, nowMS int64) Explanation {
 		t.Rule, t.Override = r, r.OverrideFor(apiKey, nowMS)
 		if c := unmet(r.conditions, &of); c != nil {
 			t.Unmet = c.String()
-			if c.attribute == tierAttribute && of.tier != "" && of.tier != attrs.Get(tierAttribute) {
+			if c.Attribute == tierAttribute && of.tier != "" && of.tier != attrs.Get(tierAttribute) {
 				t.Unmet += fmt.Sprintf(": the file assigns it to the tier %q", source.Shorten(of.tier))
 			}
 		}

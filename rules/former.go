@@ -1,11 +1,14 @@
 package rules
 
-import "aliquot/limit"
+import (
+	"aliquot/limit"
+	"aliquot/rules/pattern"
+)
 
 // Former returns a rule that has only its limits: Limit and those of overrides, in the order of
 // their precedence. It stands for a rule of an earlier version, of which only LimitFor matters.
 func Former(l limit.Limit, overrides []Override) *Rule {
-	return &Rule{Limit: l, overrides: overrides, patterns: newPatternSet(heldBy(overrides))}
+	return &Rule{Limit: l, overrides: overrides, patterns: pattern.NewSet(heldBy(overrides))}
 }
 
 // SameLimits reports whether two rules have the same limits for every API key at any time.

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"aliquot/limit"
+	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
 
@@ -91,7 +92,7 @@ func saysAll(s *Set) string {
 	fmt.Fprintf(&b, "%v %v\n", s.Whitelist(), s.Blacklist())
 	for _, r := range s.Rules() {
 		shown := *r
-		shown.conditions, shown.patterns = nil, patternSet{}
+		shown.conditions, shown.patterns = nil, pattern.Set{}
 		fmt.Fprintf(&b, "%+v", shown)
 		for i := range r.conditions {
 			fmt.Fprintf(&b, " %s", &r.conditions[i])

@@ -1,30 +1,10 @@
 package rules
 
-import "slices"
+import (
+	"slices"
 
-// maxIndexedPrefix caps the prefix under which a pattern is indexed, and so the number of look-ups
-// for one value.
-const maxIndexedPrefix = 32
-
-// prefixTable finds ordinals by a prefix of a value. The zero value is empty.
-type prefixTable struct {
-	lengths []int // the distinct lengths of prefixes, ascending
-	under   map[string][]int32
-}
-
-func indexedPrefix(s string) string { return s[:min(len(s), maxIndexedPrefix)] }
-
-// add indexes an ordinal. Ordinals must come in ascending order.
-func (t *prefixTable) add(prefix string, ordinal int32) {
-	if t.under == nil {
-		t.under = make(map[string][]int32)
-	}
-	prefix = indexedPrefix(prefix)
-	if at, found := slices.BinarySearch(t.lengths, len(prefix)); !found {
-		t.lengths = slices.Insert(t.lengths, at, len(prefix))
-	}
-	t.under[prefix] = append(t.under[prefix], ordinal)
-}
+	"aliquot/rules/pattern"
+)
 
 // anchor is one condition under which a rule can be indexed. For requests that do not meet it the
 // rule need not be tried.
@@ -45,7 +25,7 @@ type ruleIndex struct {
 
 type attributeIndex struct {
 	exact    map[string][]int32
-	prefixes prefixTable
+	prefixes pattern.Prefixes
 }
 
 // newRuleIndex indexes each rule under its rarest condition, so that ten thousand rules of one tier
@@ -56,7 +36,7 @@ func newRuleIndex(rules []*Rule) ruleIndex {
 	common := make(map[anchor]int)
 	for _, r := range rules {
 		for i := range r.conditions {
-			for _, a := range r.conditions[i].anchors() {
+			for _, a := range anchorsOf(&r.conditions[i]) {
 				common[a]++
 			}
 		}
@@ -65,7 +45,7 @@ func newRuleIndex(rules []*Rule) ruleIndex {
 		var best []anchor
 		least := 0
 		for i := range r.conditions {
-			anchors := r.conditions[i].anchors()
+			anchors := anchorsOf(&r.conditions[i])
 			most := 0
 			for _, a := range anchors {
 				most = max(most, common[a])
@@ -92,23 +72,23 @@ func (x *ruleIndex) file(a anchor, ordinal int32) {
 		x.attributes[a.attribute] = under
 	}
 	if a.prefix {
-		under.prefixes.add(a.text, ordinal)
+		under.prefixes.Add(a.text, ordinal)
 	} else {
 		under.exact[a.text] = append(under.exact[a.text], ordinal)
 	}
 }
 
-// anchors returns the anchors under which a rule can be indexed by the condition: one for each
+// anchorsOf returns the anchors under which a rule can be indexed by the condition: one for each
 // value that it accepts, each once. An absent attribute counts as empty, so a condition that may
 // accept an empty value has none. The tier is an exception, because it is looked up for every
 // request.
-func (c *condition) anchors() []anchor {
+func anchorsOf(c *pattern.Condition) []anchor {
 	var out []anchor
-	for i := range c.values {
-		m := &c.values[i]
-		a := anchor{attribute: c.attribute, text: m.prefix}
-		if !m.isExact() {
-			a.prefix, a.text = true, indexedPrefix(m.prefix)
+	for i := range c.Values {
+		m := &c.Values[i]
+		a := anchor{attribute: c.Attribute, text: m.Prefix}
+		if !m.IsExact() {
+			a.prefix, a.text = true, pattern.IndexedPrefix(m.Prefix)
 		}
 		if a.text == "" {
 			return nil
@@ -117,8 +97,8 @@ func (c *condition) anchors() []anchor {
 			out = append(out, a)
 		}
 	}
-	if c.orNone {
-		out = append(out, anchor{attribute: c.attribute})
+	if c.OrNone {
+		out = append(out, anchor{attribute: c.Attribute})
 	}
 	return out
 }

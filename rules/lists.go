@@ -3,6 +3,7 @@ package rules
 import (
 	"time"
 
+	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
 
@@ -11,18 +12,18 @@ const maxReasonChars = 512
 
 // listed reads whitelist or blacklist: patterns, and mappings of a pattern with the end of the
 // entry, its reason and its author. It calls look with each pattern and its place.
-func (d *decoder) listed(f *source.Field, look func(at source.Position, pattern string)) []ListEntry {
+func (d *decoder) listed(f *source.Field, look func(at source.Position, text string)) []ListEntry {
 	var out []ListEntry
 	d.List(f.Value, f.Name, MaxListed, func(item *source.Node) {
 		var e ListEntry
 		at, ok := item.At, false
 		if item.Kind != source.KindMapping {
-			e.Pattern, ok = d.Text(item, "a pattern of "+f.Name, maxPatternChars)
+			e.Pattern, ok = d.Text(item, "a pattern of "+f.Name, pattern.MaxChars)
 		} else {
 			known := d.noteSchema(&e.Note)
 			known["pattern"] = func(p *source.Field) {
 				at = p.Value.At
-				e.Pattern, ok = d.Text(p.Value, "a pattern of "+f.Name, maxPatternChars)
+				e.Pattern, ok = d.Text(p.Value, "a pattern of "+f.Name, pattern.MaxChars)
 			}
 			if d.Mapping(item, "an entry of "+f.Name, known) && !hasField(item, "pattern") {
 				d.Add(item.At, "the entry of %s has no pattern; add one, like pattern: \"sk_1\"", f.Name)
@@ -37,17 +38,17 @@ func (d *decoder) listed(f *source.Field, look func(at source.Position, pattern 
 }
 
 func (d *decoder) allowed(f *source.Field) []ListEntry {
-	return d.listed(f, func(at source.Position, pattern string) {
-		if keyPattern(pattern).anyKey() {
-			d.Warn(at, "whitelist %q allows every API key: no rule applies to one", source.Shorten(pattern))
+	return d.listed(f, func(at source.Position, text string) {
+		if pattern.OfKey(text).AnyKey() {
+			d.Warn(at, "whitelist %q allows every API key: no rule applies to one", source.Shorten(text))
 		}
 	})
 }
 
 func (d *decoder) blocked(f *source.Field) []ListEntry {
-	return d.listed(f, func(at source.Position, pattern string) {
-		if keyPattern(pattern).anyKey() {
-			d.Add(at, "blacklist %q would reject every request; name the API keys to block", source.Shorten(pattern))
+	return d.listed(f, func(at source.Position, text string) {
+		if pattern.OfKey(text).AnyKey() {
+			d.Add(at, "blacklist %q would reject every request; name the API keys to block", source.Shorten(text))
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/pattern"
 )
 
 // ListKind says whether a list decided a request before any rule.
@@ -131,11 +132,11 @@ func (s *Set) find(of *subject, found []int32) []int32 {
 // match.
 func (s *Set) filedUnder(under *attributeIndex, value string, of *subject, found []int32) []int32 {
 	found = s.matching(under.exact[value], of, found)
-	for _, n := range under.prefixes.lengths {
+	for _, n := range under.prefixes.Lengths {
 		if n > len(value) {
 			break
 		}
-		found = s.matching(under.prefixes.under[value[:n]], of, found)
+		found = s.matching(under.prefixes.Under[value[:n]], of, found)
 	}
 	return found
 }
@@ -193,4 +194,16 @@ func pathOf(endpoint string) string {
 		return endpoint[:i]
 	}
 	return endpoint
+}
+
+// unmet returns the first of the conditions that a request does not meet, or nil if it meets all of
+// them.
+func unmet(conditions []pattern.Condition, s *subject) *pattern.Condition {
+	for i := range conditions {
+		c := &conditions[i]
+		if !c.Match(s.value(c.Attribute)) {
+			return c
+		}
+	}
+	return nil
 }

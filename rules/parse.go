@@ -3,6 +3,7 @@ package rules
 import (
 	"slices"
 
+	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
 
@@ -38,7 +39,7 @@ type document struct {
 func Parse(file string, data []byte) (*Set, []Warning, error) {
 	d := &decoder{
 		Reader:  source.NewReader(file, placeOf),
-		regexes: &regexes{known: make(map[string]matcher)},
+		regexes: &pattern.Regexes{},
 	}
 	root := d.Read(data)
 	if root == nil {
@@ -93,8 +94,8 @@ func (d *decoder) tierText(f *source.Field) *tierText {
 		t.matchAt = m.At
 		t.conditions = d.match(m)
 		for i := range t.conditions {
-			if c := &t.conditions[i]; c.attribute == tierAttribute {
-				d.Add(c.at, "the match of a tier asks for the attribute tier, but it is for requests that name none; remove it")
+			if c := &t.conditions[i]; c.Attribute == tierAttribute {
+				d.Add(c.At, "the match of a tier asks for the attribute tier, but it is for requests that name none; remove it")
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
 
@@ -114,3 +115,7 @@ func arrows(ids []string) string {
 	}
 	return strings.Join(ids, " -> ")
 }
+
+// asksAllOf reports whether every request to which r applies also meets the conditions of other. It
+// finds only the plain case: r states all of those conditions word for word.
+func (r *Rule) asksAllOf(other *Rule) bool { return pattern.Implies(r.conditions, other.conditions) }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
 
@@ -16,7 +17,7 @@ type ruleText struct {
 	tierAt     source.Position
 	paramsAt   source.Position
 	version    int64
-	conditions []condition
+	conditions []pattern.Condition
 	overrides  []overrideText
 	replaces   []source.Reference
 	inRequest  []source.Reference
@@ -33,7 +34,7 @@ func (r *ruleText) String() string {
 
 type overrideText struct {
 	at      source.Position
-	pattern pattern
+	pattern pattern.Pattern
 	params  params
 	note    Note
 	broken  bool
@@ -106,10 +107,10 @@ func isIDRune(r rune) bool {
 
 // tierCondition returns the condition of a rule's tier: a request must have that tier. If the rule
 // has other conditions, a request without a tier meets it too.
-func (r *ruleText) tierCondition() condition {
-	return condition{
-		attribute: tierAttribute, values: []matcher{{pattern: newPattern(r.tier, false)}}, at: r.tierAt,
-		orNone: slices.ContainsFunc(r.conditions, func(c condition) bool { return c.attribute != tierAttribute }),
+func (r *ruleText) tierCondition() pattern.Condition {
+	return pattern.Condition{
+		Attribute: tierAttribute, Values: []pattern.Matcher{{Pattern: pattern.New(r.tier, false)}}, At: r.tierAt,
+		OrNone: slices.ContainsFunc(r.conditions, func(c pattern.Condition) bool { return c.Attribute != tierAttribute }),
 	}
 }
 
@@ -125,17 +126,17 @@ func (d *decoder) version(f *source.Field) int64 {
 }
 
 // match reads the conditions of a rule or a tier.
-func (d *decoder) match(f *source.Field) []condition {
-	var out []condition
+func (d *decoder) match(f *source.Field) []pattern.Condition {
+	var out []pattern.Condition
 	d.Mapping(f.Value, "match", source.Schema{
 		"api_key_pattern": func(f *source.Field) {
-			if text, ok := d.Text(f.Value, f.Name, maxPatternChars); ok {
-				out = append(out, condition{attribute: apiKeyAttribute, values: []matcher{{pattern: keyPattern(text)}}, at: f.At})
+			if text, ok := d.Text(f.Value, f.Name, pattern.MaxChars); ok {
+				out = append(out, pattern.Condition{Attribute: apiKeyAttribute, Values: []pattern.Matcher{{Pattern: pattern.OfKey(text)}}, At: f.At})
 			}
 		},
 		"endpoint_regex": func(f *source.Field) {
 			if m, ok := d.regex(f); ok {
-				out = append(out, condition{attribute: endpointAttribute, values: []matcher{m}, at: f.At})
+				out = append(out, pattern.Condition{Attribute: endpointAttribute, Values: []pattern.Matcher{m}, At: f.At})
 			}
 		},
 		"attributes": func(f *source.Field) { out = append(out, d.attributes(f)...) },
@@ -144,20 +145,20 @@ func (d *decoder) match(f *source.Field) []condition {
 }
 
 // regex reads a regular expression.
-func (d *decoder) regex(f *source.Field) (m matcher, ok bool) {
-	text, ok := d.Text(f.Value, f.Name, maxPatternChars)
+func (d *decoder) regex(f *source.Field) (m pattern.Matcher, ok bool) {
+	text, ok := d.Text(f.Value, f.Name, pattern.MaxChars)
 	if !ok {
 		return m, false
 	}
-	m, why := d.regexes.compile(text)
+	m, why := d.regexes.Compile(text)
 	if why != "" {
 		d.Add(f.Value.At, "%s %s", f.Name, why)
 	}
 	return m, why == ""
 }
 
-func (d *decoder) attributes(f *source.Field) []condition {
-	var out []condition
+func (d *decoder) attributes(f *source.Field) []pattern.Condition {
+	var out []pattern.Condition
 	if !d.Is(f.Value, source.KindMapping, "attributes") {
 		return nil
 	}
@@ -168,7 +169,7 @@ func (d *decoder) attributes(f *source.Field) []condition {
 	d.EachField(f.Value, func(a *source.Field) {
 		named := d.Named(a.At, a.Name, "the attribute's name", MaxNameChars)
 		if values := d.attributeValues(a); len(values) > 0 && named {
-			out = append(out, condition{attribute: a.Name, values: values, at: a.At})
+			out = append(out, pattern.Condition{Attribute: a.Name, Values: values, At: a.At})
 		}
 	})
 	return out
@@ -176,10 +177,10 @@ func (d *decoder) attributes(f *source.Field) []condition {
 
 // attributeValues reads the values that an attribute may have: one value or a list. No values means
 // that there was a problem.
-func (d *decoder) attributeValues(a *source.Field) []matcher {
+func (d *decoder) attributeValues(a *source.Field) []pattern.Matcher {
 	if a.Value.Kind != source.KindSequence {
 		if m, ok := d.attributeValue(a.Name, a.Value); ok {
-			return []matcher{m}
+			return []pattern.Matcher{m}
 		}
 		return nil
 	}
@@ -187,7 +188,7 @@ func (d *decoder) attributeValues(a *source.Field) []matcher {
 		d.Add(a.Value.At, "the value of attribute %s is an empty list, which no request matches; write a value", source.Shorten(a.Name))
 		return nil
 	}
-	var out []matcher
+	var out []pattern.Matcher
 	sound := true
 	d.List(a.Value, "the value of attribute "+source.Shorten(a.Name), MaxValues, func(item *source.Node) {
 		m, ok := d.attributeValue(a.Name, item)
@@ -201,7 +202,7 @@ func (d *decoder) attributeValues(a *source.Field) []matcher {
 
 // attributeValue reads one value: an exact text or a glob, or {regex: ...}. An empty text requires
 // that the attribute is absent.
-func (d *decoder) attributeValue(attribute string, n *source.Node) (m matcher, ok bool) {
+func (d *decoder) attributeValue(attribute string, n *source.Node) (m pattern.Matcher, ok bool) {
 	switch n.Kind {
 	case source.KindMapping:
 		d.Mapping(n, "a value of attribute "+source.Shorten(attribute), source.Schema{
@@ -213,14 +214,14 @@ func (d *decoder) attributeValue(attribute string, n *source.Node) (m matcher, o
 		return m, ok
 	case source.KindString:
 		if n.Text == "" {
-			return matcher{}, true
+			return pattern.Matcher{}, true
 		}
 	}
-	text, ok := d.Text(n, "the value of attribute "+source.Shorten(attribute), maxPatternChars)
+	text, ok := d.Text(n, "the value of attribute "+source.Shorten(attribute), pattern.MaxChars)
 	if attribute == apiKeyAttribute {
-		return matcher{pattern: keyPattern(text)}, ok
+		return pattern.Matcher{Pattern: pattern.OfKey(text)}, ok
 	}
-	return matcher{pattern: valuePattern(text)}, ok
+	return pattern.Matcher{Pattern: pattern.OfValue(text)}, ok
 }
 
 func (d *decoder) overrides(f *source.Field) []overrideText {
@@ -234,8 +235,8 @@ func (d *decoder) overrides(f *source.Field) []overrideText {
 	var out []overrideText
 	d.EachField(f.Value, func(o *source.Field) {
 		before := d.Count()
-		d.Named(o.At, o.Name, "the override's API key pattern", maxPatternChars)
-		text := overrideText{at: o.At, pattern: keyPattern(o.Name)}
+		d.Named(o.At, o.Name, "the override's API key pattern", pattern.MaxChars)
+		text := overrideText{at: o.At, pattern: pattern.OfKey(o.Name)}
 		text.params = d.paramsWith(o.Value, "an override", d.noteSchema(&text.note))
 		text.broken = d.Count() > before
 		out = append(out, text)

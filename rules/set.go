@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/pattern"
 )
 
 // The values of Rule.Algorithm. Package limit explains each algorithm.
@@ -175,9 +176,9 @@ type Rule struct {
 	sortedKey  []string
 	tiers      *tiers // of the set, if the key has the tier; otherwise nil
 	params     params // as stated in the file or inherited
-	conditions []condition
-	patterns   patternSet // of overrides, in the order of precedence
-	overrides  []Override // parallel to patterns
+	conditions []pattern.Condition
+	patterns   pattern.Set // of overrides, in the order of precedence
+	overrides  []Override  // parallel to patterns
 }
 
 // Override is the limit of the API keys that match Pattern.
@@ -263,7 +264,7 @@ func (r *Rule) OverrideFor(apiKey string, nowMS int64) *Override {
 	if len(r.overrides) == 0 {
 		return nil
 	}
-	i := r.patterns.first(apiKey, nowMS)
+	i := r.patterns.First(apiKey, nowMS)
 	if i < 0 {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
 
@@ -67,12 +68,12 @@ type tiers struct {
 	// known are all exact names in rules and in the file's tiers.
 	known map[string]struct{}
 	// patterns are the values that rules accept for the attribute tier, other than exact names.
-	patterns []matcher
+	patterns []pattern.Matcher
 	// assigned are in the order of their strength: the exact key, then the longest pattern for
 	// keys, then assignments without one. A tier has one assignment for each API key that it lists.
 	assigned []assignment
 	exact    map[string][]int32
-	globs    prefixTable
+	globs    pattern.Prefixes
 	others   []int32
 }
 
@@ -81,14 +82,14 @@ type assignment struct {
 	tier string
 	// key is the pattern for API keys that the request must match; the zero value if the assignment
 	// has none.
-	key        matcher
+	key        pattern.Matcher
 	strength   int
-	conditions []condition
+	conditions []pattern.Condition
 }
 
 // exactKey is the strength of an assignment that names one API key. It is above the strength of any
 // pattern, which is the pattern's length.
-const exactKey = maxPatternChars + 1
+const exactKey = pattern.MaxChars + 1
 
 // inUse reports whether the file states anything about tiers.
 func (t *tiers) inUse() bool { return len(t.known) > 0 || len(t.patterns) > 0 }
@@ -98,7 +99,7 @@ func (t *tiers) knows(name string) bool {
 		return true
 	}
 	for i := range t.patterns {
-		if t.patterns[i].match(name) {
+		if t.patterns[i].Match(name) {
 			return true
 		}
 	}
@@ -116,11 +117,11 @@ func (t *tiers) of(s *subject) string {
 	}
 	apiKey := s.attrs.Get(apiKeyAttribute)
 	best := t.first(t.exact[apiKey], s, apiKey, int32(len(t.assigned)))
-	for _, n := range t.globs.lengths {
+	for _, n := range t.globs.Lengths {
 		if n > len(apiKey) {
 			break
 		}
-		best = t.first(t.globs.under[apiKey[:n]], s, apiKey, best)
+		best = t.first(t.globs.Under[apiKey[:n]], s, apiKey, best)
 	}
 	best = t.first(t.others, s, apiKey, best)
 	if int(best) == len(t.assigned) {
@@ -136,7 +137,7 @@ func (t *tiers) first(candidates []int32, s *subject, apiKey string, best int32)
 		if i >= best {
 			break
 		}
-		if a := &t.assigned[i]; (a.strength == 0 || a.key.match(apiKey)) && unmet(a.conditions, s) == nil {
+		if a := &t.assigned[i]; (a.strength == 0 || a.key.Match(apiKey)) && unmet(a.conditions, s) == nil {
 			return i
 		}
 	}
@@ -149,7 +150,7 @@ type tierText struct {
 	settings
 	// matchAt is the place of its match; zero if it has none.
 	matchAt    source.Position
-	conditions []condition
+	conditions []pattern.Condition
 }
 
 // assigns reports whether the tier says which requests belong to it.
@@ -164,7 +165,7 @@ func (d *decoder) tiersOf(doc *document) tiers {
 			named[r.tier] = struct{}{}
 		}
 		for i := range r.conditions {
-			if c := &r.conditions[i]; c.attribute == tierAttribute {
+			if c := &r.conditions[i]; c.Attribute == tierAttribute {
 				t.learn(c)
 			}
 		}
@@ -181,29 +182,29 @@ func (d *decoder) tiersOf(doc *document) tiers {
 	}
 	slices.Sort(t.named)
 	slices.SortStableFunc(t.assigned, func(a, b assignment) int {
-		return cmp.Or(cmp.Compare(b.strength, a.strength), strings.Compare(a.key.text, b.key.text), strings.Compare(a.tier, b.tier))
+		return cmp.Or(cmp.Compare(b.strength, a.strength), strings.Compare(a.key.Text, b.key.Text), strings.Compare(a.tier, b.tier))
 	})
 	for i := range t.assigned {
 		switch a := &t.assigned[i]; {
 		case a.strength == exactKey:
-			t.exact[a.key.text] = append(t.exact[a.key.text], int32(i))
+			t.exact[a.key.Text] = append(t.exact[a.key.Text], int32(i))
 		case a.strength == 0:
 			t.others = append(t.others, int32(i))
 		default:
-			t.globs.add(a.key.prefix, int32(i))
+			t.globs.Add(a.key.Prefix, int32(i))
 		}
 	}
 	return t
 }
 
 // learn adds the tiers that a condition of a rule names.
-func (t *tiers) learn(c *condition) {
-	for _, m := range c.values {
+func (t *tiers) learn(c *pattern.Condition) {
+	for _, m := range c.Values {
 		switch {
-		case !m.isExact():
+		case !m.IsExact():
 			t.patterns = append(t.patterns, m)
-		case m.text != "":
-			t.known[m.text] = struct{}{}
+		case m.Text != "":
+			t.known[m.Text] = struct{}{}
 		}
 	}
 }
@@ -211,18 +212,18 @@ func (t *tiers) learn(c *condition) {
 // assignmentsOf returns one assignment for each API key or pattern for keys that the tier's match
 // lists, and one if it lists none.
 func assignmentsOf(name string, text *tierText) []assignment {
-	at := slices.IndexFunc(text.conditions, func(c condition) bool {
-		return c.attribute == apiKeyAttribute && !slices.ContainsFunc(c.values, func(m matcher) bool { return m.regex != nil })
+	at := slices.IndexFunc(text.conditions, func(c pattern.Condition) bool {
+		return c.Attribute == apiKeyAttribute && !slices.ContainsFunc(c.Values, func(m pattern.Matcher) bool { return m.Regex != nil })
 	})
 	if at < 0 {
 		return []assignment{{tier: name, conditions: text.conditions}}
 	}
 	rest := slices.Concat(text.conditions[:at], text.conditions[at+1:])
 	var out []assignment
-	for _, m := range text.conditions[at].values {
+	for _, m := range text.conditions[at].Values {
 		a := assignment{tier: name, key: m, strength: exactKey, conditions: rest}
-		if m.glob {
-			a.strength = utf8.RuneCountInString(m.text)
+		if m.Glob {
+			a.strength = utf8.RuneCountInString(m.Text)
 		}
 		out = append(out, a)
 	}

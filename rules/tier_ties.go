@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"slices"
-
 	"aliquot/rules/source"
 )
 
@@ -18,7 +16,7 @@ func (d *decoder) ties(doc *document, t *tiers) {
 		a := &t.assigned[i]
 		for j := i + 1; j < len(t.assigned) && t.assigned[j].strength == a.strength; j++ {
 			b := &t.assigned[j]
-			if a.strength == exactKey && b.key.text != a.key.text {
+			if a.strength == exactKey && b.key.Text != a.key.Text {
 				break // assignments are sorted by key
 			}
 			if steps++; steps > maxTieSteps {
@@ -47,45 +45,19 @@ func (d *decoder) tie(doc *document, a, b *assignment) {
 // mayMeet reports whether one request may meet both assignments. It may return true although none
 // does. steps counts the comparisons.
 func (a *assignment) mayMeet(b *assignment, steps *int) bool {
-	if a.strength != 0 && a.strength != exactKey && !a.key.meets(b.key.pattern) {
+	if a.strength != 0 && a.strength != exactKey && !a.key.Overlaps(b.key.Pattern) {
 		return false
 	}
 	for i := range a.conditions {
 		for j := range b.conditions {
 			c, other := &a.conditions[i], &b.conditions[j]
-			if c.attribute != other.attribute {
+			if c.Attribute != other.Attribute {
 				continue
 			}
-			*steps += len(c.values) * len(other.values)
-			if *steps <= maxTieSteps && !c.compatible(other) {
+			*steps += len(c.Values) * len(other.Values)
+			if *steps <= maxTieSteps && !c.Compatible(other) {
 				return false
 			}
-		}
-	}
-	return true
-}
-
-// meets reports whether a text may match both of two globs of the same length: the parts before
-// their first * must be compatible, and so must the parts behind their last one. If one of them has
-// no *, it may return true although no text matches both.
-func (p pattern) meets(other pattern) bool {
-	a, b := []rune(p.text), []rune(other.text)
-	if !headsMeet(a, b) {
-		return false
-	}
-	slices.Reverse(a)
-	slices.Reverse(b)
-	return headsMeet(a, b)
-}
-
-// headsMeet compares two globs up to the first * of either.
-func headsMeet(a, b []rune) bool {
-	for i := range min(len(a), len(b)) {
-		switch {
-		case a[i] == '*' || b[i] == '*':
-			return true
-		case a[i] != b[i] && a[i] != '?' && b[i] != '?':
-			return false
 		}
 	}
 	return true

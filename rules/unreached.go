@@ -1,10 +1,10 @@
 package rules
 
 import (
-	"math"
 	"slices"
 	"strings"
 
+	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
 
@@ -20,7 +20,7 @@ func (d *decoder) unreached(doc *document, s *Set) {
 		if r.Tier == "" || doc.tiers[r.Tier] != nil && doc.tiers[r.Tier].assigns() {
 			continue
 		}
-		if !text.conditions[0].orNone {
+		if !text.conditions[0].OrNone {
 			d.Warn(text.at, "only requests that name the tier %[1]q reach %[2]s: it asks for nothing else, and no match under tiers assigns requests to %[1]q; let callers send the attribute tier, or write tiers: {%[1]q: {match: {api_key_pattern: \"...\"}}}", source.Shorten(r.Tier), text)
 		} else if other := doc.assignsAllOf(tiers, text); other != "" {
 			d.Warn(text.at, "only requests that name the tier %[1]q reach %[2]s: all others that it asks for belong to the tier %[3]q, by its match; write one under tiers for %[1]q too", source.Shorten(r.Tier), text, source.Shorten(other))
@@ -30,10 +30,10 @@ func (d *decoder) unreached(doc *document, s *Set) {
 
 // listsAllOf returns the list that has, without end, every API key that the conditions accept, and
 // one of its entries. It finds only the plain case; otherwise it returns None.
-func (s *Set) listsAllOf(conditions []condition) (ListKind, *ListEntry) {
+func (s *Set) listsAllOf(conditions []pattern.Condition) (ListKind, *ListEntry) {
 	for i := range conditions {
 		c := &conditions[i]
-		if c.attribute != apiKeyAttribute {
+		if c.Attribute != apiKeyAttribute {
 			continue
 		}
 		for _, list := range []struct {
@@ -48,30 +48,12 @@ func (s *Set) listsAllOf(conditions []condition) (ListKind, *ListEntry) {
 	return None, nil
 }
 
-// covers returns an entry of a list that has, without end, every API key that a condition accepts.
-// It finds only the plain case; otherwise it returns nil.
-func (l *accessList) covers(c *condition) (entry *ListEntry) {
-	for i := range c.values {
-		m := &c.values[i]
-		if m.regex != nil {
-			return nil
-		}
-		// The pattern is matched as a text by the list's patterns. A * of theirs matches a * in it,
-		// whatever that one stands for.
-		entry = l.lists(m.text, math.MaxInt64)
-		if entry == nil || m.glob && entry.Pattern != m.text && strings.Contains(entry.Pattern, "?") {
-			return nil
-		}
-	}
-	return entry
-}
-
 // assignsAllOf returns the first of the tiers, other than the rule's own, that gets every request
 // which meets the rule's conditions and names no tier. It finds only the plain case; otherwise it
 // returns "".
 func (doc *document) assignsAllOf(tiers []string, text *ruleText) string {
 	for _, name := range tiers {
-		if name != text.tier && implies(text.conditions, doc.tiers[name].conditions) {
+		if name != text.tier && pattern.Implies(text.conditions, doc.tiers[name].conditions) {
 			return name
 		}
 	}

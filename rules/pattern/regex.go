@@ -1,4 +1,4 @@
-package rules
+package pattern
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// maxPatternChars caps a regex or glob. The longest useful ones are paths.
-	maxPatternChars = 512
+	// MaxChars caps a regex or glob. The longest useful ones are paths.
+	MaxChars = 512
 	// maxRegexSize caps one compiled regex, in instructions. The time of a match is at most their
 	// number times the length of the value.
 	maxRegexSize = 5000
@@ -16,14 +16,15 @@ const (
 	maxRegexTotal = 1_000_000
 )
 
-// regexes compiles each distinct pattern of a file once.
-type regexes struct {
-	known map[string]matcher
+// Regexes compiles each distinct pattern of a file once. The zero value is ready. It is not safe for
+// concurrent use.
+type Regexes struct {
+	known map[string]Matcher
 	total int // instructions so far, also of refused patterns, which took as long to compile
 }
 
-// compile returns the matcher of a regex, or the reason why the regex is refused.
-func (r *regexes) compile(text string) (m matcher, why string) {
+// Compile returns the matcher of a regex, or the reason why the regex is refused.
+func (r *Regexes) Compile(text string) (m Matcher, why string) {
 	if m, ok := r.known[text]; ok {
 		return m, ""
 	}
@@ -52,7 +53,10 @@ func (r *regexes) compile(text string) (m matcher, why string) {
 	if err != nil {
 		return m, "is not a regular expression (RE2 syntax): " + err.Error()
 	}
-	m = matcher{regex: compiled, pattern: pattern{prefix: anchoredPrefix(tree)}}
+	m = Matcher{Regex: compiled, Pattern: Pattern{Prefix: anchoredPrefix(tree)}}
+	if r.known == nil {
+		r.known = make(map[string]Matcher)
+	}
 	r.known[text] = m
 	return m, ""
 }
