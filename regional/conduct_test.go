@@ -223,28 +223,27 @@ func TestHeldBackEverywhere(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
 		d, _ := startLive(t, testConfig(newLeader(t, watchedRules).address()))
 		burst(t, d, "k")
-		explain := func() *explained {
-			e := &explained{}
+		explain := func() charge.Decision {
 			r := charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1_000_000}
-			var err error
-			if e.decision, err = d.limiter.Peek(t.Context(), d.policies.Load(), &r); err != nil {
+			decision, err := d.limiter.Peek(t.Context(), d.policies.Load(), &r)
+			if err != nil {
 				t.Fatal(err)
 			}
-			return e
+			return decision
 		}
 		for range 20 {
-			if e := explain(); len(e.decision.Groups) != 1 {
-				t.Fatalf("held back by looking: %+v", e.decision)
+			if e := explain(); len(e.Groups) != 1 {
+				t.Fatalf("held back by looking: %+v", e)
 			}
 		}
 		for range 6 {
 			deny(t, d, "k")
 		}
 		e := explain()
-		if len(e.decision.Groups) != 0 || len(e.decision.Never) != 1 || e.decision.Never[0].Held != penalty.Cooling {
-			t.Fatalf("%+v", e.decision)
+		if len(e.Groups) != 0 || len(e.Never) != 1 || e.Never[0].Held != penalty.Cooling {
+			t.Fatalf("%+v", e)
 		}
-		if basis := basisOf(&e.decision.Never[0], nil); !strings.HasPrefix(basis, "cool-down of rule r0") {
+		if basis := e.Never[0].WhyHeld(); !strings.HasPrefix(basis, "cool-down of rule r0") {
 			t.Error(basis)
 		}
 		out, err := d.limiter.Reserve(t.Context(), &engine.Reserving{Request: charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1_000_000}, ID: "1", TTL: time.Second})

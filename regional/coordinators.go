@@ -137,6 +137,13 @@ func (c *coordinators) pick() (aliquotv1connect.LeaseServiceClient, int) {
 	return c.clients[c.current], c.current
 }
 
+// index returns the index of the coordinator that is called next.
+func (c *coordinators) index() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current
+}
+
 // moveOn leaves a coordinator that answered for an earlier leader.
 func (c *coordinators) moveOn() {
 	c.mu.Lock()

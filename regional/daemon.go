@@ -30,6 +30,7 @@ import (
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/engine"
+	"aliquot/regional/internal/explain"
 	"aliquot/regional/internal/keywatch"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/sample"
@@ -187,9 +188,9 @@ func (d *Daemon) build(kept *state) error {
 		d.reporter.unreached = parted.Unreached
 	}
 	d.service = &service{
-		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region), recent: recent,
-		denials: &denials{}, holders: newHolders(d.reporter.peers, c.HTTPClient), region: c.Region,
-		intake: intake, weights: rpc.NewGate(maxWeight, maxWaiting, weighWait),
+		limiter: d.limiter, metrics: d.metrics,
+		answers: explain.NewRecorder(d.limiter, d.metrics, recent, explain.NewHolders(c.Coordinators, d.reporter.peers.index, c.HTTPClient)),
+		intake:  intake, weights: rpc.NewGate(maxWeight, maxWaiting, weighWait),
 		door: door, stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
 	}
 	watchRoom(d.metrics, d.service.room, c.Registry)

@@ -34,8 +34,7 @@ func TestAClientThatIsShutOutTakesNoPlace(t *testing.T) {
 				t.Errorf("%s: 1000 denials have %d names, at most %d", apiKey, len(seen), most)
 			}
 			for id := range seen {
-				number, _ := d.service.ids.number(id)
-				if e, known := d.service.denials.find(number); !known || e.request.Attributes.Get("api_key") != apiKey {
+				if request, known := d.service.answers.Denied(id); !known || request.Attributes.Get("api_key") != apiKey {
 					t.Errorf("%s: denial %s is not known", apiKey, id)
 				}
 			}

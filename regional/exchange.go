@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"aliquot/regional/internal/explain"
+
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
@@ -199,7 +201,7 @@ func (s *service) serve(ctx context.Context, x *exchange) error {
 	if err := s.check(ctx, x.requests.All[0], &x.answer); err != nil {
 		return err
 	}
-	s.throttle.answered(ctx, !deniedByRules(&x.answer))
+	s.throttle.answered(ctx, !explain.DeniedByRules(&x.answer))
 	x.reply = x.answer.Append(x.reply)
 	return nil
 }

@@ -232,10 +232,9 @@ blacklist: ["bad*"]`
 		}
 		for c := range denials {
 			for i, id := range denials[c] {
-				number, ok := d.service.ids.number(id)
-				e, kept := d.service.denials.find(number)
-				if want := "bad" + strings.Repeat(string(rune('a'+c)), 1+i); !ok || !kept || e.request.Attributes.Get("api_key") != want {
-					t.Fatalf("%s is of %v, want %s", id, e.request.Attributes, want)
+				request, known := d.service.answers.Denied(id)
+				if want := "bad" + strings.Repeat(string(rune('a'+c)), 1+i); !known || request.Attributes.Get("api_key") != want {
+					t.Fatalf("%s is of %v, want %s", id, request.Attributes, want)
 				}
 			}
 		}

@@ -10,23 +10,19 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"aliquot/budget"
-	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
-	"aliquot/regional/internal/policy"
-	"aliquot/rules"
 )
 
-func explain(t *testing.T, d *Daemon, in *aliquotv1.ExplainRequest) (*aliquotv1.ExplainResponse, error) {
+func explanationOf(t *testing.T, d *Daemon, in *aliquotv1.ExplainRequest) (*aliquotv1.ExplainResponse, error) {
 	t.Helper()
 	return aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr()).Explain(t.Context(), in)
 }
 
 func explainRequest(t *testing.T, d *Daemon, in *aliquotv1.CheckRequest) *aliquotv1.ExplainResponse {
 	t.Helper()
-	out, err := explain(t, d, &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_Request{Request: in}})
+	out, err := explanationOf(t, d, &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_Request{Request: in}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +97,7 @@ func explainedAsDecided(t *testing.T, d *Daemon) {
 			continue
 		}
 		denied++
-		was, err := explain(t, d, &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_DecisionId{DecisionId: is.GetDecisionId()}})
+		was, err := explanationOf(t, d, &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_DecisionId{DecisionId: is.GetDecisionId()}})
 		if err != nil || !proto.Equal(was.GetDecision(), is) || len(was.GetRules()) != len(would.GetRules()) ||
 			was.GetLease().GetPhase() != "live" || was.GetRulesVersion() != 1 || was.GetRegion() != "us" {
 			t.Fatalf("request %d: %v, %v\nit was %v", i, err, was, is)
@@ -159,12 +155,14 @@ func TestExplainTellsWhyAndWhyNot(t *testing.T) {
 			{}, {What: &aliquotv1.ExplainRequest_DecisionId{}},
 			{What: &aliquotv1.ExplainRequest_Request{Request: &aliquotv1.CheckRequest{Cost: proto.Int64(-1)}}},
 		} {
-			if _, err := explain(t, d, in); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			if _, err := explanationOf(t, d, in); connect.CodeOf(err) != connect.CodeInvalidArgument {
 				t.Errorf("%v: %v", in, err)
 			}
 		}
-		for _, id := range []string{"us-1-1", d.service.ids.prefix + "zz", d.service.ids.prefix, "x"} {
-			if _, err := explain(t, d, &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_DecisionId{DecisionId: id}}); connect.CodeOf(err) != connect.CodeNotFound {
+		denied := check(t, d, "bad_1").DecisionID
+		prefix := denied[:strings.LastIndex(denied, "-")+1]
+		for _, id := range []string{"us-1-1", prefix + "zz", prefix, "x"} {
+			if _, err := explanationOf(t, d, &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_DecisionId{DecisionId: id}}); connect.CodeOf(err) != connect.CodeNotFound {
 				t.Errorf("%s: %v", id, err)
 			}
 		}
@@ -213,50 +211,4 @@ rules:
 		return r0.GetDecision().GetMode() == modes.Emergency && r1.GetDecision().GetMode() == modes.FailClosed &&
 			strings.Contains(r1.GetRetryBasis(), "fails closed") && r0.GetCapacity() > 89
 	})
-}
-
-// TestDenialsAreBounded in number, bytes and versions of the rules.
-func TestDenialsAreBounded(t *testing.T) {
-	var s denials
-	one := &policy.Policy{Set: &rules.Set{}}
-	add := func(n uint64, p *policy.Policy, value string) {
-		s.add(n, explained{policy: p, request: charge.Request{Attributes: rules.AttributesOf(map[string]string{"a": value}), Cost: limit.Token}})
-	}
-	has := func(n uint64) bool { _, ok := s.find(n); return ok }
-	for n := uint64(1); n <= 2*maxDenials; n++ {
-		add(n, one, "x")
-	}
-	if has(maxDenials) || !has(maxDenials+1) || !has(2*maxDenials) || has(2*maxDenials+1) || has(0) {
-		t.Error("the latest 4,096 are kept")
-	}
-	if e, _ := s.find(2 * maxDenials); e.request.Attributes.Get("a") != "x" || e.request.Cost != limit.Token {
-		t.Errorf("%+v", e.request)
-	}
-	add(3, one, "late") // overtaken by others
-	if has(3) {
-		t.Error("an old one came back")
-	}
-	next := uint64(2*maxDenials + 1)
-	for range 200 {
-		add(next, one, strings.Repeat("y", 200<<10))
-		next++
-	}
-	if s.bytes > maxDenialBytes || !has(next-1) || has(next-150) {
-		t.Errorf("%d bytes", s.bytes)
-	}
-	add(next, one, strings.Repeat("y", maxDenialBytes))
-	if has(next) {
-		t.Error("one that is too large is not kept")
-	}
-	last := next - 1
-	for i := range maxDenialRules {
-		if !has(last) {
-			t.Fatalf("gone after %d versions", i)
-		}
-		next++
-		add(next, &policy.Policy{Set: &rules.Set{}}, "z")
-	}
-	if has(last) || !has(next) || len(s.rules) != maxDenialRules {
-		t.Errorf("%d versions are kept", len(s.rules))
-	}
 }

@@ -109,6 +109,7 @@ type answerOf struct {
 	Reason     string `json:"reason"`
 	Never      bool   `json:"never"`
 	Problem    string `json:"problem"`
+	DecisionID string `json:"decisionId"`
 	Limits     []struct {
 		RuleID  string `json:"ruleId"`
 		Allowed bool   `json:"allowed"`

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"aliquot/regional/internal/explain"
+
 	"connectrpc.com/connect"
 
 	"aliquot/internal/checkwire"
@@ -128,7 +130,7 @@ func (h *httpCheck) decide(r *http.Request, path string) (out httpanswer.Answer,
 	} else if err != nil {
 		return httpanswer.Answer{}, err
 	}
-	h.service.throttle.answered(ctx, !deniedByRules(&call.answer))
+	h.service.throttle.answered(ctx, !explain.DeniedByRules(&call.answer))
 	decision := httpDecision(&call.answer)
 	call.done(&h.kept)
 	return decision.Answer(time.Now(), httpanswer.Options{Headers: h.headers, DenyStatus: o.denyStatus}), nil

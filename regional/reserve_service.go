@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"aliquot/regional/internal/explain"
+
 	"aliquot/internal/checkwire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
@@ -43,15 +45,15 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 	if err != nil {
 		return nil, rpcCodes.Error(err)
 	}
-	if result.Decision.TooMany > 0 {
-		return nil, rpcCodes.Error(tooMany(result.Decision.TooMany))
+	if err := result.Decision.Undecided(); err != nil {
+		return nil, rpcCodes.Error(err)
 	}
 	out := &aliquotv1.ReserveResponse{}
 	var answer checkwire.Answer
 	if result.Repeated {
-		fillAnswer(result.Decision, nil, nil, &answer)
+		explain.Fill(result.Decision, &answer)
 	} else {
-		s.answer(result.Decision, &r.Request, &answer)
+		s.answers.Answer(result.Decision, &r.Request, &answer)
 	}
 	out.Decision = answer.Message()
 	if result.Made {
@@ -59,7 +61,7 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 	} else if out.Decision.GetAllowed() {
 		out.Decision.Reason = strings.TrimPrefix(out.Decision.GetReason()+"; "+noReservation, "; ")
 	}
-	s.throttle.answered(ctx, !deniedByRules(&answer))
+	s.throttle.answered(ctx, !explain.DeniedByRules(&answer))
 	return out, nil
 }
 

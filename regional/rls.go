@@ -14,6 +14,7 @@ import (
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/engine"
+	"aliquot/regional/internal/explain"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
@@ -141,10 +142,10 @@ func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []cha
 	from := len(out.Statuses)
 	var costly []int
 	for i := range requests {
-		if decisions[i].TooMany > 0 {
-			return tooMany(decisions[i].TooMany)
+		if err := decisions[i].Undecided(); err != nil {
+			return err
 		}
-		e.service.answerAmong(&decisions[i], &requests[i], &c.latest, counted)
+		e.service.answers.AnswerAmong(&decisions[i], &requests[i], &c.latest, counted)
 		if c.latest.Never && c.latest.Mode == modes.Store && c.latest.Limit > 0 {
 			costly = append(costly, i)
 		}
@@ -330,11 +331,11 @@ func headed(a *checkwire.Answer) bool {
 // A denial is recorded like any other one. A request that passes leaves no trace.
 func (e *envoyService) look(of *engine.Looked, out *checkwire.Answer) error {
 	d := &of.Decision
-	if d.TooMany > 0 {
-		return tooMany(d.TooMany)
+	if err := d.Undecided(); err != nil {
+		return err
 	}
-	if fillAnswer(d, nil, nil, out); !out.Allowed {
-		e.service.answer(d, of.Request, out)
+	if explain.Fill(d, out); !out.Allowed {
+		e.service.answers.Answer(d, of.Request, out)
 		return nil
 	}
 	if !of.Near && out.Remaining >= 0 {

@@ -2,7 +2,6 @@ package regional
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -17,7 +16,7 @@ import (
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/engine"
-	"aliquot/regional/internal/sample"
+	"aliquot/regional/internal/explain"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -25,33 +24,25 @@ import (
 var rpcCodes = rpc.Table{
 	{Err: charge.ErrInvalid, Code: connect.CodeInvalidArgument},
 	{Err: envoyrls.ErrInvalid, Code: connect.CodeInvalidArgument},
-	{Err: errNoDecision, Code: connect.CodeNotFound},
-	{Err: errTooManyRules, Code: connect.CodeFailedPrecondition},
+	{Err: explain.ErrNoDecision, Code: connect.CodeNotFound},
+	{Err: charge.ErrTooManyRules, Code: connect.CodeFailedPrecondition},
 	{Err: engine.ErrNoReservation, Code: connect.CodeNotFound},
 	{Err: lua.ErrNoRoom, Code: connect.CodeResourceExhausted},
 	{Err: engine.ErrNotSettled, Code: connect.CodeUnavailable},
 }
-
-// errTooManyRules: too many rules of the file match one request.
-var errTooManyRules = errors.New("too many rules match")
 
 // service is LimiterService, over both Connect and gRPC. Safe for concurrent use.
 type service struct {
 	aliquotv1.UnimplementedLimiterServiceServer
 	limiter *engine.Engine
 	metrics *telemetry.Metrics
-	ids     *decisionIDs
-	recent  *sample.Sample
+	answers *explain.Recorder
 	// exchanges are kept for calls that are read and written as bytes.
 	exchanges exchanges
 	// stopping is closed when the daemon stops, for calls that would not end by themselves.
 	stopping chan struct{}
 	// room bounds the memory of all streams together.
-	room    *room
-	denials *denials
-	names   denialNames
-	holders *holders
-	region  string
+	room *room
 	// throttle delays the answers of connections on which all checks are denied.
 	throttle *throttle
 	panics   *background.Panics
@@ -68,7 +59,7 @@ func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliqu
 	if err := s.check(ctx, wireRequest(in), &out); err != nil {
 		return nil, err
 	}
-	s.throttle.answered(ctx, !deniedByRules(&out))
+	s.throttle.answered(ctx, !explain.DeniedByRules(&out))
 	return out.Message(), nil
 }
 
@@ -91,10 +82,10 @@ func (s *service) check(ctx context.Context, in checkwire.Request, out *checkwir
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
-	if d[0].TooMany > 0 {
-		return rpcCodes.Error(tooMany(d[0].TooMany))
+	if err := d[0].Undecided(); err != nil {
+		return rpcCodes.Error(err)
 	}
-	s.answer(&d[0], &r, out)
+	s.answers.Answer(&d[0], &r, out)
 	return nil
 }
 
@@ -158,11 +149,11 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 			bad = bad[1:]
 			continue
 		}
-		if n := decisions[j].TooMany; n > 0 {
-			each(tooMany(n))
+		if err := decisions[j].Undecided(); err != nil {
+			each(err)
 		} else {
-			s.answerAmong(&decisions[j], &x.valid[j], &x.answer, &counted)
-			x.admitted = x.admitted || !deniedByRules(&x.answer)
+			s.answers.AnswerAmong(&decisions[j], &x.valid[j], &x.answer, &counted)
+			x.admitted = x.admitted || !explain.DeniedByRules(&x.answer)
 			each(nil)
 		}
 		j++
@@ -170,6 +161,22 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 	return nil
 }
 
-func tooMany(n int) error {
-	return fmt.Errorf("%w: %d rules apply to this request, at most 64 may; narrow their match", errTooManyRules, n)
+// Explain returns how a request would be decided now, or how a denial came about.
+func (s *service) Explain(ctx context.Context, in *aliquotv1.ExplainRequest) (*aliquotv1.ExplainResponse, error) {
+	out, err := s.explain(ctx, in)
+	return out, rpcCodes.Error(err)
+}
+
+func (s *service) explain(ctx context.Context, in *aliquotv1.ExplainRequest) (*aliquotv1.ExplainResponse, error) {
+	if in.GetRequest() != nil {
+		r, err := validate(wireRequest(in.GetRequest()))
+		if err != nil {
+			return nil, err
+		}
+		return s.answers.Request(ctx, &r)
+	}
+	if in.GetDecisionId() == "" {
+		return nil, fmt.Errorf("%w: give a request or a decision_id", charge.ErrInvalid)
+	}
+	return s.answers.Denial(ctx, in.GetDecisionId())
 }

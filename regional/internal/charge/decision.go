@@ -18,6 +18,9 @@ import (
 // ErrInvalid is wrapped by every error about a malformed request.
 var ErrInvalid = errors.New("invalid request")
 
+// ErrTooManyRules is the error of a request that more rules match than one store call can hold.
+var ErrTooManyRules = errors.New("too many rules match")
+
 // UnknownRemaining is the remaining number in an answer that did not look at any record.
 const UnknownRemaining = -1
 
@@ -70,6 +73,14 @@ type Decision struct {
 	At     budget.Instant
 	// Parked: the request has waited for another request's call.
 	Parked bool
+}
+
+// Undecided returns the reason why the request cannot be decided, or nil if it was.
+func (d *Decision) Undecided() error {
+	if d.TooMany == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d rules apply to this request, at most 64 may; narrow their match", ErrTooManyRules, d.TooMany)
 }
 
 // Plan finds what a request has to pass at nowMS, in Unix milliseconds. It returns buf for the next

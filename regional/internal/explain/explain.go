@@ -1,4 +1,4 @@
-package regional
+package explain
 
 import (
 	"context"
@@ -24,48 +24,54 @@ const (
 	maxHeldKeys = 8
 )
 
-// errNoDecision: no denial with this id is remembered.
-var errNoDecision = errors.New("no such denial is remembered here: a daemon keeps its latest 4,096 or fewer, " +
+// ErrNoDecision is the error of Denial for an id of which no denial is remembered.
+var ErrNoDecision = errors.New("no such denial is remembered here: a daemon keeps its latest 4,096 or fewer, " +
 	"and forgets them when it restarts; the id begins with the region it was made in")
 
-// Explain returns how a request would be decided now, or how a denial came about.
-func (s *service) Explain(ctx context.Context, in *aliquotv1.ExplainRequest) (*aliquotv1.ExplainResponse, error) {
-	e, err := s.explained(ctx, in)
-	if err != nil {
-		return nil, rpcCodes.Error(err)
+// Request explains how a request would be decided now. It charges nothing.
+func (s *Recorder) Request(ctx context.Context, r *charge.Request) (*aliquotv1.ExplainResponse, error) {
+	e := explained{policy: s.limiter.Policies.Load(), request: *r, unixMS: time.Now().UnixMilli(), lease: s.limiter.Auth.Lease()}
+	var err error
+	if e.decision, err = s.limiter.Peek(ctx, e.policy, r); err != nil {
+		return nil, err
 	}
-	out := e.words()
-	out.Region = s.region
-	s.tellHolders(ctx, &e.decision, out)
-	return out, nil
+	if err := e.decision.Undecided(); err != nil {
+		return nil, err
+	}
+	Fill(&e.decision, &e.answer)
+	return s.explain(ctx, &e), nil
 }
 
-// explained returns the decision that the request is about.
-func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (explained, error) {
-	if in.GetRequest() == nil {
-		number, ok := s.ids.number(in.GetDecisionId())
-		if in.GetDecisionId() == "" {
-			return explained{}, fmt.Errorf("%w: give a request or a decision_id", charge.ErrInvalid)
-		}
-		e, kept := s.denials.find(number)
-		if !ok || !kept {
-			return explained{}, errNoDecision
-		}
-		return e, nil
+// Denial explains how the denial with an id came about. Its error is ErrNoDecision.
+func (s *Recorder) Denial(ctx context.Context, id string) (*aliquotv1.ExplainResponse, error) {
+	e, known := s.find(id)
+	if !known {
+		return nil, ErrNoDecision
 	}
-	r, err := validate(wireRequest(in.GetRequest()))
-	if err != nil {
-		return explained{}, err
+	return s.explain(ctx, &e), nil
+}
+
+// Denied returns the request whose denial has an id, and false if no such denial is remembered.
+func (s *Recorder) Denied(id string) (charge.Request, bool) {
+	e, known := s.find(id)
+	return e.request, known
+}
+
+// find returns the denial with an id, and false if it is not or no longer remembered.
+func (s *Recorder) find(id string) (explained, bool) {
+	number, own := s.ids.number(id)
+	if !own {
+		return explained{}, false
 	}
-	e := explained{policy: s.limiter.Policies.Load(), request: r, unixMS: time.Now().UnixMilli(), lease: s.limiter.Auth.Lease()}
-	if e.decision, err = s.limiter.Peek(ctx, e.policy, &r); err != nil {
-		return explained{}, err
-	}
-	if n := e.decision.TooMany; n > 0 {
-		return explained{}, tooMany(n)
-	}
-	fillAnswer(&e.decision, nil, nil, &e.answer)
-	return e, nil
+	return s.denials.find(number)
+}
+
+// explain returns all that is known of a decision, with what the other regions hold.
+func (s *Recorder) explain(ctx context.Context, e *explained) *aliquotv1.ExplainResponse {
+	out := e.words()
+	out.Region = s.region
+	s.addHolders(ctx, &e.decision, out)
+	return out
 }
 
 // words returns what one daemon knows of a decision, as a message.
@@ -219,8 +225,8 @@ func leaseWords(l *authority.Lease) *aliquotv1.LeaseExplanation {
 	return out
 }
 
-// tellHolders adds what the other regions hold of the hot keys.
-func (s *service) tellHolders(ctx context.Context, d *charge.Decision, out *aliquotv1.ExplainResponse) {
+// addHolders adds what the other regions hold of the hot keys.
+func (s *Recorder) addHolders(ctx context.Context, d *charge.Decision, out *aliquotv1.ExplainResponse) {
 	keys := map[string]budget.KeyID{}
 	for _, g := range d.Groups {
 		for i := range g.Asks {

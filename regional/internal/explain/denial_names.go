@@ -1,4 +1,4 @@
-package regional
+package explain
 
 import (
 	"encoding/binary"
@@ -55,9 +55,9 @@ func (n *denialNames) remember(key budget.KeyID, id string, now budget.Instant) 
 	*n.place(key) = denialName{key: key, id: id, at: now}
 }
 
-// shut returns the key of a client that is denied whatever its limits hold, and false if there is
-// none.
-func shut(d *charge.Decision, r *charge.Request) (key budget.KeyID, ok bool) {
+// refusedClient returns the key of a client that is denied whatever its limits hold, and false if
+// there is none.
+func refusedClient(d *charge.Decision, r *charge.Request) (key budget.KeyID, ok bool) {
 	if d.Mode == modes.NoRulesYet {
 		return budget.KeyID{Rule: engine.BlockerRule}, true
 	}

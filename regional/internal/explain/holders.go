@@ -1,4 +1,4 @@
-package regional
+package explain
 
 import (
 	"context"
@@ -18,27 +18,32 @@ import (
 // rest of the answer more.
 const holdersWithin = 500 * time.Millisecond
 
-// holders asks the coordinators what the regions hold of a key. Only Explain waits for the answer,
-// and never a check.
-type holders struct {
-	peers   *coordinators
+// maxBudget bounds a coordinator's answer.
+const maxBudget = 32 << 20
+
+// Holders asks the coordinators what the regions hold of a key. Only an explanation waits for the
+// answer, and never a check. Safe for concurrent use.
+type Holders struct {
 	clients []aliquotv1connect.BudgetServiceClient
+	// current returns the index of the coordinator to ask.
+	current func() int
 }
 
-func newHolders(peers *coordinators, client *http.Client) *holders {
-	h := &holders{peers: peers}
-	for _, address := range peers.addresses {
-		h.clients = append(h.clients, aliquotv1connect.NewBudgetServiceClient(client, rpc.BaseURL(address), connect.WithReadMaxBytes(maxAnswer)))
+// NewHolders returns the holders that coordinators at these addresses know. current returns the
+// index of the one to ask.
+func NewHolders(addresses []string, current func() int, client *http.Client) *Holders {
+	h := &Holders{current: current}
+	for _, address := range addresses {
+		h.clients = append(h.clients, aliquotv1connect.NewBudgetServiceClient(client, rpc.BaseURL(address), connect.WithReadMaxBytes(maxBudget)))
 	}
 	return h
 }
 
 // of returns what all regions but self hold of a key. The call identifies the key by its hash.
-func (h *holders) of(ctx context.Context, self, rule string, key budget.KeyID) ([]*aliquotv1.RegionHolding, error) {
+func (h *Holders) of(ctx context.Context, self, rule string, key budget.KeyID) ([]*aliquotv1.RegionHolding, error) {
 	ctx, cancel := context.WithTimeout(ctx, holdersWithin)
 	defer cancel()
-	_, i := h.peers.pick()
-	out, err := h.clients[i].GetBudget(ctx, &aliquotv1.GetBudgetRequest{RuleId: rule, KeyHash: key.Hash[:]})
+	out, err := h.clients[h.current()].GetBudget(ctx, &aliquotv1.GetBudgetRequest{RuleId: rule, KeyHash: key.Hash[:]})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) || connect.CodeOf(err) == connect.CodeDeadlineExceeded:
 		return nil, errors.New("no coordinator has answered in time")

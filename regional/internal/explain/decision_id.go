@@ -1,4 +1,4 @@
-package regional
+package explain
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package regional
+package explain
 
 import (
 	"slices"
@@ -10,21 +10,44 @@ import (
 	"aliquot/internal/penalty"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/sample"
 	"aliquot/regional/internal/telemetry"
 )
 
-// answer writes a decision into out, gives it an id if it is a denial, and counts it. It also
+// Recorder answers decisions: it writes the answer, counts it, and remembers what a replay or an
+// explanation needs. Safe for concurrent use.
+type Recorder struct {
+	region  string
+	limiter *engine.Engine
+	metrics *telemetry.Metrics
+	recent  *sample.Sample
+	holders *Holders
+	ids     *decisionIDs
+	denials denials
+	names   denialNames
+}
+
+// NewRecorder returns a recorder of the decisions of limiter. It counts them in m, puts their requests
+// into recent, and asks holders what other regions hold.
+func NewRecorder(limiter *engine.Engine, m *telemetry.Metrics, recent *sample.Sample, holders *Holders) *Recorder {
+	return &Recorder{
+		region: m.Region, limiter: limiter, metrics: m, recent: recent, holders: holders, ids: newDecisionIDs(m.Region),
+	}
+}
+
+// Answer writes a decision into out, gives it an id if it is a denial, and counts it. It also
 // remembers the request for replays and the denial for Explain.
-func (s *service) answer(d *charge.Decision, r *charge.Request, out *checkwire.Answer) {
+func (s *Recorder) Answer(d *charge.Decision, r *charge.Request, out *checkwire.Answer) {
 	var counted telemetry.Tally
-	s.answerAmong(d, r, out, &counted)
+	s.AnswerAmong(d, r, out, &counted)
 	counted.Flush(s.metrics)
 }
 
-// answerAmong does the work of answer for one of several decisions that are counted together.
-func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkwire.Answer, counted *telemetry.Tally) {
-	fillAnswer(d, s.metrics, counted, out)
+// AnswerAmong does the work of Answer for one of several decisions that are counted together.
+func (s *Recorder) AnswerAmong(d *charge.Decision, r *charge.Request, out *checkwire.Answer, counted *telemetry.Tally) {
+	fill(d, s.metrics, counted, out)
 	s.recent.See(d, r)
 	s.limiter.Keys.Remember(d.Policy, r)
 	if list := d.Mode == modes.BlockList || d.Mode == modes.AllowList; !list || !d.Policy.Set.ByEntry(r.Attributes.Get("api_key")) {
@@ -41,9 +64,9 @@ func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkw
 			return
 		}
 	}
-	key, shut := shut(d, r)
+	key, refused := refusedClient(d, r)
 	var now budget.Instant
-	if shut {
+	if refused {
 		now = s.limiter.Auth.Now()
 		if out.DecisionID = s.names.named(key, now); out.DecisionID != "" {
 			return
@@ -54,7 +77,7 @@ func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkw
 	if d.Denier != nil {
 		d.Denier.RememberDenial(out.DecisionID, d.At)
 	}
-	if shut {
+	if refused {
 		s.names.remember(key, out.DecisionID, now)
 	}
 	kept := *out
@@ -65,9 +88,12 @@ func (s *service) answerAmong(d *charge.Decision, r *charge.Request, out *checkw
 	})
 }
 
-// fillAnswer writes a decision into out, and counts it unless counted is nil. When counted has no room
+// Fill writes a decision into out, and does not count it.
+func Fill(d *charge.Decision, out *checkwire.Answer) { fill(d, nil, nil, out) }
+
+// fill writes a decision into out, and counts it unless counted is nil. When counted has no room
 // left, its counts go to m.
-func fillAnswer(d *charge.Decision, m *telemetry.Metrics, counted *telemetry.Tally, out *checkwire.Answer) {
+func fill(d *charge.Decision, m *telemetry.Metrics, counted *telemetry.Tally, out *checkwire.Answer) {
 	out.Reset()
 	if d.Mode != "" {
 		counted.Decided(m, "", outcome(d.Passes()), d.Mode)
@@ -171,5 +197,5 @@ func fillListAnswer(d *charge.Decision, out *checkwire.Answer) {
 // coordinator has them sooner.
 const rulesRetry = time.Second
 
-// deniedByRules reports whether an answer is a denial that the client caused.
-func deniedByRules(a *checkwire.Answer) bool { return !a.Allowed && a.Mode != modes.NoRulesYet }
+// DeniedByRules reports whether an answer is a denial that the client caused.
+func DeniedByRules(a *checkwire.Answer) bool { return !a.Allowed && a.Mode != modes.NoRulesYet }
