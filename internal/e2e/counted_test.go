@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -15,7 +16,7 @@ import (
 func countedRules(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("defaults: {borrow_wait: 3s}\nrules:\n")
+	b.WriteString("defaults: {borrow_wait: 8s}\nrules:\n")
 	for _, algorithm := range []string{"fixed_window", "sliding_window_counter", "sliding_window_log"} {
 		for _, limit := range []int{1, 10, 100} {
 			fmt.Fprintf(&b, "  - {id: %s-%d, match: {attributes: {plan: %[1]s-%[2]d}}, algorithm: %[1]s, params: {limit: %[2]d, window: 1d}}\n", algorithm, limit)
@@ -50,6 +51,7 @@ func asked(t *testing.T, offset, region int, plan, key string) bool {
 // whole, the first request always; one that goes on to another region gets what the first left; and
 // all together never get more than the limit. The regions are 80 ms from their coordinators.
 func TestALimitThatCountsFollowsItsClient(t *testing.T) {
+	t.Parallel()
 	offset := -1
 	p := startDevWatched(t, func(o int) { offset = o }, "--rtt", "80ms", "--rules", countedRules(t))
 	defer func() {
@@ -57,36 +59,42 @@ func TestALimitThatCountsFollowsItsClient(t *testing.T) {
 			t.Log(p.Tail())
 		}
 	}()
+	var clients sync.WaitGroup // together, for they mostly wait
+	defer clients.Wait()
 	for _, algorithm := range []string{"fixed_window", "sliding_window_counter", "sliding_window_log"} {
 		for _, limit := range []int{1, 10, 100} {
 			plan := algorithm + "-" + strconv.Itoa(limit)
-			t.Run(plan, func(t *testing.T) {
-				t.Parallel()
-				for n := range limit {
-					if !asked(t, offset, 1, plan, "stays") {
-						t.Fatalf("request %d of %d in one region is denied", n+1, limit)
-					}
-				}
-				for region := range 3 {
-					if asked(t, offset, region, plan, "stays") {
-						t.Errorf("region %d admits one more than the limit", region)
-					}
-				}
-				first := (limit + 1) / 2
-				for n := range first {
-					if !asked(t, offset, 0, plan, "moves") {
-						t.Fatalf("request %d of %d in the first region is denied", n+1, first)
-					}
-				}
-				for n := range limit - first {
-					if !asked(t, offset, 2, plan, "moves") {
-						t.Fatalf("request %d of the %d that the first region left is denied in another one", n+1, limit-first)
-					}
-				}
-				if asked(t, offset, 0, plan, "moves") || asked(t, offset, 1, plan, "moves") {
-					t.Error("one more than the limit is admitted")
-				}
+			clients.Go(func() {
+				t.Run(plan, func(t *testing.T) { followed(t, offset, plan, limit) })
 			})
 		}
+	}
+}
+
+// followed has a client of a plan stay in one region, and another one move on when it had half of its limit.
+func followed(t *testing.T, offset int, plan string, limit int) {
+	for n := range limit {
+		if !asked(t, offset, 1, plan, "stays") {
+			t.Fatalf("request %d of %d in one region is denied", n+1, limit)
+		}
+	}
+	for region := range 3 {
+		if asked(t, offset, region, plan, "stays") {
+			t.Errorf("region %d admits one more than the limit", region)
+		}
+	}
+	first := (limit + 1) / 2
+	for n := range first {
+		if !asked(t, offset, 0, plan, "moves") {
+			t.Fatalf("request %d of %d in the first region is denied", n+1, first)
+		}
+	}
+	for n := range limit - first {
+		if !asked(t, offset, 2, plan, "moves") {
+			t.Fatalf("request %d of the %d that the first region left is denied in another one", n+1, limit-first)
+		}
+	}
+	if asked(t, offset, 0, plan, "moves") || asked(t, offset, 1, plan, "moves") {
+		t.Error("one more than the limit is admitted")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -30,7 +31,7 @@ func startDevWatched(t *testing.T, watch func(offset int), flags ...string) *Pro
 func startDevReading(t *testing.T, in *os.File, watch func(offset int), flags ...string) *Process {
 	t.Helper()
 	for range 5 {
-		offset := 1000 + rand.IntN(30_000)
+		offset := portOffset()
 		command := append([]string{filepath.Join(bin, "aliquot"), "dev", "--port-offset", strconv.Itoa(offset)}, flags...)
 		p := newProcess(t.TempDir(), "dev", command...)
 		p.In = in
@@ -38,26 +39,40 @@ func startDevReading(t *testing.T, in *os.File, watch func(offset int), flags ..
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { p.Kill9() })
-		inUse := errors.New("a port is in use")
 		err := until(t.Context(), readyWithin, "ready", func() error {
 			watch(offset)
-			switch {
-			case strings.Contains(p.Tail(), "\nready\n"):
-				return nil
-			case !p.Running():
-				return inUse
+			if p.Running() && !strings.Contains(p.Tail(), "\nready\n") {
+				return errors.New("no line says ready")
 			}
-			return errors.New("no line says ready")
+			return nil
 		})
-		if err == nil {
+		if err == nil && p.Running() {
 			return p
 		}
 		if !strings.Contains(p.Tail(), "--port-offset") {
-			t.Fatalf("%v\n%s", err, p.Tail())
+			t.Fatalf("not ready: %v\n%s", err, p.Tail())
 		}
 	}
 	t.Fatal("no free ports were found")
 	return nil
+}
+
+const (
+	// installationPorts is how many ports `aliquot dev` and `make up` have, from 7400 on. lowestInstallation is
+	// above the ports of freePorts; the last installation is below the ports of outgoing connections.
+	installationPorts, lowestInstallation, mostInstallations = 300, 20_000, 42
+)
+
+// firstInstallation is where this process begins, so that test processes seldom meet.
+var firstInstallation = rand.IntN(mostInstallations)
+
+// installations is how many port offsets this process has given away.
+var installations atomic.Int64
+
+// portOffset returns the port offset of an installation, whose ports no other installation of this process has.
+func portOffset() int {
+	n := (firstInstallation + int(installations.Add(1))) % mostInstallations
+	return lowestInstallation + n*installationPorts - 7400
 }
 
 // TestDevLetsNothingPassBeforeItsRules: at an ordinary start each request is denied, until the rules

@@ -15,47 +15,53 @@ func TestMain(m *testing.M) { os.Exit(RunTests(m, "../..", &bin)) }
 // sideBySide is how many clusters tell the scenarios of TestPromises.
 const sideBySide = 2
 
-// TestPromises: each scenario keeps its promises. Those that take all the processor time there is run
-// alone. Then each cluster takes the next one, in their order: the last ones change its regions.
+// running starts a cluster and has it end with the test.
+func running(t *testing.T) *Cluster {
+	t.Helper()
+	c, err := Start(t.Context(), bin, t.TempDir())
+	if c != nil {
+		t.Cleanup(func() { end(t, c) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestPromises: each scenario keeps its promises. Each cluster takes the next one, in their order: the
+// last ones change its regions.
 func TestPromises(t *testing.T) {
-	var clusters []*Cluster
-	for range sideBySide {
-		c, err := Start(t.Context(), bin, t.TempDir())
-		if c != nil {
-			t.Cleanup(func() { end(t, c) })
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		clusters = append(clusters, c)
+	clusters := make([]*Cluster, sideBySide)
+	for i := range clusters {
+		clusters[i] = running(t)
 	}
-	told := func(s Scenario, by *Cluster) {
-		t.Run(s.Name, func(t *testing.T) { kept(t, by, s.Run) })
-	}
-	var others []Scenario
+	next := make(chan Scenario, len(Scenarios()))
 	for _, s := range Scenarios() {
-		switch {
-		case s.Long:
-		case s.Busy:
-			told(s, clusters[0])
-		default:
-			others = append(others, s)
+		if !s.Long && !s.Busy {
+			next <- s
 		}
-	}
-	next := make(chan Scenario, len(others))
-	for _, s := range others {
-		next <- s
 	}
 	close(next)
 	var working sync.WaitGroup
 	for _, c := range clusters {
 		working.Go(func() {
 			for s := range next {
-				told(s, c)
+				t.Run(s.Name, func(t *testing.T) { kept(t, c, s.Run) })
 			}
 		})
 	}
 	working.Wait()
+}
+
+// TestPromisesWhileBusy: so does each scenario that takes all the processor time there is. `make test` runs
+// nothing beside it.
+func TestPromisesWhileBusy(t *testing.T) {
+	c := running(t)
+	for _, s := range Scenarios() {
+		if !s.Long && s.Busy {
+			t.Run(s.Name, func(t *testing.T) { kept(t, c, s.Run) })
+		}
+	}
 }
 
 // end ends all processes of a cluster, which must end by themselves when they are told to.

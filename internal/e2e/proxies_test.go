@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // proxyRules are small and exact: each region alone, hardly any refill.
@@ -115,7 +114,7 @@ func startProxy(t *testing.T, port string, argv ...string) proxy {
 			t.Logf("%v\n%s", err, process.Tail())
 		}
 	})
-	err := until(t.Context(), 15*time.Second, "listening", func() error {
+	err := until(t.Context(), readyWithin, "listening", func() error {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			conn.Close()

@@ -19,7 +19,7 @@ type ports []string
 
 // lowestPort and portRange are below what systems give to a process that asks for any port, so
 // that nobody else has a port by the time that a daemon listens on it.
-const lowestPort, portRange = 10_000, 20_000
+const lowestPort, portRange = 10_000, 10_000
 
 // given are the ports that were found in this process: a daemon that is down for a while keeps its own.
 var given sync.Map
