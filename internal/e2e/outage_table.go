@@ -49,6 +49,10 @@ func outageTable() []outage {
 			}
 			return l.killStore(ctx, pollEvery)
 		}},
+		{name: "killed with its daemon", clients: usual, before: outageWindow / 2, after: 2*outageWindow + outageWindow/2, goal: 1, empties: true, endsDaemon: true, fault: func(ctx context.Context, l *Cluster, _ int) error {
+			daemon, redis := l.Regions[0], l.Redis[0]
+			return errors.Join(daemon.Kill9(), redis.Kill9(), redis.Start(), daemon.Start(), l.AwaitLeases(ctx))
+		}},
 	}
 }
 

@@ -82,6 +82,8 @@ type outage struct {
 	goal float64
 	// empties: the store has other contents after it, so that reservations are forgotten.
 	empties bool
+	// endsDaemon: the region's daemon is down during the fault, so requests fail until a second after it.
+	endsDaemon bool
 	// first and later are promised of the 99th percentile of a check, in the first second of the fault and after
 	// it; 0: nothing is.
 	first, later time.Duration
@@ -266,9 +268,10 @@ func (r *outageRun) result(plan, enforcement string, of []outagePlan) OutageResu
 			out.Refusals["not settled: "+q.unsettled.Error()]++
 		}
 		switch {
+		case q.err != nil && r.of.endsDaemon && q.answered > r.from && q.sent < r.ends+time.Second:
 		case q.err != nil:
 			out.Unanswered++
-			out.Refusals[q.err.Error()]++
+			out.Refusals[fmt.Sprintf("%v, %.1f s after the fault began", q.err, (q.sent-r.from).Seconds())]++
 		case !q.client.greedy:
 			out.Asked++
 			if !q.allowed {

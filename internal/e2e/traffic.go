@@ -55,8 +55,9 @@ type traffic struct {
 	close    func()
 }
 
-// answerWithin bounds a request, until its slot is given back.
-const answerWithin = 20 * time.Second
+// answerWithin bounds a request, and settleWithin the time until its slot is given back: as long as the
+// reservation stands.
+const answerWithin, settleWithin = 20 * time.Second, time.Minute
 
 // slotHeld is how long a client keeps a slot, and greedyHeld how long a greedy one does.
 const slotHeld, greedyHeld = 100 * time.Millisecond, 5 * time.Second
@@ -134,6 +135,8 @@ func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, where, 
 		}
 		pause(ctx, hold)
 		out.held = time.Since(t.began)
+		ctx, cancel := context.WithTimeout(context.Background(), settleWithin-hold)
+		defer cancel()
 		out.unsettled = settle(ctx, region, id)
 	}
 	t.mu.Lock()
