@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -120,13 +122,28 @@ func newBudgetWatch(g *console.Globals) *cobra.Command {
 	return cmd
 }
 
+// watchSilence is how long an open watch may bring nothing: three of the coordinator's empty messages.
+const watchSilence = 30 * time.Second
+
+// errWatchSilent is returned for a watch that has brought nothing for watchSilence.
+var errWatchSilent = fmt.Errorf("nothing came for %v; run the command again", watchSilence)
+
+// watch prints what a watch brings until ctx ends. Its first message is due within the timeout of a call.
 func watch(ctx context.Context, g *console.Globals, r *aliquotv1.WatchBudgetsRequest) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	first := time.AfterFunc(g.Timeout, func() { end(context.DeadlineExceeded) })
+	defer first.Stop()
+	silence := time.AfterFunc(g.Timeout+watchSilence, func() { end(errWatchSilent) })
+	defer silence.Stop()
 	stream, err := g.Budgets().WatchBudgets(ctx, r)
 	if err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	defer stream.Close()
 	for stream.Receive() {
+		first.Stop()
+		silence.Reset(watchSilence)
 		m := stream.Msg()
 		if err := g.Print(m, func(w io.Writer) {
 			for _, b := range m.Budgets {
@@ -137,10 +154,7 @@ func watch(ctx context.Context, g *console.Globals, r *aliquotv1.WatchBudgetsReq
 			return err
 		}
 	}
-	if err := stream.Err(); err != nil {
-		return err
-	}
-	return errors.New("the coordinator ended the stream; run the command again")
+	return cmp.Or(context.Cause(ctx), stream.Err(), errors.New("the coordinator ended the stream; run the command again"))
 }
 
 func printBudget(w io.Writer, b *aliquotv1.Budget) {

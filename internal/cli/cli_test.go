@@ -134,7 +134,9 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	command(t, "", "cluster", "status", "--addr", silent.Addr().String(), "--timeout", "50ms").want(t, exitError, "no answer within 50ms")
+	for _, args := range [][]string{{"cluster", "status"}, {"budget", "watch"}} {
+		command(t, "", append(args, "--addr", silent.Addr().String(), "--timeout", "50ms")...).want(t, exitError, "no answer within 50ms")
+	}
 	command(t, "", "bench", "rotate", "--regions", nobody).want(t, exitError, nobody, "is the region running?")
 	command(t, "", "rules", "validate", filepath.Join(t.TempDir(), "none.yaml")).want(t, exitError, "none.yaml")
 }
