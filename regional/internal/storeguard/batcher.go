@@ -24,14 +24,11 @@ const (
 	// other calls. After that the rule's on_redis_failure decides. If the store is silent, no
 	// caller waits that long: see CallerPatience.
 	queueFor = 250 * time.Millisecond
-	// maxQueued bounds the waiting groups. It is what Redis decides in queueFor at the 64,000
-	// groups a second that it reaches with one group a call.
-	maxQueued = 16_384
 )
 
 var (
-	// ErrBusy: so many groups wait that this one would not be served in time.
-	ErrBusy = errors.New("regional: too many checks wait for the store")
+	// ErrBusy: maxCalls calls are under way.
+	ErrBusy = errors.New("regional: too many calls of the store are under way")
 	// errQueued: no call had room for the groups within queueFor.
 	errQueued = errors.New("regional: the check waited too long for its turn at the store")
 	// ErrBroken: a call failed by a bug. The store may still have decided the groups.
@@ -96,12 +93,7 @@ func (b *Batcher) over(w *waiter) {
 // the groups belong to the caller again.
 func (b *Batcher) Decide(ctx context.Context, groups []*charge.Transaction) error {
 	w := b.waiter(groups)
-	wait, ok := b.enqueue(w)
-	if !ok {
-		b.Refused(ErrBusy)
-		return ErrBusy
-	}
-	return b.wait(ctx, w, wait)
+	return b.wait(ctx, w, b.enqueue(w))
 }
 
 // wait waits for a waiter's answer while its patience lasts. wait is the first period of it.
@@ -128,13 +120,10 @@ func (b *Batcher) wait(ctx context.Context, w *waiter, wait time.Duration) error
 }
 
 // enqueue adds w, and starts a call if one more may be under way. It returns how long to wait at
-// first, or false when the queue is full.
-func (b *Batcher) enqueue(w *waiter) (wait time.Duration, ok bool) {
+// first.
+func (b *Batcher) enqueue(w *waiter) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.queued+len(w.groups) > maxQueued {
-		return 0, false
-	}
 	wait = b.first(w.came)
 	b.queue = append(b.queue, w)
 	b.queued += len(w.groups)
@@ -143,7 +132,7 @@ func (b *Batcher) enqueue(w *waiter) (wait time.Duration, ok bool) {
 		b.running++
 		go b.work()
 	}
-	return wait, true
+	return wait
 }
 
 // first returns how long a caller that arrives now waits at first. The caller holds mu, and makes

@@ -268,28 +268,6 @@ func TestBatcherFastFailures(t *testing.T) {
 	})
 }
 
-func TestBatcherIsBounded(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *slowStore, b *Batcher, refused *[]error) {
-		c := callers{b: b}
-		for range BatchCalls {
-			c.arrive(t.Context(), 1, 1)
-		}
-		for range maxQueued / GroupsPerCall {
-			c.arrive(t.Context(), 1, GroupsPerCall)
-		}
-		c.arrive(t.Context(), 2, 1)
-		c.want(t, len(c.errs)-1, ErrBusy)
-		if len(*refused) != 1 || Reason((*refused)[0]) != "overload" {
-			t.Errorf("refused %v", *refused)
-		}
-		for _, err := range c.errs[:len(c.errs)-1] {
-			if e := <-err; e != nil {
-				t.Fatal(e)
-			}
-		}
-	})
-}
-
 // TestBatcherSharesErrors: what goes wrong with a call reaches every caller in it,
 // except a bug in one caller's groups.
 func TestBatcherSharesErrors(t *testing.T) {
