@@ -22,9 +22,6 @@ import (
 	"aliquot/regional/internal/telemetry"
 )
 
-// chunksAtOnce caps the calls to the store that one CheckBatch has under way at a time.
-const chunksAtOnce = 4
-
 // Engine decides validated requests. Safe for concurrent use.
 type Engine struct {
 	Policies  *policy.Policies
@@ -195,14 +192,14 @@ func (l *Engine) later(than budget.Instant) budget.Instant {
 	return max(now, than)
 }
 
-// spendAll decides groups, storeguard.GroupsPerCall in one call and a few calls at once. Its error is charge.ErrGone.
+// spendAll decides groups, storeguard.GroupsPerCall in one call, as many calls at once as may be shared. Its error is charge.ErrGone.
 func (l *Engine) spendAll(ctx context.Context, groups []*charge.Transaction) error {
 	if len(groups) <= storeguard.GroupsPerCall {
 		return l.spend(ctx, groups)
 	}
 	chunks := slices.Collect(slices.Chunk(groups, storeguard.GroupsPerCall))
 	gone := make([]error, len(chunks))
-	slots := make(chan struct{}, chunksAtOnce)
+	slots := make(chan struct{}, storeguard.BatchCalls)
 	var calls sync.WaitGroup
 	for i, chunk := range chunks {
 		slots <- struct{}{}
