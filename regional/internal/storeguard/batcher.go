@@ -12,20 +12,6 @@ import (
 	"aliquot/regional/internal/charge"
 )
 
-const (
-	// GroupsPerCall bounds the groups of one store call, so that a large call does not hold up the
-	// others in Redis. 64 groups take Redis about a quarter of a millisecond.
-	GroupsPerCall = lua.TakeChunk
-	// BatchCalls is how many of a batcher's calls are under way at once. Redis runs one at a time,
-	// while the others travel. More calls would only be smaller, and a call costs this process and
-	// Redis as much as many groups do. Measured with 128 callers, 2 to 4 do the same.
-	BatchCalls = 4
-	// queueFor bounds the wait for a call, which itself is not included, while the store answers
-	// other calls. After that the rule's on_redis_failure decides. If the store is silent, no
-	// caller waits that long: see CallerPatience.
-	queueFor = 250 * time.Millisecond
-)
-
 var (
 	// ErrBusy: maxCalls calls are under way.
 	ErrBusy = errors.New("regional: too many calls of the store are under way")

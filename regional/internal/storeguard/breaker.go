@@ -13,22 +13,6 @@ import (
 	"aliquot/regional/internal/background"
 )
 
-const (
-	// The breaker opens after TripAfter failures in a row, however rare calls are, or when half of
-	// at least tripSample calls of tripWindow failed.
-	TripAfter  = 5
-	tripSample = 20
-	tripWindow = time.Second
-	// The breaker is open for openLeast, and then one trial call is made. The wait doubles, up to
-	// OpenMost, if the trial fails, and also if the store fails again within OpenMost of the
-	// breaker's closing.
-	openLeast = 500 * time.Millisecond
-	OpenMost  = 5 * time.Second
-	// openJitter is the random part of a wait, in percent, so that the daemons of a region do not
-	// all try a recovering store at once.
-	openJitter = 20
-)
-
 // errOpen: the store did not answer recently, and gets no calls for now.
 var errOpen = errors.New("regional: the breaker before the store is open")
 

@@ -1,5 +1,5 @@
 // Package storeguard stands before the store: deadlines, the breaker, calls that checks share, and
-// retries. All bounds and timeouts of a call to the store are constants of this package.
+// retries. bounds.go has the bounds and timeouts of all of them.
 package storeguard
 
 import (
@@ -49,28 +49,6 @@ type Store interface {
 	Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error)
 	Close() error
 }
-
-const (
-	// Deadline bounds one store call from its sending. A stalled store must not cost more than
-	// a check is worth waiting for.
-	Deadline = storeclock.MaxFlight / 5
-	// learnDeadline bounds learning the store's contents, which takes three round trips.
-	learnDeadline = 2 * Deadline
-	// HeardDeadline bounds telling the store that the region is heard. With a Redis Cluster the
-	// first time takes a quarter of a second.
-	HeardDeadline = 5 * Deadline
-	// ApplyDeadline bounds the application of one part of a directive, some hundred changes.
-	ApplyDeadline = time.Second
-	// starvedAfter is how long after its deadline a call must end to count as ended late. This
-	// process then had no CPU to end it sooner, nor to read a reply.
-	starvedAfter = Deadline / 5
-	// starvedFor bounds that excuse. A store that has answered nothing for so long is unwell, even
-	// if this process lacks CPU.
-	starvedFor = time.Second
-	// maxCalls bounds the calls under way, also those that wait for a connection. The batcher has
-	// few calls. Each caller that reserves or settles has one of its own.
-	maxCalls = 1024
-)
 
 // errStarved is wrapped by timeouts that this process may have caused.
 var errStarved = errors.New("regional: this process had no CPU to serve a store call in time")

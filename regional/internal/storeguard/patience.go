@@ -5,21 +5,6 @@ import (
 	"time"
 )
 
-const (
-	// CallerPatience is how long a caller waits while the store shows no sign of life. Then its
-	// rule's fallback decides, because a later answer is worth little to the caller. The call
-	// itself may go on until Deadline.
-	CallerPatience = 40 * time.Millisecond
-	// aliveFor: a store that answered a call within this time is slow, not silent.
-	aliveFor = CallerPatience * 3 / 4
-	// lookAgain is the interval at which a waiting caller looks whether the store has become
-	// silent.
-	lookAgain = CallerPatience / 4
-	// SilentPatience is how long a caller waits that comes while the store is silent. It is short,
-	// but not 0: this process may have had no CPU until now to read the answers.
-	SilentPatience = CallerPatience / 10
-)
-
 var (
 	// errStalled: the store is silent, and this caller's groups were not sent to it.
 	errStalled = errors.New("regional: the store has not answered for a while")

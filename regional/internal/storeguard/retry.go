@@ -2,15 +2,6 @@ package storeguard
 
 import "sync/atomic"
 
-const (
-	// retryCost is the number of calls that earn one retry: a tenth of the calls may be made twice.
-	// So a store in trouble is not asked twice as much as a healthy one.
-	retryCost = 10
-	// retriesAtOnce is how many retries may be saved up: several times what all workers of a
-	// batcher need when the contents of the store change.
-	retriesAtOnce = 32
-)
-
 // retryBudget bounds the calls to the store that are repeated after an answer that decided nothing.
 // The zero value is full. Safe for concurrent use.
 type retryBudget struct{ spent atomic.Int64 }
