@@ -45,6 +45,7 @@ var pages = []page{
 	{"api.md", "The API", "Every service, method, message and field, and what `GET /check` answers.", apiText},
 	{"metrics.md", "Metrics", "Every metric of both daemons, with its type and its labels.", metricsText},
 	{"alerts.md", "Alerts", "Every alert, with its expression and what to do.", alertsText},
+	{"bounds.md", "Bounds", "Every queue, bound, timeout and retry that a check meets on its way to the store and back.", boundsText},
 }
 
 // written are the pages of the folder that are not generated, for the list of pages.
