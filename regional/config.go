@@ -1,6 +1,7 @@
 package regional
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -79,6 +81,8 @@ type Config struct {
 	// Now reads the boot clock; nil: boottime.Now. All leases of the daemon are measured on it.
 	Now       func() budget.Instant
 	bootClock bool // Now was nil
+	// pause delays the answers that ThrottleAfter is about; nil: background.Pause.
+	pause func(context.Context, time.Duration) bool
 	// HTTPClient calls the coordinators; nil: one of the daemon's own.
 	HTTPClient *http.Client
 }

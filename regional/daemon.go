@@ -32,6 +32,7 @@ import (
 	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/explain"
 	"aliquot/regional/internal/keywatch"
+	"aliquot/regional/internal/overload"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/sample"
 	"aliquot/regional/internal/storeguard"
@@ -57,7 +58,7 @@ type Daemon struct {
 	limiter   *engine.Engine
 	conduct   *keywatch.Watch
 	emergency *emergency.Limit
-	throttle  *throttle
+	throttle  *overload.Throttle
 	upkeep    *engine.Upkeep
 	service   *service
 	keeper    *keeper
@@ -117,6 +118,9 @@ func (c *Config) fillIn() {
 	if c.Now == nil {
 		c.Now, c.bootClock = boottime.Now, true
 	}
+	if c.pause == nil {
+		c.pause = background.Pause
+	}
 	if c.HTTPClient == nil {
 		c.HTTPClient = rpc.NewHTTPClient()
 	}
@@ -158,8 +162,7 @@ func (d *Daemon) build(kept *state) error {
 	d.guard.Spends, d.keeper.others = d.others.spends, d.others
 	bugs := &background.Panics{Count: d.metrics.Panics, Log: d.log}
 	d.guard.Bugs = bugs
-	intake := newIntake()
-	door := newDoor(intake, runtime.GOMAXPROCS(0))
+	door := overload.NewDoor(runtime.GOMAXPROCS(0), d.metrics.Overload)
 	d.conduct = keywatch.New(c.Now, c.RememberKeys, d.metrics, d.log)
 	d.conduct.Export(d.metrics, d.policies, c.Registry)
 	decides := engine.Config{
@@ -190,20 +193,19 @@ func (d *Daemon) build(kept *state) error {
 	d.service = &service{
 		limiter: d.limiter, metrics: d.metrics,
 		answers: explain.NewRecorder(d.limiter, d.metrics, recent, explain.NewHolders(c.Coordinators, d.reporter.peers.index, c.HTTPClient)),
-		intake:  intake, weights: rpc.NewGate(maxWeight, maxWaiting, weighWait),
-		door: door, stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
+		weights: overload.NewMessages(), door: door, stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
 	}
 	watchRoom(d.metrics, d.service.room, c.Registry)
 	check, err := newHTTPCheck(d.service, c, d.log)
 	if err != nil {
 		return err
 	}
-	d.throttle = &throttle{after: uint32(c.ThrottleAfter), trusts: check.rules.TrustsPeer, metrics: d.metrics, log: d.log, pause: background.Pause}
+	d.throttle = overload.NewThrottle(c.ThrottleAfter, check.rules.TrustsPeer, c.pause, d.metrics, d.log)
 	d.service.throttle = d.throttle
 	d.parting = &parting{stopping: d.service.stopping}
-	d.http = newHTTPServer(d.parting.before(new(openCalls).before(d.throttle.before(check.before(rpc.Browsers(c.hosts(), connectHandler(d.service, c.Region)))))), d.log)
+	d.http = newHTTPServer(d.parting.before(overload.NewOpenCalls(refusedStatus).Before(d.throttle.Before(check.before(rpc.Browsers(c.hosts(), connectHandler(d.service, c.Region)))))), d.log)
 	d.http.WriteTimeout = writeTimeout
-	d.http.ConnContext, d.http.ConnState = connContext, d.parting.watch
+	d.http.ConnContext, d.http.ConnState = overload.ConnContext, d.parting.watch
 	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)
 	envoy, err := newEnvoyService(d.service, c, d.log)
 	if err != nil {
@@ -347,11 +349,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 		work.Go(func() { d.service.panics.Keep(background, name, run) })
 	}
 	work.Go(func() {
-		d.serve("listen", d.http.Serve(d.service.door.listener(d.throttle.listener(d.sockets.connect), bringsHTTP)))
+		d.serve("listen", d.http.Serve(d.service.door.Listener(d.throttle.Listener(d.sockets.connect), overload.BringsHTTP)))
 	})
 	work.Go(func() { d.serve("ops-listen", d.ops.Serve(d.sockets.ops)) })
 	work.Go(func() {
-		d.serve("grpc-listen", d.grpc.Serve(d.service.door.listener(d.throttle.listener(d.sockets.grpc), bringsGRPC)))
+		d.serve("grpc-listen", d.grpc.Serve(d.service.door.Listener(d.throttle.Listener(d.sockets.grpc), overload.BringsGRPC)))
 	})
 	var err error
 	select {

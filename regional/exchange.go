@@ -195,13 +195,13 @@ func (s *service) serve(ctx context.Context, x *exchange) error {
 		if err := s.checkBatch(ctx, x, x.result); err != nil {
 			return err
 		}
-		s.throttle.answeredBatch(ctx, x)
+		s.answeredBatch(ctx, x)
 		return nil
 	}
 	if err := s.check(ctx, x.requests.All[0], &x.answer); err != nil {
 		return err
 	}
-	s.throttle.answered(ctx, !explain.DeniedByRules(&x.answer))
+	s.throttle.Answered(ctx, !explain.DeniedByRules(&x.answer))
 	x.reply = x.answer.Append(x.reply)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aliquot/regional/internal/explain"
+	"aliquot/regional/internal/overload"
 
 	"connectrpc.com/connect"
 
@@ -93,7 +94,7 @@ func (h *httpCheck) decide(r *http.Request, path string) (out httpanswer.Answer,
 	if err != nil {
 		return httpanswer.Answer{}, err
 	}
-	if lateCall(r.Context()) {
+	if overload.LateCall(r.Context()) {
 		h.service.metrics.Overload.Inc()
 		return h.crowdedOut(o.denyStatus), nil
 	}
@@ -125,12 +126,12 @@ func (h *httpCheck) decide(r *http.Request, path string) (out httpanswer.Answer,
 	}
 	call.add(&mapped)
 	ctx := r.Context()
-	if err := h.service.check(ctx, checkwire.Request{Attributes: call.attributes, Cost: o.cost, Namespace: o.namespace, Costs: call.costs}, &call.answer); errors.Is(err, errOverload) {
+	if err := h.service.check(ctx, checkwire.Request{Attributes: call.attributes, Cost: o.cost, Namespace: o.namespace, Costs: call.costs}, &call.answer); errors.Is(err, overload.ErrCrowded) {
 		return h.crowdedOut(o.denyStatus), nil
 	} else if err != nil {
 		return httpanswer.Answer{}, err
 	}
-	h.service.throttle.answered(ctx, !explain.DeniedByRules(&call.answer))
+	h.service.throttle.Answered(ctx, !explain.DeniedByRules(&call.answer))
 	decision := httpDecision(&call.answer)
 	call.done(&h.kept)
 	return decision.Answer(time.Now(), httpanswer.Options{Headers: h.headers, DenyStatus: o.denyStatus}), nil

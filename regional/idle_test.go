@@ -17,7 +17,7 @@ import (
 func TestAnIdleGRPCConnectionIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{panics: &background.Panics{Log: slog.New(slog.DiscardHandler)}}
-		server, _ := grpcServer(s, &envoyService{service: s}, &throttle{})
+		server, _ := grpcServer(s, &envoyService{service: s}, nil)
 		client, conn := net.Pipe()
 		l := &pipeListener{conns: make(chan net.Conn, 1), closed: make(chan struct{}), addr: &net.UnixAddr{Name: "pipe", Net: "unix"}}
 		l.conns <- conn

@@ -27,6 +27,7 @@ import (
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/overload"
 )
 
 const (
@@ -40,7 +41,7 @@ const (
 	maxSmallMessage = 64 << 10
 	// streamWorkers is the number of goroutines that serve one gRPC call after another. The stack
 	// of a new goroutine for a call is copied twice before the call is read, which took a sixth of
-	// the processor time of a check that memory decides. 256 is above decidingOfCore for two cores:
+	// the processor time of a check that memory decides. 256 is above what two cores decide at once:
 	// of a daemon with one core that is asked more than it can decide, three in four calls began a
 	// goroutine while there were 64 workers, and it decided 5 to 10 % less. If all workers are busy,
 	// a call gets a goroutine of its own.
@@ -89,7 +90,7 @@ func (s *service) recovered(_ context.Context, spec connect.Spec, _ http.Header,
 
 // grpcServer serves the same over native gRPC, and Envoy's rate limit protocol. A call over native
 // gRPC costs a third of a call over the standard library's HTTP/2 server.
-func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *health.Server) {
+func grpcServer(s *service, envoy *envoyService, t *overload.Throttle) (*grpc.Server, *health.Server) {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxGRPCStreams),
@@ -99,7 +100,7 @@ func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *he
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxGRPCIdle, Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
-			ctx, err := t.tap(ctx, info)
+			ctx, err := t.Tap(ctx, info)
 			if err != nil {
 				return ctx, err
 			}

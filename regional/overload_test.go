@@ -15,16 +15,18 @@ import (
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/storeguard"
 )
 
 // crowd takes all turns of a daemon until the test ends.
 func crowd(t *testing.T, d *Daemon) {
 	t.Helper()
-	leave, err := d.service.intake.Enter(t.Context(), maxDeciding)
-	if err != nil {
-		t.Fatal(err)
+	for range storeguard.BatchCalls {
+		if err := d.service.door.Enter(t.Context(), storeguard.GroupsPerCall); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.service.door.Done(storeguard.GroupsPerCall) })
 	}
-	t.Cleanup(leave)
 }
 
 // TestAnswersOfADaemonThatIsAskedTooMuch: a call that finds no turn has the answer that is defined for its

@@ -37,10 +37,10 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 	if err != nil {
 		return nil, rpcCodes.Error(err)
 	}
-	if err := s.enter(ctx, 1); err != nil {
-		return nil, err
+	if err := s.door.Enter(ctx, 1); err != nil {
+		return nil, rpcCodes.Error(err)
 	}
-	defer s.leave(1)
+	defer s.door.Done(1)
 	result, err := s.limiter.Reserve(ctx, &r)
 	if err != nil {
 		return nil, rpcCodes.Error(err)
@@ -61,7 +61,7 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 	} else if out.Decision.GetAllowed() {
 		out.Decision.Reason = strings.TrimPrefix(out.Decision.GetReason()+"; "+noReservation, "; ")
 	}
-	s.throttle.answered(ctx, !explain.DeniedByRules(&answer))
+	s.throttle.Answered(ctx, !explain.DeniedByRules(&answer))
 	return out, nil
 }
 
@@ -99,10 +99,10 @@ func (s *service) Settle(ctx context.Context, in *aliquotv1.SettleRequest) (*ali
 	if err := validateSettle(in); err != nil {
 		return nil, rpcCodes.Error(err)
 	}
-	if err := s.enter(ctx, 1); err != nil {
-		return nil, err
+	if err := s.door.Enter(ctx, 1); err != nil {
+		return nil, rpcCodes.Error(err)
 	}
-	defer s.leave(1)
+	defer s.door.Done(1)
 	result, err := s.limiter.Settle(ctx, in.GetNamespace(), in.GetId(), engine.Usage{Cost: in.Cost, Costs: in.GetCosts()})
 	if err != nil {
 		return nil, rpcCodes.Error(err)

@@ -16,6 +16,7 @@ import (
 	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/explain"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/overload"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
@@ -102,10 +103,10 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []envoyr
 	}
 	room := limiter.Scratches.Take()
 	defer limiter.Scratches.Done(room)
-	switch err := e.service.enter(ctx, len(checks)); {
+	switch err := e.service.door.Enter(ctx, len(checks)); {
 	case err == nil:
-		defer e.service.leave(len(checks))
-	case err == errOverload && !slices.ContainsFunc(checks, func(c envoyrls.Check) bool { return c.Look }):
+		defer e.service.door.Done(len(checks))
+	case err == overload.ErrCrowded && !slices.ContainsFunc(checks, func(c envoyrls.Check) bool { return c.Look }):
 		room.Crowded = true // each rule's on_redis_failure is an answer to Envoy; an error may let all pass
 	default:
 		return err

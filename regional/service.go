@@ -17,6 +17,7 @@ import (
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/explain"
+	"aliquot/regional/internal/overload"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -44,13 +45,13 @@ type service struct {
 	// room bounds the memory of all streams together.
 	room *room
 	// throttle delays the answers of connections on which all checks are denied.
-	throttle *throttle
+	throttle *overload.Throttle
 	panics   *background.Panics
-	// intake bounds how many requests are decided at once, and weights the memory of messages. A
-	// nil gate bounds nothing.
-	intake, weights *rpc.Gate
-	door            *door
-	calls           atomic.Int64 // number of calls under way over gRPC
+	// door bounds how many requests are decided at once, and weights the memory of messages. Nil
+	// bounds nothing.
+	door    *overload.Door
+	weights *rpc.Gate
+	calls   atomic.Int64 // number of calls under way over gRPC
 }
 
 // Check decides one request.
@@ -59,7 +60,7 @@ func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliqu
 	if err := s.check(ctx, wireRequest(in), &out); err != nil {
 		return nil, err
 	}
-	s.throttle.answered(ctx, !explain.DeniedByRules(&out))
+	s.throttle.Answered(ctx, !explain.DeniedByRules(&out))
 	return out.Message(), nil
 }
 
@@ -71,10 +72,10 @@ func (s *service) check(ctx context.Context, in checkwire.Request, out *checkwir
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
-	if err := s.enter(ctx, 1); err != nil {
-		return err
+	if err := s.door.Enter(ctx, 1); err != nil {
+		return rpcCodes.Error(err)
 	}
-	defer s.leave(1)
+	defer s.door.Done(1)
 	room := s.limiter.Scratches.Take()
 	defer s.limiter.Scratches.Done(room)
 	room.One[0] = r
@@ -106,7 +107,7 @@ func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchReques
 	if err != nil {
 		return nil, err
 	}
-	s.throttle.answeredBatch(ctx, &x)
+	s.answeredBatch(ctx, &x)
 	return out, nil
 }
 
@@ -125,15 +126,15 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 		}
 		x.valid = append(x.valid, r)
 	}
-	if err := s.enter(ctx, len(x.valid)); err == errOverload && x.kind == streamed {
+	if err := s.door.Enter(ctx, len(x.valid)); err == overload.ErrCrowded && x.kind == streamed {
 		for range x.requests.All { // the stream goes on
 			each(err)
 		}
 		return nil
 	} else if err != nil {
-		return err
+		return rpcCodes.Error(err)
 	}
-	defer s.leave(len(x.valid))
+	defer s.door.Done(len(x.valid))
 	room := s.limiter.Scratches.Take()
 	defer s.limiter.Scratches.Done(room)
 	decisions, err := s.limiter.DecideIn(ctx, x.valid, room)
@@ -159,6 +160,14 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 		j++
 	}
 	return nil
+}
+
+// answeredBatch records the answer to a batch, which counts as admitted if one of its requests was.
+// Requests that were not decided do not count.
+func (s *service) answeredBatch(ctx context.Context, x *exchange) {
+	if len(x.valid) > 0 {
+		s.throttle.Answered(ctx, x.admitted)
+	}
 }
 
 // Explain returns how a request would be decided now, or how a denial came about.

@@ -15,6 +15,7 @@ import (
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/overload"
 )
 
 // maxStreamed is how many messages of one stream are decided at a time. It suffices to keep a store
@@ -142,7 +143,7 @@ func (s *stream) read(ctx context.Context) {
 			s.end(err)
 			return
 		}
-		if l := lineOf(ctx); l != nil && l.ending.Load() {
+		if overload.Ending(ctx) {
 			s.end(errThrottled)
 			return
 		}

@@ -1,4 +1,4 @@
-package regional
+package overload
 
 import (
 	"net"
@@ -10,7 +10,7 @@ import (
 )
 
 // doorPair is a connection before a door, and its client's end.
-func doorPair(t *testing.T, d *door, brings int64) (*doorConn, net.Conn) {
+func doorPair(t *testing.T, d *Door, brings int64) (*doorConn, net.Conn) {
 	here, there := net.Pipe()
 	t.Cleanup(func() { here.Close(); there.Close() })
 	return &doorConn{Conn: here, line: &line{Addr: here.RemoteAddr()}, door: d, brings: brings}, there
@@ -34,13 +34,13 @@ func readOne(c *doorConn, client net.Conn) chan bool {
 func TestDoor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		intake := rpc.NewGate(maxDeciding, 0, 0)
-		d := newDoor(intake, 1)
+		d := newDoor(intake, 1, nil)
 		leave, err := intake.Enter(t.Context(), d.room)
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, firstClient := doorPair(t, d, bringsHTTP)
-		second, secondClient := doorPair(t, d, bringsHTTP)
+		first, firstClient := doorPair(t, d, BringsHTTP)
+		second, secondClient := doorPair(t, d, BringsHTTP)
 		one := readOne(first, firstClient)
 		<-time.After(doorWait - time.Millisecond) // of the bubble's clock
 		synctest.Wait()
@@ -74,13 +74,13 @@ func TestDoor(t *testing.T) {
 func TestFewAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		intake := rpc.NewGate(maxDeciding, 0, 0)
-		d := newDoor(intake, 1)
+		d := newDoor(intake, 1, nil)
 		if _, err := intake.Enter(t.Context(), d.room); err != nil {
 			t.Fatal(err)
 		}
 		var all []chan bool
 		for range 20 {
-			c, client := doorPair(t, d, bringsHTTP)
+			c, client := doorPair(t, d, BringsHTTP)
 			all = append(all, readOne(c, client))
 		}
 		refused := func() (n int) {
@@ -116,12 +116,12 @@ func TestFewAreRefused(t *testing.T) {
 func TestTheDoorIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		intake := rpc.NewGate(maxDeciding, 0, 0)
-		d := newDoor(intake, 1)
-		c, client := doorPair(t, d, bringsGRPC)
+		d := newDoor(intake, 1, nil)
+		c, client := doorPair(t, d, BringsGRPC)
 		if <-readOne(c, client) {
 			t.Error("late, although there is room")
 		}
-		if d.coming != bringsGRPC || !c.more {
+		if d.coming != BringsGRPC || !c.more {
 			t.Errorf("%d are coming; more %v", d.coming, c.more)
 		}
 		<-time.After(doorWait) // of the bubble's clock
@@ -132,7 +132,7 @@ func TestTheDoorIsOpen(t *testing.T) {
 		if _, err := intake.Enter(t.Context(), d.room); err != nil {
 			t.Fatal(err)
 		}
-		other, otherClient := doorPair(t, d, bringsHTTP)
+		other, otherClient := doorPair(t, d, BringsHTTP)
 		waits := readOne(other, otherClient)
 		synctest.Wait()
 		if !<-readOne(c, client) {

@@ -1,4 +1,4 @@
-package regional
+package overload
 
 import (
 	"context"
@@ -27,11 +27,11 @@ const (
 	endAfter = time.Second
 )
 
-// throttle slows down connections that get nothing but denials. After so many denials in a row each
+// Throttle slows down connections that get nothing but denials. After so many denials in a row each
 // further one is delayed, until a request is admitted. If too many answers are already delayed, the
 // connection is ended instead. A connection from a trusted proxy, or from this host, carries many
-// clients and is not slowed down. Safe for concurrent use.
-type throttle struct {
+// clients and is not slowed down. Nil slows nothing down. Safe for concurrent use.
+type Throttle struct {
 	after   uint32 // number of denials in a row; 0: nothing is slowed down
 	trusts  func(peer string) bool
 	delayed atomic.Int32
@@ -39,6 +39,14 @@ type throttle struct {
 	log     *slog.Logger
 	lines   ratelog.Limiter
 	pause   func(context.Context, time.Duration) bool // delays an answer
+}
+
+// NewThrottle returns a throttle that slows a connection down after so many denials in a row, unless
+// trusts reports true for its peer; 0: never. pause delays an answer.
+func NewThrottle(
+	after int, trusts func(peer string) bool, pause func(context.Context, time.Duration) bool, m *telemetry.Metrics, log *slog.Logger,
+) *Throttle {
+	return &Throttle{after: uint32(after), trusts: trusts, pause: pause, metrics: m, log: log}
 }
 
 // line is a connection that may be slowed down. It is also the connection's remote address, because
@@ -56,12 +64,12 @@ type line struct {
 	late    atomic.Bool
 }
 
-// listener gives each connection a line.
-func (t *throttle) listener(l net.Listener) net.Listener { return &throttledListener{l, t} }
+// Listener gives each connection a line.
+func (t *Throttle) Listener(l net.Listener) net.Listener { return &throttledListener{l, t} }
 
 type throttledListener struct {
 	net.Listener
-	throttle *throttle
+	throttle *Throttle
 }
 
 // Accept waits for the next connection.
@@ -83,8 +91,9 @@ type throttledConn struct {
 // RemoteAddr returns the connection's line.
 func (c *throttledConn) RemoteAddr() net.Addr { return c.line }
 
-// connContext puts the line into the context of calls on a connection of net/http, as gRPC does.
-func connContext(ctx context.Context, c net.Conn) context.Context {
+// ConnContext puts the line into the context of calls on a connection of net/http, as gRPC does. It
+// is the server's http.Server.ConnContext.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	ctx = context.WithValue(ctx, lineCallsKey{}, new(lineCalls))
 	if l, ok := c.RemoteAddr().(*line); ok {
 		return peer.NewContext(ctx, &peer.Peer{Addr: l})
@@ -110,16 +119,16 @@ func anyLineOf(ctx context.Context) *line {
 	return l
 }
 
-// lateCall reports whether a call waited too long before it was read.
-func lateCall(ctx context.Context) bool {
+// LateCall reports whether a call waited too long before it was read.
+func LateCall(ctx context.Context) bool {
 	l := anyLineOf(ctx)
 	return l != nil && l.late.Load()
 }
 
-// answered records an answer before it leaves, and returns when the answer may leave. The caller
+// Answered records an answer before it leaves, and returns when the answer may leave. The caller
 // must hold nothing that others wait for. The delay is at most half of the time that the caller has
 // left.
-func (t *throttle) answered(ctx context.Context, admitted bool) {
+func (t *Throttle) Answered(ctx context.Context, admitted bool) {
 	if t == nil || t.after == 0 {
 		return
 	}
@@ -149,35 +158,33 @@ func (t *throttle) answered(ctx context.Context, admitted bool) {
 
 // tellEnd logs a connection that is being ended. If it belongs to a gateway, that is a mistake in
 // the settings, because the gateway's other clients get errors.
-func (t *throttle) tellEnd(l *line) {
+func (t *Throttle) tellEnd(l *line) {
 	if t.lines.Allow("", time.Now()) {
 		t.log.Warn("a connection heard nothing but denials, and so many at once that it is ended; if it is a gateway's, which carries many clients, name its network in --trusted-proxies",
 			"peer", l.String())
 	}
 }
 
-// answeredBatch is answered for a batch, which counts as admitted if one of its requests was.
-// Requests that were not decided do not count.
-func (t *throttle) answeredBatch(ctx context.Context, x *exchange) {
-	if len(x.valid) > 0 {
-		t.answered(ctx, x.admitted)
-	}
+// Ending reports whether the connection of a call has to end.
+func Ending(ctx context.Context) bool {
+	l := lineOf(ctx)
+	return l != nil && l.ending.Load()
 }
 
-// before ends a connection of net/http that has to end after its next answer, by Connection: close,
+// Before ends a connection of net/http that has to end after its next answer, by Connection: close,
 // which is a GOAWAY over HTTP/2.
-func (t *throttle) before(next http.Handler) http.Handler {
+func (t *Throttle) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if l := lineOf(r.Context()); l != nil && l.ending.Load() {
+		if Ending(r.Context()) {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// tap refuses a call on a gRPC connection that has to end, before anything is decided. It closes
+// Tap refuses a call on a gRPC connection that has to end, before anything is decided. It closes
 // the connection a while later, because grpc-go cannot ask a single client to leave.
-func (t *throttle) tap(ctx context.Context, _ *tap.Info) (context.Context, error) {
+func (t *Throttle) Tap(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	l := lineOf(ctx)
 	if l == nil || !l.ending.Load() {
 		return ctx, nil

@@ -1,15 +1,49 @@
-package regional
+package overload
 
 import (
 	"container/list"
+	"context"
+	"errors"
 	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"aliquot/internal/rpc"
+	"aliquot/regional/internal/storeguard"
 )
+
+// Bounds on the requests that are decided at once. Reports, /readyz, metrics, and health over gRPC are
+// outside of them, so that a daemon with too many calls keeps its lease.
+const (
+	// maxDeciding caps the requests that are being decided, to as many as the store's calls have
+	// room for. A request that waits longer at the store loses its patience and is decided without
+	// it.
+	maxDeciding = storeguard.BatchCalls * storeguard.GroupsPerCall
+	// maxWaiting caps the calls that wait for their turn. Each waits for at most decideWait.
+	maxWaiting = 4096
+	decideWait = 50 * time.Millisecond
+	// maxWeight caps the memory of the messages that are being read and decided, in bytes.
+	// weighWait is how long a message waits for its room.
+	maxWeight = 64 << 20
+	weighWait = 2 * time.Second
+)
+
+// NewMessages returns the gate that bounds the memory of the messages under way, in bytes.
+func NewMessages() *rpc.Gate { return rpc.NewGate(maxWeight, maxWaiting, weighWait) }
+
+// ErrCrowded is the error of a call that got no turn.
+var ErrCrowded = crowded()
+
+func crowded() *connect.Error {
+	err := connect.NewError(connect.CodeUnavailable, errors.New("this daemon is asked more than it can decide; retry after 1 s"))
+	err.Meta().Set("Retry-After", "1")
+	return err
+}
 
 // Bounds on what is read while the daemon is asked more than it can decide.
 const (
@@ -18,9 +52,9 @@ const (
 	// doorBytes is how much of a connection is read at once while others wait. Over gRPC that is
 	// some dozens of calls.
 	doorBytes = 4 << 10
-	// bringsHTTP and bringsGRPC are the numbers of decisions that are expected of a connection
+	// BringsHTTP and BringsGRPC are the numbers of decisions that are expected of a connection
 	// while its bytes are read.
-	bringsHTTP, bringsGRPC = 1, 16
+	BringsHTTP, BringsGRPC = 1, 16
 	// decidingOfCore is how many decisions a core may have under way. A daemon with one core may
 	// have twice as many, and maxDeciding is the bound for all cores together. Those of one core
 	// fill three calls of the store: with two, the daemon waited for the store a tenth of the time.
@@ -38,13 +72,14 @@ const (
 	maxCredit = 8 * answersOfRefusal
 )
 
-// door lets connections read while intake has room for what they bring. The others wait in the
+// Door gives requests their turns to be decided, and lets connections read while there is room for what they bring. The others wait in the
 // order in which they came. A call that was not read costs nothing, while one that was read costs
 // its decoding and a place among the goroutines of the scheduler. Bytes that waited longer than
-// doorWait are still read, a few at a time, and their calls are refused. Safe for concurrent use.
-type door struct {
-	intake *rpc.Gate
-	room   int64 // decisions under way beyond which nothing more is read
+// doorWait are still read, a few at a time, and their calls are refused. A nil door bounds nothing. Safe for concurrent use.
+type Door struct {
+	intake  *rpc.Gate
+	refused prometheus.Counter
+	room    int64 // decisions under way beyond which nothing more is read
 
 	mu      sync.Mutex
 	coming  int64     // decisions that are expected of connections that were let in
@@ -55,30 +90,66 @@ type door struct {
 	crowded atomic.Bool
 }
 
-// newDoor returns the door before intake, for a daemon on so many cores. If a core had more
-// decisions under way than it makes in some milliseconds, they would only wait for each other.
-func newDoor(intake *rpc.Gate, cores int) *door {
-	return &door{intake: intake, credit: maxCredit, room: min(maxDeciding, int64(cores+1)*decidingOfCore)}
+// NewDoor returns the door of a daemon on so many cores. It counts the calls that got no turn in
+// refused.
+func NewDoor(cores int, refused prometheus.Counter) *Door {
+	return newDoor(rpc.NewGate(maxDeciding, maxWaiting, decideWait), cores, refused)
+}
+
+// newDoor returns the door before intake. If a core had more decisions under way than it makes in
+// some milliseconds, they would only wait for each other.
+func newDoor(intake *rpc.Gate, cores int, refused prometheus.Counter) *Door {
+	return &Door{intake: intake, refused: refused, credit: maxCredit, room: min(maxDeciding, int64(cores+1)*decidingOfCore)}
+}
+
+// turns returns how many turns a call of n requests takes.
+func turns(n int) int64 { return int64(min(max(n, 1), storeguard.GroupsPerCall)) }
+
+// Enter takes turns to decide n requests, or returns ErrCrowded or the error of ctx. After success
+// the caller must call Done.
+func (d *Door) Enter(ctx context.Context, n int) error {
+	if d == nil || !LateCall(ctx) && d.intake.TryEnter(ctx, turns(n)) == nil {
+		return nil
+	}
+	d.refused.Inc()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return ErrCrowded
+}
+
+// Done ends the turns of a call of n requests.
+func (d *Door) Done(n int) {
+	if d != nil {
+		d.intake.Leave(turns(n))
+		d.left()
+	}
+}
+
+// Deciding returns how many requests are being decided.
+func (d *Door) Deciding() int64 {
+	n, _ := d.intake.Used()
+	return n
 }
 
 // Leave ends the turn of a check that goes on waiting.
-func (d *door) Leave() {
+func (d *Door) Leave() {
 	d.intake.Leave(1)
 	d.left()
 }
 
 // Retake takes a turn again at once for a check that left its turn.
-func (d *door) Retake() { d.intake.Retake(1) }
+func (d *Door) Retake() { d.intake.Retake(1) }
 
 // fits reports whether there is room for n more decisions. The caller holds mu.
-func (d *door) fits(n int64) bool {
+func (d *Door) fits(n int64) bool {
 	used, waiting := d.intake.Used()
 	return waiting == 0 && used+d.coming+n <= d.room
 }
 
 // left counts a decision that has ended, and lets connections in for which there is room now.
-func (d *door) left() {
-	if d == nil || !d.crowded.Load() {
+func (d *Door) left() {
+	if !d.crowded.Load() {
 		return
 	}
 	d.mu.Lock()
@@ -88,7 +159,7 @@ func (d *door) left() {
 }
 
 // tick allows a refusal although nothing was decided.
-func (d *door) tick() {
+func (d *Door) tick() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ticking, d.credit = false, max(d.credit, 1)
@@ -96,7 +167,7 @@ func (d *door) tick() {
 }
 
 // admit lets connections in for which there is room. The caller holds mu.
-func (d *door) admit() {
+func (d *Door) admit() {
 	for first := d.waiting.Front(); first != nil; first = d.waiting.Front() {
 		c := first.Value.(*doorConn)
 		if !d.fits(c.needs()) {
@@ -119,16 +190,16 @@ func (d *door) admit() {
 	d.crowded.Store(d.waiting.Len()+d.late.Len() > 0)
 }
 
-// listener returns l with the door before its connections. brings is the number of decisions
-// expected of each at once.
-func (d *door) listener(l net.Listener, brings int64) net.Listener {
+// Listener returns l with the door before its connections. brings is the number of decisions
+// expected of each at once. l must be a listener of Throttle.
+func (d *Door) Listener(l net.Listener, brings int64) net.Listener {
 	return &doorListener{l, d, brings}
 }
 
 // doorListener is a listener whose connections have to pass the door.
 type doorListener struct {
 	net.Listener
-	door   *door
+	door   *Door
 	brings int64
 }
 
@@ -145,7 +216,7 @@ func (l *doorListener) Accept() (net.Conn, error) {
 type doorConn struct {
 	net.Conn
 	line   *line
-	door   *door
+	door   *Door
 	brings int64
 	// since is when the latest bytes had come. more reports that there may be further bytes as old
 	// as those.
@@ -159,7 +230,7 @@ type doorConn struct {
 
 // needs returns the room that must be free before the connection is read.
 func (c *doorConn) needs() int64 {
-	if c.brings == bringsHTTP {
+	if c.brings == BringsHTTP {
 		return c.brings + c.door.room/spareOfHTTP
 	}
 	return c.brings
