@@ -6,7 +6,7 @@ import "testing"
 // come to the same state again. Without this the search would leave out what it has
 // not seen.
 func TestStatesOfOneFormBehaveAlike(t *testing.T) {
-	const states = statesEach / 200
+	const states = statesDeep / 200
 	pairs := 0
 	for _, sc := range Scenarios() {
 		sc.prepare()

@@ -3,7 +3,8 @@
 package check
 
 const (
-	statesEach = 77_000
-	statesDue  = 5_000_000
+	statesEach = 25_000
+	statesDeep = 77_000
+	statesDue  = 2_000_000
 	searchFor  = 300_000 // for what is broken on purpose
 )
