@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"aliquot/limit"
@@ -98,8 +99,9 @@ func (l *Engine) remember(ctx context.Context, p *policy.Policy, r *Reserving, g
 	}
 	print := printOf(p.Hasher, &r.Request)
 	ends := time.Now().Add(r.TTL).UnixMilli()
+	var made atomic.Bool
 	found, err := l.askToRemember(ctx, groups, ReservationKey(p.Hasher, r.Namespace, r.ID), r.TTL+keepReservation,
-		describer(out.Decision, print, r.TTL, ends))
+		describer(out.Decision, print, r.TTL, ends), &made)
 	if found.again {
 		if err := groups[0].Wait(ctx); err != nil {
 			return err
@@ -121,15 +123,23 @@ func (l *Engine) remember(ctx context.Context, p *policy.Policy, r *Reserving, g
 			}
 		}
 		l.FallBack(groups)
+		out.made(decides(groups) && groups[0].Allowed && made.Load(), ends)
 		return nil
 	case found.earlier != nil:
 		return out.again(found.earlier, print)
 	}
-	out.Made = len(groups) == 0 || groups[0].Shadow || groups[0].Allowed
-	if out.Made {
+	out.made(!decides(groups) || groups[0].Allowed, ends)
+	return nil
+}
+
+// decides reports whether groups decide their request: if not, all of them are shadows.
+func decides(groups []*charge.Transaction) bool { return len(groups) > 0 && !groups[0].Shadow }
+
+// made sets whether there is a reservation, and its end.
+func (out *ReserveResult) made(made bool, ends int64) {
+	if out.Made = made; made {
 		out.Ends = ends
 	}
-	return nil
 }
 
 // again answers a repeated call as the first call was answered.
@@ -157,14 +167,14 @@ type remembered struct {
 }
 
 // askToRemember sends groups to the store, and waits as long as a check would. After storeguard.ErrGivenUp the
-// groups may still be in use. The store may have decided and remembered them; the client finds out
-// by repeating the request with its id.
+// groups may still be in use. The store may have decided and remembered them: made becomes true once the answer
+// says so. After that the client finds out by repeating the request with its id.
 func (l *Engine) askToRemember(
-	ctx context.Context, groups []*charge.Transaction, key string, keep time.Duration, text func([]*charge.Transaction) (string, error),
+	ctx context.Context, groups []*charge.Transaction, key string, keep time.Duration, text func([]*charge.Transaction) (string, error), made *atomic.Bool,
 ) (remembered, error) {
 	mine := slices.Clone(groups) // by then the caller's slice may have other groups in place of these
 	return answerAlone(ctx, l, func(ctx context.Context) (found remembered, err error) {
-		err = l.direct.reserve(ctx, mine, key, keep, text, &found)
+		err = l.direct.reserve(ctx, mine, key, keep, text, &found, made)
 		return found, err
 	})
 }
@@ -186,13 +196,15 @@ func describer(d *charge.Decision, print string, ttl time.Duration, ends int64) 
 // groups once they have their slots.
 func (a *storeCalls) reserve(
 	ctx context.Context, groups []*charge.Transaction, key string, keep time.Duration, text func([]*charge.Transaction) (string, error), found *remembered,
+	made *atomic.Bool,
 ) error {
-	r := lua.Reservation{Key: key, Keep: keep, Decided: len(groups) > 0 && !groups[0].Shadow}
-	return a.again(ctx, func() error { return a.tryReserve(ctx, groups, r, text, found) })
+	r := lua.Reservation{Key: key, Keep: keep, Decided: decides(groups)}
+	return a.again(ctx, func() error { return a.tryReserve(ctx, groups, r, text, found, made) })
 }
 
 func (a *storeCalls) tryReserve(
 	ctx context.Context, groups []*charge.Transaction, r lua.Reservation, text func([]*charge.Transaction) (string, error), found *remembered,
+	made *atomic.Bool,
 ) error {
 	a.auth.HoldFloor()
 	defer a.auth.ReleaseFloor()
@@ -222,6 +234,8 @@ func (a *storeCalls) tryReserve(
 		return err
 	}
 	received := a.auth.Now()
+	// Before the caller, if it has given up, can be admitted because the store has charged the call.
+	made.Store(out.Earlier == nil && r.Decided && out.Results[0].Allowed)
 	if out.Results == nil {
 		a.emergency.Failed(groups, lua.ErrNoRoom, head.Latest) // the reservation was made before, so nothing was charged
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -17,6 +18,7 @@ import (
 	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/charge/chargetest"
+	"aliquot/regional/internal/storeguard"
 	"aliquot/rules"
 )
 
@@ -66,4 +68,27 @@ func TestSettleDoesNotShowTheStoresWords(t *testing.T) {
 	if text := err.Error(); !errors.Is(err, ErrNotSettled) || strings.Contains(text, "10.1.2.3") || strings.Contains(text, "secret") || !strings.Contains(text, "noauth") {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestAReservationOfWhichTheCallerHearsLate: the caller's patience ends, and before the request is decided without
+// the store, the store's answer comes: it has made the reservation. The request is admitted on that, so the caller gets
+// the id, by which it gives back what it took.
+func TestAReservationOfWhichTheCallerHearsLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
+		l.alone = func(ctx context.Context, call func(context.Context) error) error {
+			if err := call(ctx); err != nil {
+				return err
+			}
+			return storeguard.ErrGivenUp
+		}
+		out, err := l.Reserve(t.Context(), &Reserving{Request: asked("k")[0], ID: "call-1", TTL: time.Minute})
+		if !out.Decision.Groups[0].Allowed || !out.Made || out.Ends == 0 || err != nil {
+			t.Errorf("allowed %t, reserved %t until %d, %v", out.Decision.Groups[0].Allowed, out.Made, out.Ends, err)
+		}
+		s.denies = true
+		out, err = l.Reserve(t.Context(), &Reserving{Request: asked("other")[0], ID: "call-2", TTL: time.Minute})
+		if out.Made || err != nil {
+			t.Errorf("a reservation that the store denied: reserved %t, %v", out.Made, err)
+		}
+	})
 }
