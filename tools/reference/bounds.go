@@ -24,12 +24,12 @@ var bounds = []struct {
 }{
 	{"Connections and messages", "Refused calls get 503 or `resource_exhausted`, and Envoy's calls an answer by `on_redis_failure`.", []bound{
 		{"internal/rpc", "MaxConnections MaxPeerConnections"}, {"internal/rpc", "readHeaderTimeout"}, {"internal/rpc", "idleTimeout"},
-		{"regional", "readTimeout"}, {"regional", "maxGRPCStreams"}, {"regional", "maxCallsGRPC"}, {"regional", "maxOpen fewOpen"},
-		{"regional", "maxWeight weighWait"}, {"regional", "writeTimeout"},
+		{"regional", "readTimeout"}, {"regional", "maxGRPCStreams"}, {"regional", "maxCallsGRPC"}, {"regional/internal/overload", "maxOpen fewOpen"},
+		{"regional/internal/overload", "maxWeight weighWait"}, {"regional", "writeTimeout"},
 	}},
 	{"The queue for a decision", "There is one queue: a connection waits to be read, or its call waits for its turn.", []bound{
-		{"regional", "doorWait"}, {"regional", "decidingOfCore"}, {"regional", "spareOfHTTP"}, {"regional", "answersOfRefusal refuseEvery"},
-		{"regional", "maxDeciding"}, {"regional", "maxWaiting decideWait"},
+		{"regional/internal/overload", "doorWait"}, {"regional/internal/overload", "decidingOfCore"}, {"regional/internal/overload", "spareOfHTTP"}, {"regional/internal/overload", "answersOfRefusal refuseEvery"},
+		{"regional/internal/overload", "maxDeciding"}, {"regional/internal/overload", "maxWaiting decideWait"},
 	}},
 	{"Streams of checks", "", []bound{{"regional", "maxStreamed"}, {"regional", "streamRoom"}, {"regional", "roomRounds unreadFor"}}},
 	{"Waits for tokens", "A check that memory or the store denied may wait for tokens that are on their way.", []bound{
