@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
@@ -12,7 +13,8 @@ import (
 // fsm lets Raft drive the state machine.
 type fsm struct {
 	*state.Machine
-	refused error // why the last snapshot to be restored was not; raft only logs it
+	refused error         // why the last snapshot to be restored was not; raft only logs it
+	entries atomic.Uint64 // number of log entries applied since the start
 }
 
 var _ raft.FSM = (*fsm)(nil)
@@ -20,7 +22,10 @@ var _ raft.FSM = (*fsm)(nil)
 func newFSM() *fsm { return &fsm{Machine: state.NewMachine()} }
 
 // Apply implements raft.FSM.
-func (f *fsm) Apply(entry *raft.Log) any { return f.Machine.Apply(entry.Index, entry.Term, entry.Data) }
+func (f *fsm) Apply(entry *raft.Log) any {
+	defer f.entries.Add(1)
+	return f.Machine.Apply(entry.Index, entry.Term, entry.Data)
+}
 
 // Snapshot implements raft.FSM: a copy under the lock, written out beside it.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) { return &snapshot{f.Copy()}, nil }

@@ -166,7 +166,8 @@ func (n *Node) proposeNoop(ctx context.Context) error {
 
 // withPatience gives work three election timeouts, and then returns ErrLeaderStuck. It counts ticks, not time: a
 // process that was stopped for a minute gets one late tick. It repeats work that fails until then. Ticks in which
-// this process had no processor do not count, since a leader without a processor is not stuck.
+// this process had no processor do not count, since a leader without a processor is not stuck. Nor do ticks in which
+// a log entry was applied: after a restart a leader first applies what was committed before, which may take minutes.
 func (n *Node) withPatience(ctx context.Context, work func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -178,6 +179,7 @@ func (n *Node) withPatience(ctx context.Context, work func(context.Context) erro
 	run := func() { done <- work(ctx) }
 	go run()
 	var last error
+	applied := n.fsm.entries.Load()
 	for ticks := 0; ; {
 		select {
 		case err := <-done:
@@ -188,6 +190,10 @@ func (n *Node) withPatience(ctx context.Context, work func(context.Context) erro
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
+			if now := n.fsm.entries.Load(); now != applied {
+				applied = now
+				continue
+			}
 			if starved.excuses(n.cfg.electionTimeout()) {
 				continue
 			}
