@@ -170,7 +170,7 @@ func startDev(t *testing.T, args ...string) *running {
 	t.Helper()
 	for range 5 {
 		ctx, stop := context.WithCancel(context.Background())
-		r := &running{offset: 1000 + rand.IntN(30_000), stop: stop, done: make(chan struct{})}
+		r := &running{offset: 1000 + rand.IntN(24_000), stop: stop, done: make(chan struct{})}
 		args := append([]string{"dev", "--port-offset", strconv.Itoa(r.offset)}, args...)
 		go func() {
 			defer close(r.done)

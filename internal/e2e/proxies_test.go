@@ -43,7 +43,7 @@ func limitedDev(t *testing.T) (*Process, string) {
 	if err := os.WriteFile(file, []byte(proxyRules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := startDev(t, "--rules", file)
+	p := startDev(t, "--coordinators", "1", "--rules", file)
 	example := curl.FindStringSubmatch(p.Tail())
 	if example == nil {
 		t.Fatalf("no example in\n%s", p.Tail())
