@@ -59,7 +59,9 @@ var houses = map[string]row{
 	"rules/source": {outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
 	// Texts, globs and regular expressions, compared with the attributes of requests.
 	"rules/pattern": {aliquot: []string{"rules/source"}, banned: pure},
-	"rules":         {aliquot: []string{"limit", "rules/pattern", "rules/source"}, banned: pure},
+	// A rules file as it was written, before anything inherits.
+	"rules/document": {aliquot: []string{"limit", "rules/pattern", "rules/source"}, banned: pure},
+	"rules":          {aliquot: []string{"limit", "rules/document", "rules/pattern", "rules/source"}, banned: pure},
 	// The messages of a check as bytes, without the generated code.
 	"internal/checkwire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Envoy's rate limit protocol.

@@ -14,7 +14,7 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 	replacing := strings.Replace(matchFile, "{id: all-of,", "{id: all-of, replaces: [pro, everyone, somebody],", 1)
 	attrs := AttributesOf(map[string]string{"tier": "pro", "api_key": "sk_prod_1", "endpoint": "/v1/orders/17?x=1", "method": "POST", "org": "[x]", "user": "u"})
 	for text, want := range map[string]int{matchFile: 8, replacing: 5} {
-		matchWithoutAllocating(t, mustParse(t, text), attrs, want)
+		matchWithoutAllocating(t, MustParse(t, text), attrs, want)
 	}
 }
 
@@ -37,7 +37,7 @@ func matchWithoutAllocating(t *testing.T, s *Set, attrs Attributes, want int) {
 }
 
 func TestMatchOfTenThousandRulesDoesNotAllocate(t *testing.T) {
-	s := mustParse(t, mixedRules())
+	s := MustParse(t, mixedRules())
 	buf := make([]Matched, 0, 32)
 	for i, attrs := range mixedRequests() {
 		if i%16 > 0 {

@@ -8,7 +8,7 @@ import (
 
 func TestAssign(t *testing.T) {
 	set := func(ids string) *Set {
-		return mustParse(t, "defaults: {params: {limit: 1, window: 1}}\nrules: ["+ids+"]")
+		return MustParse(t, "defaults: {params: {limit: 1, window: 1}}\nrules: ["+ids+"]")
 	}
 	first := set("{id: b}, {id: a}")
 	numbers, next := Assign(nil, nil, 7, first)
@@ -60,5 +60,5 @@ func TestAssignNeverWraps(t *testing.T) {
 			t.Error("numbers began again at zero")
 		}
 	}()
-	Assign(nil, nil, math.MaxUint32, mustParse(t, "rules: [{id: a, params: {limit: 1, window: 1}}]"))
+	Assign(nil, nil, math.MaxUint32, MustParse(t, "rules: [{id: a, params: {limit: 1, window: 1}}]"))
 }

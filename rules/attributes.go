@@ -3,6 +3,8 @@ package rules
 import (
 	"slices"
 	"strings"
+
+	"aliquot/rules/document"
 )
 
 // Attribute is one attribute of a request: a name and a value.
@@ -40,7 +42,7 @@ func (a Attributes) endpoint() string {
 	if path := a.Get(DecodedEndpoint); path != "" {
 		return path
 	}
-	return a.Get(endpointAttribute)
+	return a.Get(document.EndpointAttribute)
 }
 
 // Set sets the value of an attribute, in place of an earlier value. It returns the new attributes,

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"aliquot/rules/document"
 )
 
 // worstFiles are the largest files of each kind that an attacker could make to hurt, and
@@ -22,7 +24,7 @@ func worstFiles() map[string]string {
 		"100000 rules":             "defaults: {params: {limit: 1, window: 1}}\nrules:\n" + many("- {id: r%d}\n", 100_000),
 		"100000 rules on one line": "defaults: {params: {limit: 1, window: 1}}\nrules: [" + many("{id: r%d},", 100_000) + "]",
 		"ten thousand mixed rules": mixedRules(),
-		"a full blacklist":         "rules: []\nblacklist:\n" + many("- {pattern: \"sk_%d*\", until: \"2030-01-01T00:00:00Z\"}\n", MaxListed),
+		"a full blacklist":         "rules: []\nblacklist:\n" + many("- {pattern: \"sk_%d*\", until: \"2030-01-01T00:00:00Z\"}\n", document.MaxListed),
 		"comments":                 "rules: []\n" + fill("#\n"),
 		"empty lines":              "rules: []\n" + fill("\n"),
 		"commas":                   "rules: [" + fill(",") + "]",
@@ -39,8 +41,8 @@ func worstFiles() map[string]string {
 		"fields of a rule":         "rules: [{" + many("f%d: 1, ", 150_000) + "}]",
 		"the same field":           "rules:\n - id: a\n" + strings.Repeat("   id: a\n", 100_000),
 		"aliases":                  "rules: []\na: &a [" + fill("*a,") + "]",
-		"problems":                 "rules: []\nblacklist:\n" + many("- %d\n", MaxListed),
-		"long regular expressions": "defaults: {params: {limit: 1, window: 1}}\nrules:\n" + many("- {id: r%d, match: {endpoint_regex: \"(a{9}){9}{9}x%[1]d\"}}\n", MaxRules),
+		"problems":                 "rules: []\nblacklist:\n" + many("- %d\n", document.MaxListed),
+		"long regular expressions": "defaults: {params: {limit: 1, window: 1}}\nrules:\n" + many("- {id: r%d, match: {endpoint_regex: \"(a{9}){9}{9}x%[1]d\"}}\n", document.MaxRules),
 		"globs of stars":           "rules: []\nblacklist:\n" + many("- \"%d"+strings.Repeat("*a", 30)+"\"\n", 40_000),
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 func TestConductInherits(t *testing.T) {
-	s := mustParse(t, `
+	s := MustParse(t, `
 defaults: {params: {limit: 1, window: 1}, cool_down: {after: 7}, auto_block: true}
 tiers:
   free: {cool_down: {most: 2h}, auto_block: {after: 5, within: 10, for: 30d}}
@@ -21,17 +21,17 @@ rules:
 		cool  CoolDown
 		block AutoBlock
 	}{
-		"inherits": {CoolDown{7, time.Minute}, AutoBlock{10_000, time.Minute, 10 * time.Minute}},
-		"tier":     {CoolDown{100, 2 * time.Hour}, AutoBlock{5, 10 * time.Second, month}},
+		"inherits": {CoolDown{After: 7, Most: time.Minute}, AutoBlock{After: 10_000, Within: time.Minute, For: 10 * time.Minute}},
+		"tier":     {CoolDown{After: 100, Most: 2 * time.Hour}, AutoBlock{After: 5, Within: 10 * time.Second, For: month}},
 		"neither":  {},
-		"empty":    {CoolDown{100, time.Minute}, AutoBlock{10_000, 1500 * time.Millisecond, 10 * time.Minute}},
+		"empty":    {CoolDown{After: 100, Most: time.Minute}, AutoBlock{After: 10_000, Within: 1500 * time.Millisecond, For: 10 * time.Minute}},
 	} {
 		r := s.Rule(id)
 		if r.CoolDown != want.cool || r.AutoBlock != want.block || r.Watched() != (id != "neither") {
 			t.Errorf("%s: %+v %+v", id, r.CoolDown, r.AutoBlock)
 		}
 	}
-	if r := mustParse(t, oneRule(someLimit)).Rule("a"); r.Watched() {
+	if r := MustParse(t, oneRule(someLimit)).Rule("a"); r.Watched() {
 		t.Errorf("watched unasked: %+v %+v", r.CoolDown, r.AutoBlock)
 	}
 }

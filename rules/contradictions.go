@@ -1,16 +1,17 @@
 package rules
 
 import (
+	"aliquot/rules/document"
 	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
 
 // contradictions reports conditions that plainly no request can meet. The rule would never apply,
 // and the requests that it should limit would not be limited.
-func (d *decoder) contradictions(at source.Position, what string, conditions []pattern.Condition) {
+func (d *draft) contradictions(at source.Position, what string, conditions []pattern.Condition) {
 	for i := range conditions {
 		c := &conditions[i]
-		if c.Attribute == endpointAttribute && !c.AcceptsPath() {
+		if c.Attribute == document.EndpointAttribute && !c.AcceptsPath() {
 			d.Add(c.At, "%s can never apply: an endpoint is compared without its query, so nothing matches %s; cut it off at the ? or #", what, c)
 		}
 		for j := range i {

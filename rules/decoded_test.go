@@ -9,7 +9,7 @@ import (
 // meets, each rule once, in the order of the file; and what one reading replaces stays if the
 // other does not replace it.
 func TestARuleAppliesByEitherPath(t *testing.T) {
-	set := mustParse(t, `rules:
+	set := MustParse(t, `rules:
   - {id: all, params: {limit: 9, window: 1}}
   - {id: orders, match: {endpoint_regex: "^/v1/orders"}, params: {limit: 5, window: 1}}
   - {id: root, match: {endpoint_regex: "^/"}, params: {limit: 7, window: 1}}
@@ -40,7 +40,7 @@ func TestARuleAppliesByEitherPath(t *testing.T) {
 			t.Errorf("%s, or %s: %v applies, and %v by Explain; want %v", c.endpoint, c.decoded, got, explained, c.want)
 		}
 	}
-	r := mustParse(t, "rules: [{id: a, key: [endpoint], params: {limit: 5, window: 1}}]").Rule("a")
+	r := MustParse(t, "rules: [{id: a, key: [endpoint], params: {limit: 5, window: 1}}]").Rule("a")
 	plain := KeyValues(r, AttributesOf(map[string]string{"endpoint": "/v1/orders"}), nil)
 	other := KeyValues(r, AttributesOf(map[string]string{"endpoint": "/v1%2Forders", DecodedEndpoint: "/v1/orders"}), nil)
 	if !slices.Equal(plain, other) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/document"
 	"aliquot/rules/pattern"
 )
 
@@ -16,7 +17,7 @@ func (r *Rule) Addresses(attrs Attributes) bool {
 		return true
 	}
 	for _, name := range r.Key {
-		tier := name == tierAttribute && r.tiers != nil && r.tiers.of(&subject{attrs: attrs, path: pathOf(attrs.Get(endpointAttribute))}) != ""
+		tier := name == document.TierAttribute && r.tiers != nil && r.tiers.of(&subject{attrs: attrs, path: pathOf(attrs.Get(document.EndpointAttribute))}) != ""
 		if attrs.Get(name) == "" && !tier {
 			return false
 		}
@@ -42,7 +43,7 @@ func (s *Set) DeniesAll() string {
 		all := !slices.ContainsFunc(r.conditions, func(c pattern.Condition) bool {
 			return !slices.ContainsFunc(c.Values, func(m pattern.Matcher) bool { return m.Regex == nil && m.Glob && m.Text == "*" })
 		})
-		if all && r.Limit.Capacity == 0 && r.Unit == UnitRequests && r.ShadowPPM < wholePPM {
+		if all && r.Limit.Capacity == 0 && r.Unit == UnitRequests && r.ShadowPPM < document.WholePPM {
 			return r.ID
 		}
 	}
@@ -52,17 +53,17 @@ func (s *Set) DeniesAll() string {
 // LimitOf returns the rule's limit with other numbers: so many requests in each window. why says
 // what is wrong with them for the rule's algorithm, or is "".
 func (r *Rule) LimitOf(requests int64, window time.Duration) (l limit.Limit, why string) {
-	p := params{limit: min(requests, MaxCapacity), window: window, denies: requests == 0}
-	l, _, why = p.under(r.Algorithm)
+	p := document.Params{Limit: min(requests, document.MaxCapacity), Window: window, Denies: requests == 0}
+	l, _, why = p.LimitFor(r.Algorithm)
 	return l, why
 }
 
 // resolveInRequest finds the rules that other rules replace in a whole request.
-func (d *decoder) resolveInRequest(s *Set, texts []*ruleText) {
+func (d *draft) resolveInRequest(s *Set, texts []*document.Rule) {
 	unknown := 0
 	for i, text := range texts {
 		r := s.rules[i]
-		for _, ref := range text.inRequest {
+		for _, ref := range text.InRequest {
 			replaced := s.byID[ref.Name]
 			switch {
 			case replaced == nil:
@@ -70,7 +71,7 @@ func (d *decoder) resolveInRequest(s *Set, texts []*ruleText) {
 				unknown++
 			case replaced == r:
 				d.Add(ref.At, "%s cannot replace itself; name another rule or remove this", text)
-			case r.ShadowPPM > 0 && replaced.ShadowPPM < wholePPM:
+			case r.ShadowPPM > 0 && replaced.ShadowPPM < document.WholePPM:
 				// A trial of a rule must not change any answer.
 			default:
 				r.ReplacesInRequest = append(r.ReplacesInRequest, ref.Name)

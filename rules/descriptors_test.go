@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/document"
 )
 
 func parsed(t *testing.T, text string) *Set {
@@ -28,18 +29,18 @@ rules:
   - {id: none, tier: gold, params: {limit: unlimited}}
 `)
 	for _, c := range []struct {
-		id, key   string
+		ID, key   string
 		capacity  limit.Tokens
 		window    time.Duration
 		unlimited bool
 	}{
 		{"zero", "", 0, time.Second, false}, {"zero", "vip", 5, time.Minute, false}, {"counts", "", 0, time.Minute, false},
-		{"some", "", 5, time.Minute, false}, {"some", "bad", 0, time.Minute, false}, {"some", "free", limit.Tokens(MaxCapacity), time.Minute, true},
+		{"some", "", 5, time.Minute, false}, {"some", "bad", 0, time.Minute, false}, {"some", "free", limit.Tokens(document.MaxCapacity), time.Minute, true},
 	} {
 		_, matched := set.Match(Attributes{{"a", "b"}, {"api_key", c.key}}, 0, nil)
-		at := slices.IndexFunc(matched, func(m Matched) bool { return m.Rule.ID == c.id })
+		at := slices.IndexFunc(matched, func(m Matched) bool { return m.Rule.ID == c.ID })
 		if m := matched[at]; m.Limit.Capacity != c.capacity*limit.Token || m.Window != c.window || m.Unlimited != c.unlimited {
-			t.Errorf("%s of %q: %+v", c.id, c.key, m)
+			t.Errorf("%s of %q: %+v", c.ID, c.key, m)
 		}
 	}
 	if r := set.Rule("none"); !r.Unlimited || !set.HasUnlimited() {

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"aliquot/rules/document"
 )
 
 // TestPagesAboutTheFile: every example is a file without a problem or a warning, every field is in an
@@ -29,7 +31,13 @@ func TestPagesAboutTheFile(t *testing.T) {
 			t.Errorf("example %d: %v %v\n%s", i+1, err, warnings, example[1])
 		}
 	}
-	for _, name := range fieldNames() {
+	var names []string
+	for _, s := range document.Sections() {
+		for _, f := range s.Fields {
+			names = append(names, f.Name)
+		}
+	}
+	for _, name := range names {
 		if !regexp.MustCompile(`\b` + name + `:`).MatchString(all) {
 			t.Errorf("no example has the field %s", name)
 		}
@@ -37,7 +45,7 @@ func TestPagesAboutTheFile(t *testing.T) {
 			t.Errorf("the reference has no field %s", name)
 		}
 	}
-	for _, word := range append(append(algorithms(), enforcements()...), append(placements(), redisFailures()...)...) {
+	for _, word := range append(append(document.Algorithms(), document.Enforcements()...), append(document.Placements(), document.RedisFailures()...)...) {
 		if !strings.Contains(string(reference), "`"+word+"`") {
 			t.Errorf("the reference does not explain %s", word)
 		}

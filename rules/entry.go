@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"aliquot/rules/document"
 	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
@@ -129,7 +128,7 @@ func (e *Entry) Check() error {
 	for _, text := range []struct {
 		what, text string
 		max        int
-	}{{what, e.Name, pattern.MaxChars}, {"the rule", e.Rule, MaxNameChars}, {"the reason", e.Reason, maxReasonChars}, {"the author", e.By, maxReasonChars}} {
+	}{{what, e.Name, pattern.MaxChars}, {"the rule", e.Rule, MaxNameChars}, {"the reason", e.Reason, document.MaxReasonChars}, {"the author", e.By, document.MaxReasonChars}} {
 		switch {
 		case !utf8.ValidString(text.text):
 			return bad("%s is not UTF-8", text.what)
@@ -158,7 +157,7 @@ func (e *Entry) Check() error {
 			return bad("block %q would reject every request; name the API keys to block", source.Shorten(e.Name))
 		}
 	case OverrideEntry:
-		if _, why := e.read(); why != "" {
+		if _, why := e.Read(); why != "" {
 			return bad("%s", why)
 		}
 	case TierEntry:
@@ -237,66 +236,4 @@ func (s *Set) Effect(e *Entry) (ruleIDs []string, whyNot string) {
 		return nil, cmp.Or(whyNot, fmt.Sprintf("no rule has the tier %q", source.Shorten(e.Name)))
 	}
 	return nil, ""
-}
-
-// ParamsText are the numbers of a limit in the form in which people state them. Zero or empty means
-// not stated.
-type ParamsText struct {
-	Capacity int64 `json:"capacity,omitempty"`
-	Limit    int64 `json:"limit,omitempty"`
-	// RefillRate is a decimal number of requests a second. It is the text as written, not a float
-	// close to it.
-	RefillRate string        `json:"refill_rate,omitempty"`
-	Window     time.Duration `json:"window_ns,omitempty"`
-}
-
-// String returns the numbers for people, such as "limit 500, window 1m0s".
-func (p ParamsText) String() string {
-	var out []string
-	state := func(name string, is bool, value any) {
-		if is {
-			out = append(out, fmt.Sprintf("%s %v", name, value))
-		}
-	}
-	state("limit", p.Limit != 0, p.Limit)
-	state("capacity", p.Capacity != 0, p.Capacity)
-	state("refill_rate", p.RefillRate != "", p.RefillRate)
-	state("window", p.Window != 0, p.Window)
-	return strings.Join(out, ", ")
-}
-
-// read converts the numbers like those of a file. why says what is wrong with them under any rule,
-// or is "".
-func (p ParamsText) read() (out params, why string) {
-	n := &source.Node{Kind: source.KindMapping}
-	number := func(name, text string) {
-		n.Fields = append(n.Fields, source.Field{Name: name, Value: &source.Node{Kind: source.KindNumber, Text: text}})
-	}
-	if p.Capacity != 0 {
-		number("capacity", strconv.FormatInt(p.Capacity, 10))
-	}
-	if p.Limit != 0 {
-		number("limit", strconv.FormatInt(p.Limit, 10))
-	}
-	if p.RefillRate != "" {
-		if _, why := source.ParseDecimal(p.RefillRate); why != "" {
-			return out, fmt.Sprintf("refill_rate %q: %s", source.Shorten(p.RefillRate), why)
-		}
-		number("refill_rate", p.RefillRate)
-	}
-	switch {
-	case p.Window < 0 || p.Window == math.MinInt64:
-		return out, fmt.Sprintf("window %s is negative", p.Window)
-	case p.Window > 0:
-		seconds := fmt.Sprintf("%d.%09d", p.Window/time.Second, p.Window%time.Second)
-		number("window", strings.TrimRight(strings.TrimRight(seconds, "0"), "."))
-	}
-	if len(n.Fields) == 0 {
-		return out, "no limit is stated; state limit or capacity"
-	}
-	d := &decoder{Reader: source.NewReader("", placeOf)}
-	if out = d.params(n, "params"); len(d.Found) > 0 {
-		return out, d.Found[0].Message
-	}
-	return out, ""
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"aliquot/rules/document"
 	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
@@ -46,7 +47,7 @@ func (id EntryID) command() string {
 	if id.Rule != "" {
 		words += id.Rule + " "
 	}
-	if !strings.ContainsFunc(id.Name, func(r rune) bool { return !isIDRune(r) }) {
+	if !strings.ContainsFunc(id.Name, func(r rune) bool { return !document.IsIDRune(r) }) {
 		return words + id.Name
 	}
 	return words + "'" + strings.ReplaceAll(id.Name, "'", `'\''`) + "'"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/document"
 	"aliquot/rules/pattern"
 )
 
@@ -20,7 +21,7 @@ func overrideOf(rule, pattern string, p ParamsText) Entry {
 
 // A block beats an allow, both beat the file's blacklist, and that beats its whitelist.
 func TestOrderOfListsAndEntries(t *testing.T) {
-	s := mustParse(t, "rules: []\nwhitelist: [\"w*\", both, white]\nblacklist: [both, black, \"b*\"]\n").With([]Entry{
+	s := MustParse(t, "rules: []\nwhitelist: [\"w*\", both, white]\nblacklist: [both, black, \"b*\"]\n").With([]Entry{
 		entryOf(AllowEntry, "black"), entryOf(AllowEntry, "twice*"), entryOf(BlockEntry, "twice_1"), entryOf(BlockEntry, "white"),
 	})
 	for key, want := range map[string]ListKind{
@@ -41,7 +42,7 @@ func TestOrderOfListsAndEntries(t *testing.T) {
 // An override entry, the file's override, the value of the tier, the rule: the first that
 // is there sets the limit. Of two of one level the exact key wins, then the longer pattern.
 func TestOrderOfNumbers(t *testing.T) {
-	file := mustParse(t, `rules:
+	file := MustParse(t, `rules:
   - id: a
     tier: pro
     match: {endpoint_regex: x}
@@ -75,7 +76,7 @@ func TestOrderOfNumbers(t *testing.T) {
 
 // A change of entries is a change of a rule's limits, for those who remember them.
 func TestOverrideEntryChangesTheRule(t *testing.T) {
-	file := mustParse(t, "rules: [{id: a, "+someLimit+"}]\n")
+	file := MustParse(t, "rules: [{id: a, "+someLimit+"}]\n")
 	under := file.With([]Entry{overrideOf("a", "k", ParamsText{Limit: 7})})
 	if under.Rule("a").SameLimits(file.Rule("a")) || !under.Rule("a").SameLimits(file.With([]Entry{overrideOf("a", "k", ParamsText{Limit: 7}), entryOf(BlockEntry, "k")}).Rule("a")) {
 		t.Error("the limits of a rule are those under its entries")
@@ -86,7 +87,7 @@ func TestOverrideEntryChangesTheRule(t *testing.T) {
 func TestEntriesHoldUntilTheyAreTakenAway(t *testing.T) {
 	block, own := entryOf(BlockEntry, "k"), overrideOf("a", "o", ParamsText{Limit: 7})
 	block.UntilMS, own.UntilMS = 1000, 1000
-	s := mustParse(t, "rules: [{id: a, "+someLimit+"}]\n").With([]Entry{block, own})
+	s := MustParse(t, "rules: [{id: a, "+someLimit+"}]\n").With([]Entry{block, own})
 	if got, _ := s.Match(AttributesOf(map[string]string{"api_key": "k"}), 2000, nil); got != Blacklisted {
 		t.Errorf("after until: %v", got)
 	}
@@ -97,7 +98,7 @@ func TestEntriesHoldUntilTheyAreTakenAway(t *testing.T) {
 
 // An entry whose rule or kind of limit is gone is without effect, and says why.
 func TestEntriesWithoutEffect(t *testing.T) {
-	s := mustParse(t, "rules: [{id: orders, "+someLimit+"}, {id: w, algorithm: fixed_window, tier: pro, match: {endpoint_regex: x}, params: {limit: 5, window: 5}}]\n")
+	s := MustParse(t, "rules: [{id: orders, "+someLimit+"}, {id: w, algorithm: fixed_window, tier: pro, match: {endpoint_regex: x}, params: {limit: 5, window: 5}}]\n")
 	for _, c := range []struct {
 		entry       Entry
 		err         error
@@ -141,7 +142,7 @@ func TestEntriesThatMakeNoSense(t *testing.T) {
 		"negative":                 overrideOf("r", "k", ParamsText{Limit: -1}),
 		"a negative window":        overrideOf("r", "k", ParamsText{Limit: 1, Window: -time.Second}),
 		"after the last year":      with(entryOf(BlockEntry, "k"), Note{UntilMS: latestMS + 1}),
-		"a long reason":            with(entryOf(BlockEntry, "k"), Note{Reason: strings.Repeat("r", maxReasonChars+1)}),
+		"a long reason":            with(entryOf(BlockEntry, "k"), Note{Reason: strings.Repeat("r", document.MaxReasonChars+1)}),
 		"a tier with both a rates": tierOf("pro", ParamsText{Limit: 1, RefillRate: "1"}),
 	} {
 		if err := e.Check(); !errors.Is(err, ErrBadEdit) {
@@ -161,7 +162,7 @@ whitelist: [k2]
 	entries := []Entry{
 		entryOf(BlockEntry, "k*"), entryOf(AllowEntry, "z"), overrideOf("b", "vip", ParamsText{Limit: 5}), overrideOf("gone", "vip", ParamsText{Limit: 5}), tierOf("pro", ParamsText{Limit: 50}),
 	}
-	before := mustParse(t, file)
+	before := MustParse(t, file)
 	for _, c := range []struct{ old, new, want string }{
 		{"", "", ""},
 		{"[k1]", "[]", "the file changes a list for \"k1\"; the entry block \"k*\" stays above that; `aliquot entries remove block 'k*'` ends that"},
@@ -170,7 +171,7 @@ whitelist: [k2]
 		{"id: b, params: {limit: 10", "id: b, params: {limit: 11", "the file changes the limit of rule b; the entry override b \"vip\" (limit 5) stays above that; `aliquot entries remove override b vip` ends that"},
 		{"x}, params: {limit: 10", "x}, params: {limit: 11", "rule a keeps the value that was set for the tier \"pro\" (limit 50), above what the file states; `aliquot entries remove tier pro` ends that"},
 	} {
-		after := mustParse(t, strings.Replace(file, c.old, c.new, 1))
+		after := MustParse(t, strings.Replace(file, c.old, c.new, 1))
 		if got := strings.Join(Hides(entries, before.With(entries), after), "\n"); got != c.want {
 			t.Errorf("%s: %s\nwant %s", c.new, got, c.want)
 		}
@@ -182,7 +183,7 @@ whitelist: [k2]
 	for range maxHides + 2 {
 		many = append(many, entries[4])
 	}
-	if got := Hides(many, before, mustParse(t, strings.Replace(file, "x}, params: {limit: 10", "x}, params: {limit: 11", 1))); len(got) != maxHides+1 || !strings.HasPrefix(got[maxHides], "2 other entries") {
+	if got := Hides(many, before, MustParse(t, strings.Replace(file, "x}, params: {limit: 10", "x}, params: {limit: 11", 1))); len(got) != maxHides+1 || !strings.HasPrefix(got[maxHides], "2 other entries") {
 		t.Errorf("%d warnings, the last %s", len(got), got[len(got)-1])
 	}
 }

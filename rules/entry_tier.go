@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"aliquot/limit"
+	"aliquot/rules/document"
 	"aliquot/rules/source"
 )
 
@@ -51,13 +52,13 @@ func (s *Set) checkTier(v *Entry) error {
 }
 
 // tierParams converts the numbers of a tier. why says what is wrong with them, or is "".
-func (e *Entry) tierParams() (p params, why string) {
-	p, why = e.read()
+func (e *Entry) tierParams() (p document.Params, why string) {
+	p, why = e.Read()
 	switch {
 	case why != "":
-	case p.limit != 0 && p.rate != limit.Rate{}:
+	case p.Limit != 0 && p.Rate != limit.Rate{}:
 		why = "limit and refill_rate both state a rate; state one of them"
-	case p.limit == 0 && p.capacity == 0 && p.window != 0:
+	case p.Limit == 0 && p.Capacity == 0 && p.Window != 0:
 		why = "window alone states no limit; state limit beside it"
 	}
 	return p, why
@@ -75,27 +76,27 @@ func (r *Rule) under(e *Entry) (out *Rule, why string) {
 	p := r.params
 	switch {
 	case r.Limit.Algorithm.Counts():
-		if stated.limit == 0 {
+		if stated.Limit == 0 {
 			return nil, r.Algorithm + " has a limit and a window, no capacity or refill_rate; state limit"
 		}
-		p = params{limit: stated.limit, window: cmp.Or(stated.window, p.window)}
+		p = document.Params{Limit: stated.Limit, Window: cmp.Or(stated.Window, p.Window)}
 	default:
-		p = stated.over(p)
-		if p.limit != 0 && p.window == 0 {
-			p.window = r.Window
+		p = stated.Over(p)
+		if p.Limit != 0 && p.Window == 0 {
+			p.Window = r.Window
 		}
 	}
 	changed := *r
-	if changed.Limit, changed.Window, why = p.under(r.Algorithm); why != "" {
+	if changed.Limit, changed.Window, why = p.LimitFor(r.Algorithm); why != "" {
 		return nil, why
 	}
-	changed.SetForTier, changed.Unlimited, changed.params = true, p.unlimited, p
+	changed.SetForTier, changed.Unlimited, changed.params = true, p.Unlimited, p
 	changed.overrides = slices.Clone(r.overrides)
 	for i := range changed.overrides {
 		o := &changed.overrides[i]
-		own := o.params.over(p)
-		if l, window, why := own.under(r.Algorithm); why == "" {
-			o.Limit, o.Window, o.Unlimited = l, window, own.unlimited
+		own := o.params.Over(p)
+		if l, window, why := own.LimitFor(r.Algorithm); why == "" {
+			o.Limit, o.Window, o.Unlimited = l, window, own.Unlimited
 		}
 	}
 	return &changed, ""

@@ -69,7 +69,7 @@ func TestTierValueByAlgorithm(t *testing.T) {
 		{"params: {capacity: 100, refill_rate: 2}", ParamsText{RefillRate: "x"}, "not a decimal number"},
 		{"unit: tokens, params: {limit: 100, window: 10}", ParamsText{Limit: 5}, `no rule of the tier "pro" counts requests, and only those have the value of a tier; change the file`},
 	} {
-		s := mustParse(t, "rules: [{id: a, tier: pro, match: {endpoint_regex: x}, "+c.rule+"}]\n")
+		s := MustParse(t, "rules: [{id: a, tier: pro, match: {endpoint_regex: x}, "+c.rule+"}]\n")
 		v := tierOf("pro", c.value)
 		got := fmt.Sprint(s.CheckEntry(&v))
 		if s.CheckEntry(&v) == nil {
@@ -97,7 +97,7 @@ func limitText(r *Rule) string {
 
 // An override has its own numbers, and inherits the others from the tier's value.
 func TestOverrideStandsAboveTheTierValue(t *testing.T) {
-	s := mustParse(t, `rules:
+	s := MustParse(t, `rules:
   - id: a
     tier: pro
     match: {endpoint_regex: x}
@@ -119,7 +119,7 @@ func TestTierValueOfAnUnknownTier(t *testing.T) {
 		"rules: []\n": "not in the rules: no rule names a tier, and the file assigns none",
 		"tiers: {b: {match: {api_key_pattern: x}}, stated: {}}\nrules: [{id: a, tier: c, match: {endpoint_regex: x}, " + someLimit + "}]\n": `not in the rules: no rule names the tier "gold", and the file assigns no request to it; known here: b, c`,
 	} {
-		s := mustParse(t, file)
+		s := MustParse(t, file)
 		if err := s.CheckEntry(&v); !errors.Is(err, ErrNotThere) || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -127,7 +127,7 @@ func TestTierValueOfAnUnknownTier(t *testing.T) {
 			t.Error("a value without effect changed the rules")
 		}
 	}
-	assigned := mustParse(t, "tiers: {gold: {match: {api_key_pattern: x}}}\nrules: []\n")
+	assigned := MustParse(t, "tiers: {gold: {match: {api_key_pattern: x}}}\nrules: []\n")
 	if err := assigned.CheckEntry(&v); err != nil {
 		t.Errorf("a tier that requests are assigned to: %v", err)
 	}

@@ -78,11 +78,11 @@ func (r *Rule) withOverrides(entries []*Entry) *Rule {
 // overrideOf returns the limit that an override entry gives API keys under a rule, or the reason
 // why it gives none.
 func (e *Entry) overrideOf(r *Rule) (l limit.Limit, window time.Duration, why string) {
-	p, why := e.read()
+	p, why := e.Read()
 	if why != "" {
 		return l, 0, why
 	}
-	return p.over(r.params).under(r.Algorithm)
+	return p.Over(r.params).LimitFor(r.Algorithm)
 }
 
 // heldBy returns the patterns of overrides.

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 
+	"aliquot/rules/document"
 	"aliquot/rules/source"
 )
 
@@ -65,7 +66,7 @@ func (s *Set) Explain(attrs Attributes, nowMS int64) Explanation {
 // explain is Explain for one of the paths of a request.
 func (s *Set) explain(of subject, nowMS int64) Explanation {
 	attrs := of.attrs
-	apiKey := attrs.Get(apiKeyAttribute)
+	apiKey := attrs.Get(document.APIKeyAttribute)
 	out := Explanation{Tier: of.tier, Rules: make([]Trace, len(s.rules))}
 	out.List, out.Entry, out.AboveFile = s.listed(apiKey, nowMS)
 	for i, r := range s.rules {
@@ -73,7 +74,7 @@ func (s *Set) explain(of subject, nowMS int64) Explanation {
 		t.Rule, t.Override = r, r.OverrideFor(apiKey, nowMS)
 		if c := unmet(r.conditions, &of); c != nil {
 			t.Unmet = c.String()
-			if c.Attribute == tierAttribute && of.tier != "" && of.tier != attrs.Get(tierAttribute) {
+			if c.Attribute == document.TierAttribute && of.tier != "" && of.tier != attrs.Get(document.TierAttribute) {
 				t.Unmet += fmt.Sprintf(": the file assigns it to the tier %q", source.Shorten(of.tier))
 			}
 		}

@@ -23,7 +23,7 @@ whitelist: ["vip_free"]
 func in2030() int64 { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() }
 
 func TestExplain(t *testing.T) {
-	s := mustParse(t, explainFile)
+	s := MustParse(t, explainFile)
 	for _, c := range []struct {
 		name  string
 		attrs map[string]string
@@ -63,7 +63,7 @@ func TestExplain(t *testing.T) {
 
 // An override holds until its instant and not at it; the next one by rank follows.
 func TestEntriesExpire(t *testing.T) {
-	s := mustParse(t, `
+	s := MustParse(t, `
 rules:
   - id: a
     params: {limit: 1, window: 1}

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"aliquot/limit"
+	"aliquot/rules/document"
 	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
@@ -56,7 +57,7 @@ func FuzzParse(f *testing.F) {
 // checkReadsTheSame writes what was read on one line, in quotes and brackets, and reads
 // it again.
 func checkReadsTheSame(t *testing.T, data []byte, s *Set) {
-	written := inline(source.NewReader("f", placeOf).Read(data))
+	written := inline(source.NewReader("f", document.PlaceOf).Read(data))
 	again, _, err := Parse("f", []byte(written))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, written)
@@ -132,11 +133,11 @@ func checkRule(t *testing.T, s *Set, r *Rule) {
 	for _, l := range limits {
 		if l.Capacity < limit.Token || l.Capacity > limit.MaxTokens || l.Rate.Micro < 0 || l.Rate.Micro > 1e15 ||
 			l.Rate.Frac < 0 || l.Rate.Frac >= 1e6 || l.Rate == (limit.Rate{}) != l.Algorithm.Counts() || l.Window%time.Microsecond != 0 ||
-			l.Algorithm != algorithmNamed(r.Algorithm) || l.Algorithm.Counts() != (l.Window > 0) {
+			l.Algorithm != document.AlgorithmOf(r.Algorithm) || l.Algorithm.Counts() != (l.Window > 0) {
 			t.Fatalf("rule %s: limit %+v", r.ID, l)
 		}
 	}
-	if !slices.Contains([]string{Strict, Elastic, Independent}, r.Enforcement) || !slices.Contains(algorithms(), r.Algorithm) || r.Unit == "" || r.ShadowPPM < 0 || r.ShadowPPM > wholePPM || r.Queue && r.Algorithm != LeakyBucket || !slices.Contains([]string{Auto, Split, Home}, r.Placement) || (r.BorrowWait == 0) != (r.Placement == Split) {
+	if !slices.Contains([]string{Strict, Elastic, Independent}, r.Enforcement) || !slices.Contains(document.Algorithms(), r.Algorithm) || r.Unit == "" || r.ShadowPPM < 0 || r.ShadowPPM > document.WholePPM || r.Queue && r.Algorithm != LeakyBucket || !slices.Contains([]string{Auto, Split, Home}, r.Placement) || (r.BorrowWait == 0) != (r.Placement == Split) {
 		t.Fatalf("rule %+v", r)
 	}
 	for _, id := range r.Replaces {
@@ -144,7 +145,7 @@ func checkRule(t *testing.T, s *Set, r *Rule) {
 			t.Fatalf("rule %s replaces %q", r.ID, id)
 		}
 	}
-	if r.ID == "" || s.Rule(r.ID) != r || r.Window < MinWindow || r.Window > MaxWindow || r.Key == nil {
+	if r.ID == "" || s.Rule(r.ID) != r || r.Window < document.MinWindow || r.Window > document.MaxWindow || r.Key == nil {
 		t.Fatalf("rule %+v", r)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"aliquot/rules/document"
 	"aliquot/rules/source"
 )
 
@@ -131,7 +132,7 @@ func TestTooManyRegexes(t *testing.T) {
 func TestManyUnknownReferences(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("defaults: {" + someLimit + "}\nrules:\n")
-	for i := range MaxRules {
+	for i := range document.MaxRules {
 		fmt.Fprintf(&b, "  - {id: r%d, replaces: [nobody]}\n", i)
 	}
 	_, _, err := Parse("r", []byte(b.String()))

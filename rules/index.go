@@ -3,6 +3,7 @@ package rules
 import (
 	"slices"
 
+	"aliquot/rules/document"
 	"aliquot/rules/pattern"
 )
 
@@ -61,7 +62,7 @@ func newRuleIndex(rules []*Rule) ruleIndex {
 			index.file(a, int32(ordinal))
 		}
 	}
-	index.tiers = index.attributes[tierAttribute]
+	index.tiers = index.attributes[document.TierAttribute]
 	return index
 }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"hash"
 	"sync"
+
+	"aliquot/rules/document"
 )
 
 // DefaultNamespace is the namespace of a request that names none.
@@ -29,7 +31,7 @@ func KeyValues(r *Rule, attrs Attributes, dst []byte) []byte {
 // ListedValues is KeyValues for a rule whose key is only api_key. It names the client about which a
 // list has decided.
 func ListedValues(attrs Attributes, dst []byte) []byte {
-	return keyValues([]string{apiKeyAttribute}, attrs, nil, dst)
+	return keyValues([]string{document.APIKeyAttribute}, attrs, nil, dst)
 }
 
 func keyValues(sorted []string, attrs Attributes, of *tiers, dst []byte) []byte {
@@ -39,10 +41,10 @@ func keyValues(sorted []string, attrs Attributes, of *tiers, dst []byte) []byte 
 		at := len(dst)
 		dst = append(dst, 0, 0, 0, 0)
 		switch {
-		case name == endpointAttribute:
+		case name == document.EndpointAttribute:
 			dst = appendNormalized(dst, attrs.endpoint())
-		case name == tierAttribute && of != nil:
-			dst = append(dst, of.of(&subject{attrs: attrs, path: pathOf(attrs.Get(endpointAttribute))})...)
+		case name == document.TierAttribute && of != nil:
+			dst = append(dst, of.of(&subject{attrs: attrs, path: pathOf(attrs.Get(document.EndpointAttribute))})...)
 		default:
 			dst = append(dst, attrs.Get(name)...)
 		}

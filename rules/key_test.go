@@ -12,7 +12,7 @@ import (
 
 // ruleWithKey gives a rule with these key attributes.
 func ruleWithKey(t testing.TB, key string) *Rule {
-	return mustParse(t, "rules: [{id: a, key: ["+key+"], params: {limit: 1, window: 1}}]").Rule("a")
+	return MustParse(t, "rules: [{id: a, key: ["+key+"], params: {limit: 1, window: 1}}]").Rule("a")
 }
 
 func TestKeyValuesEncoding(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/document"
 	"aliquot/rules/pattern"
 )
 
@@ -54,7 +55,7 @@ type Matched struct {
 // attrs.
 func (s *Set) Match(attrs Attributes, nowMS int64, buf []Matched) (ListKind, []Matched) {
 	buf = buf[:0]
-	apiKey := attrs.Get(apiKeyAttribute)
+	apiKey := attrs.Get(document.APIKeyAttribute)
 	if list, _, _ := s.listed(apiKey, nowMS); list != None {
 		return list, buf
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"aliquot/rules/document"
 )
 
 const matchFile = `
@@ -42,7 +44,7 @@ func ids(matched []Matched) []string {
 }
 
 func TestMatch(t *testing.T) {
-	s := mustParse(t, matchFile)
+	s := MustParse(t, matchFile)
 	// everyone and nobody hold for any request without a user; only what is added is named.
 	for _, c := range []struct {
 		name  string
@@ -87,7 +89,7 @@ func TestMatch(t *testing.T) {
 }
 
 func TestMatchAppliesOverrides(t *testing.T) {
-	s := mustParse(t, `rules:
+	s := MustParse(t, `rules:
   - {id: a, params: {limit: 10, window: 10}, override: {"vip*": {limit: 99, window: 1}}}
   - {id: b, params: {limit: 10, window: 10}}
 `)
@@ -119,7 +121,7 @@ func TestZeroSetMatchesNothing(t *testing.T) {
 func tenThousand() string {
 	var b strings.Builder
 	b.WriteString("defaults: {params: {capacity: 10, refill_rate: 1}}\nrules:\n")
-	for i := range MaxRules {
+	for i := range document.MaxRules {
 		switch {
 		case i%1000 == 0:
 			fmt.Fprintf(&b, "  - {id: r%d}\n", i)
@@ -133,7 +135,7 @@ func tenThousand() string {
 }
 
 func TestTenThousandRules(t *testing.T) {
-	s := mustParse(t, tenThousand())
+	s := MustParse(t, tenThousand())
 	_, matched := s.Match(AttributesOf(map[string]string{"api_key": "sk_t4242_x", "tier": "pro", "endpoint": "/v1/s777/z"}), 0, nil)
 	want := []string{"r0", "r777", "r1000", "r2000", "r3000", "r4000", "r4242", "r5000", "r6000", "r7000", "r8000", "r9000"}
 	if got := ids(matched); !slices.Equal(got, want) {
@@ -142,7 +144,7 @@ func TestTenThousandRules(t *testing.T) {
 }
 
 func BenchmarkMatchTenThousandRules(b *testing.B) {
-	s := mustParse(b, tenThousand())
+	s := MustParse(b, tenThousand())
 	attrs := AttributesOf(map[string]string{"api_key": "sk_t4242_x", "tier": "pro", "endpoint": "/v1/s777/z", "method": "GET"})
 	buf := make([]Matched, 0, 32)
 	b.ReportAllocs()
@@ -152,7 +154,7 @@ func BenchmarkMatchTenThousandRules(b *testing.B) {
 }
 
 func BenchmarkMatchOneRule(b *testing.B) {
-	s := mustParse(b, "rules: [{id: a, match: {api_key_pattern: \"sk_*\"}, params: {limit: 1, window: 1}}]")
+	s := MustParse(b, "rules: [{id: a, match: {api_key_pattern: \"sk_*\"}, params: {limit: 1, window: 1}}]")
 	attrs := AttributesOf(map[string]string{"api_key": "sk_t4242_x", "endpoint": "/v1/s777/z"})
 	buf := make([]Matched, 0, 4)
 	b.ReportAllocs()
@@ -162,7 +164,7 @@ func BenchmarkMatchOneRule(b *testing.B) {
 }
 
 func BenchmarkKeyHash(b *testing.B) {
-	r := mustParse(b, "rules: [{id: a, params: {limit: 1, window: 1}}]").Rule("a")
+	r := MustParse(b, "rules: [{id: a, params: {limit: 1, window: 1}}]").Rule("a")
 	attrs := AttributesOf(map[string]string{"api_key": "sk_t4242_x"})
 	hasher := NewKeyHasher([]byte("0123456789abcdef0123456789abcdef"))
 	dst := make([]byte, 0, 64)

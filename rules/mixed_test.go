@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"aliquot/rules/document"
 )
 
 // mixedRules is a file of MaxRules rules of the kinds that people write: by tenant, by
@@ -14,7 +16,7 @@ import (
 func mixedRules() string {
 	var b strings.Builder
 	b.WriteString("defaults: {params: {capacity: 10, refill_rate: 1}}\nrules:\n")
-	for i := range MaxRules {
+	for i := range document.MaxRules {
 		switch {
 		case i%2000 == 0:
 			fmt.Fprintf(&b, "  - {id: r%d, override: {\"sk_t1*\": {capacity: 20, until: \"2030-01-01T00:00:00Z\"}, \"sk_t42\": {capacity: 30}}}\n", i)
@@ -29,7 +31,7 @@ func mixedRules() string {
 		}
 	}
 	b.WriteString("blacklist:\n")
-	for i := range MaxRules {
+	for i := range document.MaxRules {
 		fmt.Fprintf(&b, "  - {pattern: \"bad%d*\", until: \"2030-01-01T00:00:00Z\"}\n", i)
 	}
 	return b.String()
@@ -39,7 +41,7 @@ func mixedRules() string {
 func mixedRequests() []Attributes {
 	var out []Attributes
 	for i := range 512 {
-		n := i * 37 % MaxRules
+		n := i * 37 % document.MaxRules
 		out = append(out, AttributesOf(map[string]string{
 			"api_key": fmt.Sprintf("sk_t%d_x", n), "endpoint": fmt.Sprintf("/v1/s%d/orders?page=%d", n+1, i), "tier": []string{"pro", "free"}[i%2],
 			"method": "GET", "org": fmt.Sprintf("org%d", n+1), "user": fmt.Sprint("u", i), "ip": "192.0.2.1",
@@ -50,7 +52,7 @@ func mixedRequests() []Attributes {
 
 // The index of ten thousand mixed rules finds what trying each of them finds.
 func TestMixedRules(t *testing.T) {
-	s := mustParse(t, mixedRules())
+	s := MustParse(t, mixedRules())
 	most := 0
 	for i, attrs := range mixedRequests() {
 		if i%8 > 0 {
@@ -75,7 +77,7 @@ func TestMixedRules(t *testing.T) {
 
 // BenchmarkMatchP99 prints the time of a match that 99 of a hundred stay below.
 func BenchmarkMatchP99(b *testing.B) {
-	s := mustParse(b, mixedRules())
+	s := MustParse(b, mixedRules())
 	requests := mixedRequests()
 	buf := make([]Matched, 0, 64)
 	took := make([]time.Duration, 0, 1<<20)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"aliquot/rules/document"
 )
 
 func TestRefusedRules(t *testing.T) {
@@ -117,7 +119,7 @@ func TestRefusedListsTiersAndOverrides(t *testing.T) {
 		{"tier names", "tiers: {\"\": {}, " + strings.Repeat("t", 65) + ": {}}\nrules: []\n", []string{
 			"1:9: the tier's name is empty; write a value",
 			"1:17: the tier's name is longer than 64 characters; shorten it"}},
-		{"too many tiers", "rules: []\ntiers: {" + manyFields(MaxTiers+1) + "}\n", []string{"2:1: tiers has 1001 entries; at most 1000 are accepted"}},
+		{"too many tiers", "rules: []\ntiers: {" + manyFields(document.MaxTiers+1) + "}\n", []string{"2:1: tiers has 1001 entries; at most 1000 are accepted"}},
 		{"overrides no mapping", oneRule("override: [x], " + someLimit), []string{"2:23: override must be a mapping, found a list; write it in braces, like {name: value}, or indented below"}},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"aliquot/rules/document"
 	"aliquot/rules/source"
 )
 
@@ -78,10 +79,10 @@ func TestRefusedYAML(t *testing.T) {
 
 func TestTooMany(t *testing.T) {
 	var rules, overrides strings.Builder
-	for i := range MaxRules + 1 {
+	for i := range document.MaxRules + 1 {
 		fmt.Fprintf(&rules, "  - {id: r%d}\n", i)
 	}
-	for i := range MaxOverrides + 1 {
+	for i := range document.MaxOverrides + 1 {
 		fmt.Fprintf(&overrides, "      k%d: {}\n", i)
 	}
 	for text, want := range map[string]string{

@@ -4,12 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	"aliquot/rules/document"
 	"aliquot/rules/pattern"
 	"aliquot/rules/source"
 )
-
-// MaxReplaces caps the rules that one rule replaces.
-const MaxReplaces = 64
 
 // maxShownCircle caps the ids in a message about a circle.
 const maxShownCircle = 6
@@ -18,12 +16,12 @@ const maxShownCircle = 6
 //
 // A rule in shadow, even if only for a part of the keys, replaces only rules in shadow: a trial of
 // a rule must not change any answer.
-func (d *decoder) resolveReplaces(s *Set, texts []*ruleText) {
+func (d *draft) resolveReplaces(s *Set, texts []*document.Rule) {
 	unknown := 0
 	var always []replacing
 	for i, text := range texts {
 		r := s.rules[i]
-		for _, ref := range text.replaces {
+		for _, ref := range text.Replaces {
 			replaced := s.byID[ref.Name]
 			switch {
 			case ref.Name == r.ID:
@@ -35,7 +33,7 @@ func (d *decoder) resolveReplaces(s *Set, texts []*ruleText) {
 				continue
 			}
 			r.Replaces = append(r.Replaces, ref.Name)
-			if r.ShadowPPM > 0 && replaced.ShadowPPM < wholePPM {
+			if r.ShadowPPM > 0 && replaced.ShadowPPM < document.WholePPM {
 				continue
 			}
 			replaced.replacedBy = append(replaced.replacedBy, int32(r.ordinal))
@@ -58,13 +56,13 @@ func (d *decoder) resolveReplaces(s *Set, texts []*ruleText) {
 
 // replacing is one rule that names another.
 type replacing struct {
-	by  *ruleText
+	by  *document.Rule
 	ref source.Reference
 }
 
 // unknownRule reports an id that no rule has. A search among ten thousand ids for a similar one
 // takes milliseconds, so it is made only for problems that can be shown.
-func (d *decoder) unknownRule(field string, ref source.Reference, by *Rule, s *Set, before int) {
+func (d *draft) unknownRule(field string, ref source.Reference, by *Rule, s *Set, before int) {
 	hint := "; remove it"
 	if before < source.MaxProblems && len(s.rules) > 1 {
 		others := make([]string, 0, len(s.rules))
@@ -80,15 +78,15 @@ func (d *decoder) unknownRule(field string, ref source.Reference, by *Rule, s *S
 
 // circles reports rules that replace each other. None of them would apply to a request that matches
 // all of them, and it would not be limited.
-func (d *decoder) circles(s *Set, texts []*ruleText) {
+func (d *draft) circles(s *Set, texts []*document.Rule) {
 	const onPath, done = 1, 2
 	state := make([]uint8, len(texts))
 	var path []string
 	var visit func(i int)
 	visit = func(i int) {
 		state[i] = onPath
-		path = append(path, texts[i].id)
-		for _, ref := range texts[i].replaces {
+		path = append(path, texts[i].ID)
+		for _, ref := range texts[i].Replaces {
 			next := s.byID[ref.Name]
 			switch {
 			case next == nil || next.ordinal == i:

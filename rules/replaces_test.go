@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"aliquot/rules/document"
 )
 
 func TestReplaces(t *testing.T) {
-	s := mustParse(t, `
+	s := MustParse(t, `
 defaults: {params: {limit: 1, window: 1}}
 rules:
   - {id: everyone}
@@ -50,7 +52,7 @@ blacklist: [bad]
 
 // A buffer used again must not remember who was replaced before.
 func TestReplacesWithAUsedBuffer(t *testing.T) {
-	s := mustParse(t, `
+	s := MustParse(t, `
 defaults: {params: {limit: 1, window: 1}}
 rules:
   - {id: a}
@@ -74,14 +76,14 @@ rules:
 func TestLongChainOfReplaces(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("defaults: {" + someLimit + "}\nrules:\n")
-	for i := range MaxRules - 1 {
+	for i := range document.MaxRules - 1 {
 		fmt.Fprintf(&b, "  - {id: r%d, match: {attributes: {a: [x, v%d]}}, replaces: [r%d]}\n", i, i, i+1)
 	}
-	open := b.String() + fmt.Sprintf("  - {id: r%d, match: {attributes: {a: [x]}}}\n", MaxRules-1)
-	if _, matched := mustParse(t, open).Match(AttributesOf(map[string]string{"a": "x"}), 0, nil); len(matched) != 1 || matched[0].Rule.ID != "r0" {
+	open := b.String() + fmt.Sprintf("  - {id: r%d, match: {attributes: {a: [x]}}}\n", document.MaxRules-1)
+	if _, matched := MustParse(t, open).Match(AttributesOf(map[string]string{"a": "x"}), 0, nil); len(matched) != 1 || matched[0].Rule.ID != "r0" {
 		t.Errorf("%v", ids(matched))
 	}
-	closed := b.String() + fmt.Sprintf("  - {id: r%d, match: {attributes: {a: [x]}}, replaces: [r0]}\n", MaxRules-1)
+	closed := b.String() + fmt.Sprintf("  - {id: r%d, match: {attributes: {a: [x]}}, replaces: [r0]}\n", document.MaxRules-1)
 	_, _, err := Parse("r", []byte(closed))
 	want := "r:10002:59: rules replace each other in a circle (r0 -> r1 -> r2 -> r3 -> r4 -> ... -> r0), so that none would apply; remove this or another of them"
 	if err == nil || err.Error() != want {

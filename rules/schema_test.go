@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/document"
 )
 
-// mustParse reads a file that has to be right.
-func mustParse(t testing.TB, text string) *Set {
+// MustParse reads a file that has to be right.
+func MustParse(t testing.TB, text string) *Set {
 	t.Helper()
 	s, _, err := Parse("rules.yaml", []byte(text))
 	if err != nil {
@@ -65,9 +66,9 @@ func TestInheritance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := mustParse(t, string(data))
+	s := MustParse(t, string(data))
 	for _, want := range []struct {
-		id        string
+		ID        string
 		limit     limit.Limit
 		window    time.Duration
 		onFailure string
@@ -80,16 +81,16 @@ func TestInheritance(t *testing.T) {
 		{"from-rule", bucket(7, 1_666_666, 666_666), time.Minute, FailLocal, true, false, []string{}},
 		{"unknown-tier", bucket(10, 1_000_000, 0), 10 * time.Second, FailOpen, true, true, []string{"user"}},
 	} {
-		r := s.Rule(want.id)
+		r := s.Rule(want.ID)
 		if r.Limit != want.limit || r.Window != want.window || r.OnRedisFailure != want.onFailure ||
-			r.LocalCache != want.cache || r.ShadowPPM == wholePPM != want.shadow || !slices.Equal(r.Key, want.key) {
-			t.Errorf("%s: %+v\nwant %+v", want.id, r, want)
+			r.LocalCache != want.cache || r.ShadowPPM == document.WholePPM != want.shadow || !slices.Equal(r.Key, want.key) {
+			t.Errorf("%s: %+v\nwant %+v", want.ID, r, want)
 		}
 	}
 }
 
 func TestBuiltInDefaults(t *testing.T) {
-	r := mustParse(t, "rules: [{id: a, version: 12, params: {limit: 5, window: 1}}]").Rule("a")
+	r := MustParse(t, "rules: [{id: a, version: 12, params: {limit: 5, window: 1}}]").Rule("a")
 	if r.Algorithm != TokenBucket || r.Enforcement != Elastic || r.Placement != Auto || r.BorrowWait != AutoBorrowWait || r.OnRedisFailure != FailLocal ||
 		!r.LocalCache || r.ShadowPPM != 0 || !slices.Equal(r.Key, []string{"api_key"}) || r.Version != 12 {
 		t.Errorf("%+v", r)
@@ -113,7 +114,7 @@ func TestParams(t *testing.T) {
 		{"one a day", "", "limit: 1, window: 1d", bucket(1, 11, 574_074), 24 * time.Hour},
 		{"one in a hundred years", "", "limit: 1, window: 36525d", bucket(1, 0, 316), 36525 * 24 * time.Hour},
 		{"largest", "", "capacity: 1000000000, refill_rate: 1000000000", bucket(1e9, 1e15, 0), time.Second},
-		{"least rate", "", "capacity: 1, refill_rate: 0.000000000001", bucket(1, 0, 1), MaxWindow},
+		{"least rate", "", "capacity: 1, refill_rate: 0.000000000001", bucket(1, 0, 1), document.MaxWindow},
 		{"rate exact to twelve places", "", "capacity: 1, refill_rate: 0.1234567890129", bucket(1, 123_456, 789_012), 9 * time.Second},
 		{"no float in between", "", "capacity: 1, refill_rate: 999999999.999999999999", bucket(1, 999_999_999_999_999, 999_999), time.Second},
 		{"whole numbers in other clothes", "", "capacity: 1e3, refill_rate: 10.0", bucket(1000, 10_000_000, 0), 100 * time.Second},
@@ -128,7 +129,7 @@ func TestParams(t *testing.T) {
 		{"another window", "limit: 60, window: 60", "window: 10", bucket(60, 6_000_000, 0), 10 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := mustParse(t, "defaults: {params: {"+c.defaults+"}}\nrules: [{id: a, params: {"+c.params+"}}]").Rule("a")
+			r := MustParse(t, "defaults: {params: {"+c.defaults+"}}\nrules: [{id: a, params: {"+c.params+"}}]").Rule("a")
 			if r.Limit != c.want || r.Window != c.window {
 				t.Errorf("got %+v window %v, want %+v window %v", r.Limit, r.Window, c.want, c.window)
 			}
@@ -137,7 +138,7 @@ func TestParams(t *testing.T) {
 }
 
 func TestOverridePrecedence(t *testing.T) {
-	r := mustParse(t, `
+	r := MustParse(t, `
 rules:
   - id: a
     params: {limit: 1, window: 1}
@@ -178,7 +179,7 @@ rules:
 }
 
 func TestEnforcementInherits(t *testing.T) {
-	s := mustParse(t, `
+	s := MustParse(t, `
 defaults: {enforcement: strict, params: {limit: 1, window: 1}}
 tiers:
   free: {enforcement: independent}
@@ -242,6 +243,6 @@ func TestAcceptedForms(t *testing.T) {
 		"no newline":      "rules: []",
 		"odd keys":        "rules: [{id: a, params: {limit: 1, window: 1}, match: {attributes: {\"a b\": \"é*\", x: \"\"}}}]",
 	} {
-		t.Run(name, func(t *testing.T) { mustParse(t, text) })
+		t.Run(name, func(t *testing.T) { MustParse(t, text) })
 	}
 }

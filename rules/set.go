@@ -5,75 +5,8 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/document"
 	"aliquot/rules/pattern"
-)
-
-// The values of Rule.Algorithm. Package limit explains each algorithm.
-const (
-	// TokenBucket, the default: a burst of capacity, refilled at refill_rate.
-	TokenBucket = "token_bucket"
-	// LeakyBucket: a queue of capacity that drains at refill_rate.
-	LeakyBucket = "leaky_bucket"
-	// FixedWindow: limit in each window of the clock.
-	FixedWindow = "fixed_window"
-	// SlidingWindowLog: limit in any window of time.
-	SlidingWindowLog = "sliding_window_log"
-	// SlidingWindowCounter: limit in any window of time, by an estimate.
-	SlidingWindowCounter = "sliding_window_counter"
-	// Concurrency: limit requests at a time, each for at most window.
-	Concurrency = "concurrency"
-)
-
-// Values of Rule.Unit with a meaning. A rule may name any other unit.
-const (
-	// UnitRequests counts the cost of a request.
-	UnitRequests = "requests"
-	// UnitConcurrency, the default of the algorithm Concurrency, counts slots: one for a request
-	// that names no number.
-	UnitConcurrency = "concurrency"
-)
-
-// The values of Rule.Enforcement: how the regions enforce one limit together.
-const (
-	// Strict: all regions together never admit more than the limit.
-	Strict = "strict"
-	// Elastic, the default: the rate of all regions together is just as exact, but a key that was
-	// idle everywhere may burst once in each region.
-	Elastic = "elastic"
-	// Independent: each region enforces the limit by itself, so that N regions admit N times the
-	// limit.
-	Independent = "independent"
-)
-
-// The values of Rule.Placement: where the regions hold one limit.
-const (
-	// Auto, the default: Home for limits under about ten requests and ten a second a region,
-	// otherwise Split.
-	Auto = "auto"
-	// Split: each region that asks holds a part of the limit.
-	Split = "split"
-	// Home: while a key is in use one region holds all of it, and the home follows the client.
-	Home = "home"
-)
-
-// AutoBorrowWait is the BorrowWait of a rule that states none. The daemon takes the time that a
-// share needs to move, by its round trips to the leader, and at most half a second.
-const AutoBorrowWait time.Duration = -1
-
-// The values of Rule.OnRedisFailure: what decides while a region's store does not answer.
-const (
-	// FailLocal: a limit in the daemon's memory, below what the region may admit.
-	FailLocal = "local"
-	// FailOpen: every request passes.
-	FailOpen = "open"
-	// FailClosed: every request is denied.
-	FailClosed = "closed"
-)
-
-const (
-	apiKeyAttribute   = "api_key"
-	endpointAttribute = "endpoint"
-	tierAttribute     = "tier"
 )
 
 // DecodedEndpoint is the attribute with the path of the endpoint as a server may read it that
@@ -174,8 +107,8 @@ type Rule struct {
 	ordinal    int
 	replacedBy []int32 // ordinals of the rules that replace it, ascending
 	sortedKey  []string
-	tiers      *tiers // of the set, if the key has the tier; otherwise nil
-	params     params // as stated in the file or inherited
+	tiers      *tiers          // of the set, if the key has the tier; otherwise nil
+	params     document.Params // as stated in the file or inherited
 	conditions []pattern.Condition
 	patterns   pattern.Set // of overrides, in the order of precedence
 	overrides  []Override  // parallel to patterns
@@ -193,25 +126,7 @@ type Override struct {
 	// Entry is the entry above the file that makes the override; nil if the file makes it.
 	Entry *Entry
 
-	params params // as stated in the file
-}
-
-// Note is the end of an entry, the reason for it and its author.
-type Note struct {
-	// UntilMS is the first instant, in Unix milliseconds, at which the entry no longer applies; 0
-	// if it has no end.
-	UntilMS int64  `json:"until_ms,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	By      string `json:"by,omitempty"`
-}
-
-// Holds reports whether the entry applies at nowMS, Unix milliseconds.
-func (n *Note) Holds(nowMS int64) bool { return n.UntilMS == 0 || nowMS < n.UntilMS }
-
-// ListEntry is one entry of the whitelist or the blacklist.
-type ListEntry struct {
-	Pattern string
-	Note
+	params document.Params // as stated in the file
 }
 
 // Whitelist returns its entries in the order of the file, also those that no longer apply. The
@@ -225,7 +140,7 @@ func (s *Set) Blacklist() []ListEntry { return s.blacklist.entries }
 // on the hash: a larger part has all keys of a smaller one, and rules with the same key attributes
 // watch the same keys.
 func (r *Rule) Shadows(hash [16]byte) bool {
-	place := uint64(binary.BigEndian.Uint32(hash[12:])) * wholePPM >> 32
+	place := uint64(binary.BigEndian.Uint32(hash[12:])) * document.WholePPM >> 32
 	return place < uint64(r.ShadowPPM)
 }
 
@@ -270,3 +185,6 @@ func (r *Rule) OverrideFor(apiKey string, nowMS int64) *Override {
 	}
 	return &r.overrides[i]
 }
+
+// Watched reports whether the rule needs to know how its clients behave.
+func (r *Rule) Watched() bool { return r.CoolDown.After > 0 || r.AutoBlock.After > 0 }

@@ -9,7 +9,7 @@ import (
 // TestUnstageable says which changes of a rule would put two limits in force while some
 // regions go by one version and the rest by the other.
 func TestUnstageable(t *testing.T) {
-	base := mustParse(t, `
+	base := MustParse(t, `
 defaults: {params: {capacity: 300, refill_rate: 100}}
 rules:
   - {id: a, key: [api_key, ip], match: {attributes: {method: POST}}}
@@ -37,7 +37,7 @@ rules:
 		"several at once":   {`{id: a, unit: tokens, placement: home}`, []string{`its unit`, `its placement`, `its key`}},
 		"another id":        {`{id: b, key: [api_key, ip]}`, []string{`rule "a" is left out`}},
 	} {
-		staged := mustParse(t, "defaults: {params: {capacity: 300, refill_rate: 100}}\nrules: ["+c.rules+"]")
+		staged := MustParse(t, "defaults: {params: {capacity: 300, refill_rate: 100}}\nrules: ["+c.rules+"]")
 		got := Unstageable(base, staged)
 		if len(got) != len(c.want) {
 			t.Errorf("%s: %q, want %d reasons", name, got, len(c.want))
@@ -60,8 +60,8 @@ rules:
 // TestRestarts: a change of a rule's kind or key is applied everywhere at once, and its
 // clients begin with full buckets.
 func TestRestarts(t *testing.T) {
-	before := mustParse(t, "defaults: {params: {limit: 9, window: 1}}\nrules: [{id: a}, {id: b}, {id: c}, {id: d}]")
-	after := mustParse(t, "defaults: {params: {limit: 9, window: 1}}\nrules: [{id: a, placement: split}, {id: b, params: {limit: 3}}, {id: c, key: [ip]}, {id: e}]")
+	before := MustParse(t, "defaults: {params: {limit: 9, window: 1}}\nrules: [{id: a}, {id: b}, {id: c}, {id: d}]")
+	after := MustParse(t, "defaults: {params: {limit: 9, window: 1}}\nrules: [{id: a, placement: split}, {id: b, params: {limit: 3}}, {id: c, key: [ip]}, {id: e}]")
 	want := []string{
 		`rule "a" changes its placement (auto to split): its clients begin with full buckets, and such a change cannot be staged`,
 		`rule "c" changes its key ([api_key] to [ip]): its clients begin with full buckets, and such a change cannot be staged`,

@@ -2,13 +2,12 @@ package rules
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"aliquot/rules/document"
 	"aliquot/rules/pattern"
-	"aliquot/rules/source"
 )
 
 // subject is a request in the form that conditions compare. path is its endpoint after pathOf, and
@@ -21,9 +20,9 @@ type subject struct {
 // value returns the value of an attribute that conditions compare.
 func (s *subject) value(attribute string) string {
 	switch attribute {
-	case endpointAttribute:
+	case document.EndpointAttribute:
 		return s.path
-	case tierAttribute:
+	case document.TierAttribute:
 		return s.tier
 	}
 	return s.attrs.Get(attribute)
@@ -31,7 +30,7 @@ func (s *subject) value(attribute string) string {
 
 // subject returns the request with its tier.
 func (s *Set) subject(attrs Attributes) subject {
-	out := subject{attrs: attrs, path: pathOf(attrs.Get(endpointAttribute))}
+	out := subject{attrs: attrs, path: pathOf(attrs.Get(document.EndpointAttribute))}
 	out.tier = s.tiers.of(&out)
 	return out
 }
@@ -50,7 +49,7 @@ func (s *Set) UnknownTier(attrs Attributes) bool {
 	if !s.tiers.inUse() {
 		return false
 	}
-	named := attrs.Get(tierAttribute)
+	named := attrs.Get(document.TierAttribute)
 	return named != "" && !s.tiers.knows(named)
 }
 
@@ -108,14 +107,14 @@ func (t *tiers) knows(name string) bool {
 
 // of returns the tier of a request. It does not read s.tier.
 func (t *tiers) of(s *subject) string {
-	named := s.attrs.Get(tierAttribute)
+	named := s.attrs.Get(document.TierAttribute)
 	if !t.inUse() || named != "" && t.knows(named) {
 		return named
 	}
 	if len(t.assigned) == 0 {
 		return ""
 	}
-	apiKey := s.attrs.Get(apiKeyAttribute)
+	apiKey := s.attrs.Get(document.APIKeyAttribute)
 	best := t.first(t.exact[apiKey], s, apiKey, int32(len(t.assigned)))
 	for _, n := range t.globs.Lengths {
 		if n > len(apiKey) {
@@ -144,35 +143,23 @@ func (t *tiers) first(candidates []int32, s *subject, apiKey string, best int32)
 	return best
 }
 
-// tierText is one tier as written.
-type tierText struct {
-	at source.Position
-	settings
-	// matchAt is the place of its match; zero if it has none.
-	matchAt    source.Position
-	conditions []pattern.Condition
-}
-
-// assigns reports whether the tier says which requests belong to it.
-func (t *tierText) assigns() bool { return t.matchAt != (source.Position{}) }
-
 // tiersOf finds all tiers and the requests that belong to them.
-func (d *decoder) tiersOf(doc *document) tiers {
+func (d *draft) tiersOf(doc *document.Document) tiers {
 	t := tiers{known: make(map[string]struct{}), exact: make(map[string][]int32)}
 	named := make(map[string]struct{})
-	for _, r := range doc.rules {
-		if r.tier != "" {
-			named[r.tier] = struct{}{}
+	for _, r := range doc.Rules {
+		if r.Tier != "" {
+			named[r.Tier] = struct{}{}
 		}
-		for i := range r.conditions {
-			if c := &r.conditions[i]; c.Attribute == tierAttribute {
+		for i := range r.Conditions {
+			if c := &r.Conditions[i]; c.Attribute == document.TierAttribute {
 				t.learn(c)
 			}
 		}
 	}
-	for name, text := range doc.tiers {
+	for name, text := range doc.Tiers {
 		t.known[name] = struct{}{}
-		if text.assigns() {
+		if text.Assigns() {
 			named[name] = struct{}{}
 			t.assigned = append(t.assigned, assignmentsOf(name, text)...)
 		}
@@ -211,16 +198,16 @@ func (t *tiers) learn(c *pattern.Condition) {
 
 // assignmentsOf returns one assignment for each API key or pattern for keys that the tier's match
 // lists, and one if it lists none.
-func assignmentsOf(name string, text *tierText) []assignment {
-	at := slices.IndexFunc(text.conditions, func(c pattern.Condition) bool {
-		return c.Attribute == apiKeyAttribute && !slices.ContainsFunc(c.Values, func(m pattern.Matcher) bool { return m.Regex != nil })
+func assignmentsOf(name string, text *document.Tier) []assignment {
+	at := slices.IndexFunc(text.Conditions, func(c pattern.Condition) bool {
+		return c.Attribute == document.APIKeyAttribute && !slices.ContainsFunc(c.Values, func(m pattern.Matcher) bool { return m.Regex != nil })
 	})
 	if at < 0 {
-		return []assignment{{tier: name, conditions: text.conditions}}
+		return []assignment{{tier: name, conditions: text.Conditions}}
 	}
-	rest := slices.Concat(text.conditions[:at], text.conditions[at+1:])
+	rest := slices.Concat(text.Conditions[:at], text.Conditions[at+1:])
 	var out []assignment
-	for _, m := range text.conditions[at].Values {
+	for _, m := range text.Conditions[at].Values {
 		a := assignment{tier: name, key: m, strength: exactKey, conditions: rest}
 		if m.Glob {
 			a.strength = utf8.RuneCountInString(m.Text)
@@ -229,6 +216,3 @@ func assignmentsOf(name string, text *tierText) []assignment {
 	}
 	return out
 }
-
-// sortedTiers returns the names of a file's tiers, sorted.
-func (doc *document) sortedTiers() []string { return slices.Sorted(maps.Keys(doc.tiers)) }

@@ -61,7 +61,7 @@ rules:
 `
 
 func TestTierOfARequest(t *testing.T) {
-	s := mustParse(t, assignedFile)
+	s := MustParse(t, assignedFile)
 	for _, c := range []struct {
 		name    string
 		attrs   map[string]string
@@ -101,7 +101,7 @@ func TestTierOfARequest(t *testing.T) {
 // A client that makes up tiers gets no bucket of its own for each.
 func TestKeyHasTheTierOfTheRequest(t *testing.T) {
 	const key = "defaults: {params: {limit: 10, window: 1}, key: [tier]}\nrules:\n  - {id: all}\n"
-	s := mustParse(t, key+"  - {id: pro, tier: pro}\ntiers: {pro: {match: {api_key_pattern: \"sk_prod_*\"}}}\n")
+	s := MustParse(t, key+"  - {id: pro, tier: pro}\ntiers: {pro: {match: {api_key_pattern: \"sk_prod_*\"}}}\n")
 	encoded := func(s *Set, attrs map[string]string) string {
 		return string(KeyValues(s.Rule("all"), AttributesOf(attrs), nil))
 	}
@@ -112,7 +112,7 @@ func TestKeyHasTheTierOfTheRequest(t *testing.T) {
 	if got := encoded(s, map[string]string{"tier": "made up"}); got != none {
 		t.Errorf("unknown: %q, none: %q", got, none)
 	}
-	if s := mustParse(t, key); encoded(s, map[string]string{"tier": "a"}) == encoded(s, map[string]string{"tier": "b"}) {
+	if s := MustParse(t, key); encoded(s, map[string]string{"tier": "a"}) == encoded(s, map[string]string{"tier": "b"}) {
 		t.Error("a file that knows no tier tells them apart as it would any attribute")
 	}
 }

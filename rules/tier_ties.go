@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"aliquot/rules/document"
 	"aliquot/rules/source"
 )
 
@@ -9,7 +10,7 @@ const maxTieSteps = 20_000_000
 
 // ties refuses two tiers to which a request may belong equally: both name its API key, or their
 // patterns for it are equally long.
-func (d *decoder) ties(doc *document, t *tiers) {
+func (d *draft) ties(doc *document.Document, t *tiers) {
 	steps := 0
 	shown := make(map[[2]string]bool)
 	for i := range t.assigned {
@@ -20,7 +21,7 @@ func (d *decoder) ties(doc *document, t *tiers) {
 				break // assignments are sorted by key
 			}
 			if steps++; steps > maxTieSteps {
-				d.Add(doc.tiers[a.tier].matchAt, "tiers: there are too many assignments to compare; use fewer API keys and values, and patterns of different lengths")
+				d.Add(doc.Tiers[a.tier].MatchAt, "tiers: there are too many assignments to compare; use fewer API keys and values, and patterns of different lengths")
 				return
 			}
 			pair := [2]string{min(a.tier, b.tier), max(a.tier, b.tier)}
@@ -33,13 +34,13 @@ func (d *decoder) ties(doc *document, t *tiers) {
 	}
 }
 
-func (d *decoder) tie(doc *document, a, b *assignment) {
+func (d *draft) tie(doc *document.Document, a, b *assignment) {
 	at, other := a, b
-	if doc.tiers[b.tier].matchAt.After(doc.tiers[a.tier].matchAt) {
+	if doc.Tiers[b.tier].MatchAt.After(doc.Tiers[a.tier].MatchAt) {
 		at, other = b, a
 	}
-	d.Add(doc.tiers[at.tier].matchAt, "tiers %s and %s (line %d) may both get one request, and neither has the longer pattern about API keys; make one of them longer, or give them different values of one attribute",
-		source.Shorten(at.tier), source.Shorten(other.tier), doc.tiers[other.tier].matchAt.Line)
+	d.Add(doc.Tiers[at.tier].MatchAt, "tiers %s and %s (line %d) may both get one request, and neither has the longer pattern about API keys; make one of them longer, or give them different values of one attribute",
+		source.Shorten(at.tier), source.Shorten(other.tier), doc.Tiers[other.tier].MatchAt.Line)
 }
 
 // mayMeet reports whether one request may meet both assignments. It may return true although none

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"pgregory.net/rapid"
+
+	"aliquot/rules/document"
 )
 
 // twinFile is a rules file as it was drawn.
@@ -30,7 +32,7 @@ type twinMatch struct{ apiKey, org string }
 
 type twinRule struct {
 	twinLevel
-	id, tier, apiKey, regex string
+	ID, tier, apiKey, regex string
 	attributes              map[string]string
 	methods                 []string // "re:" before a regular expression
 	overrides               []twinOverride
@@ -44,7 +46,7 @@ type twinOverride struct {
 }
 
 func (w *twinFile) rule(id string) *twinRule {
-	return w.rules[slices.IndexFunc(w.rules, func(r *twinRule) bool { return r.id == id })]
+	return w.rules[slices.IndexFunc(w.rules, func(r *twinRule) bool { return r.ID == id })]
 }
 
 // A prefix longer than the index files patterns under, and one that it cuts in the
@@ -124,7 +126,7 @@ func drawRule(t *rapid.T, id string) *twinRule {
 		}
 		return rapid.SampledFrom(from).Draw(t, what)
 	}
-	r := &twinRule{twinLevel: drawLevel(t), id: id, attributes: map[string]string{}}
+	r := &twinRule{twinLevel: drawLevel(t), ID: id, attributes: map[string]string{}}
 	r.tier, r.apiKey, r.regex = maybe("tier", tierNames), maybe("pattern", keyPatterns), maybe("regex", regexList)
 	for _, name := range []string{"method", "org", "endpoint"} {
 		if rapid.IntRange(0, 3).Draw(t, "attribute") == 0 {
@@ -150,7 +152,7 @@ func drawLevel(t *rapid.T) twinLevel {
 	}
 	draw("enforcement", Strict, Elastic, Independent)
 	draw("on_redis_failure", FailLocal, FailOpen, FailClosed)
-	draw("on_data_loss", lossDeny, lossForgive)
+	draw("on_data_loss", document.LossDeny, document.LossForgive)
 	draw("local_cache", "true", "false")
 	draw("shadow", "true", "false")
 	draw("key", "", "org", "api_key,endpoint")
@@ -222,7 +224,7 @@ func (n numbers) text() string {
 }
 
 func (r *twinRule) text() string {
-	out := "id: " + r.id + ", " + r.twinLevel.text() + ", replaces: [" + quoteAll(r.replaces) + "], match: {"
+	out := "id: " + r.ID + ", " + r.twinLevel.text() + ", replaces: [" + quoteAll(r.replaces) + "], match: {"
 	if r.apiKey != "" {
 		out += "api_key_pattern: " + quoted(r.apiKey) + ", "
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"aliquot/limit"
+	"aliquot/rules/document"
 )
 
 // TestTwin: what a Set says of a file and a request is what its twin says, which
@@ -38,7 +39,7 @@ func TestTwin(t *testing.T) {
 		}
 		accepted++
 		for _, r := range twin.rules {
-			twin.compareRule(t, r, s.Rule(r.id))
+			twin.compareRule(t, r, s.Rule(r.ID))
 		}
 		for range 4 {
 			attrs := drawRequest(t)
@@ -98,13 +99,13 @@ func (w *twinFile) compareRule(t *rapid.T, want *twinRule, got *Rule) {
 	})
 	if got.Enforcement != nearest(levels, "enforcement", Elastic) ||
 		got.OnRedisFailure != nearest(levels, "on_redis_failure", FailLocal) ||
-		got.Forgives != (nearest(levels, "on_data_loss", lossDeny) == lossForgive) ||
+		got.Forgives != (nearest(levels, "on_data_loss", document.LossDeny) == document.LossForgive) ||
 		got.LocalCache != (nearest(levels, "local_cache", "true") == "true") ||
 		got.CoolDown.After > 0 != (nearest(levels, "cool_down", "false") == "true") ||
 		got.AutoBlock.After > 0 != (nearest(levels, "auto_block", "false") == "true") ||
-		got.ShadowPPM == wholePPM != (nearest(levels, "shadow", "false") == "true") ||
+		got.ShadowPPM == document.WholePPM != (nearest(levels, "shadow", "false") == "true") ||
 		!slices.Equal(got.Key, key) || got.Tier != want.tier || !slices.Equal(got.Replaces, want.replaces) {
-		t.Fatalf("rule %s: %+v\n%s", want.id, got, w.text())
+		t.Fatalf("rule %s: %+v\n%s", want.ID, got, w.text())
 	}
 	for _, apiKey := range apiKeys {
 		w.compareLimit(t, want, apiKey, 0, limitAt(got, apiKey, 0))
@@ -123,7 +124,7 @@ func (w *twinFile) compareLimit(t *rapid.T, r *twinRule, apiKey string, nowMS in
 	have := new(big.Int).Mul(big.NewInt(got.Rate.Micro), big.NewInt(1e6))
 	have.Add(have, big.NewInt(got.Rate.Frac))
 	if int64(got.Capacity) != capacity*1e6 || have.Cmp(scaled) != 0 {
-		t.Fatalf("rule %s, key %q: %+v, want capacity %d and rate %v\n%s", r.id, apiKey, got, capacity, rate, w.text())
+		t.Fatalf("rule %s, key %q: %+v, want capacity %d and rate %v\n%s", r.ID, apiKey, got, capacity, rate, w.text())
 	}
 }
 
@@ -264,7 +265,7 @@ func (w *twinFile) match(attrs map[string]string) (ListKind, []string) {
 	out := []string{}
 	for _, r := range all {
 		if !slices.ContainsFunc(all, func(by *twinRule) bool { return w.switchesOff(by, r) }) {
-			out = append(out, r.id)
+			out = append(out, r.ID)
 		}
 	}
 	return None, out
@@ -272,7 +273,7 @@ func (w *twinFile) match(attrs map[string]string) (ListKind, []string) {
 
 func (w *twinFile) switchesOff(by, r *twinRule) bool {
 	shadow := func(r *twinRule) bool { return nearest(w.levels(r), "shadow", "false") == "true" }
-	return slices.Contains(by.replaces, r.id) && (!shadow(by) || shadow(r))
+	return slices.Contains(by.replaces, r.ID) && (!shadow(by) || shadow(r))
 }
 
 // tierOf is the tier that a request names, if the file has it, else the one that it is

@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"aliquot/rules"
+	"aliquot/rules/document"
 )
 
 // rulesText describes the fields of the rules file.
@@ -11,7 +11,7 @@ func rulesText(string) (string, error) {
 	var b strings.Builder
 	b.WriteString(wrapped("[The rules file](../how-to/write-rules.md) explains them with examples. A duration is a number of seconds (`60`, `1.5`) or a text "+
 		"with the units `ms`, `s`, `m`, `h` and `d` (`\"1h30m\"`).") + "\n\n")
-	for _, s := range rules.Sections() {
+	for _, s := range document.Sections() {
 		name := s.Name
 		if name == strings.ToLower(name) && !strings.Contains(name, " ") {
 			name = code(name)

@@ -1,4 +1,4 @@
-package rules
+package document
 
 import (
 	"fmt"
@@ -9,62 +9,63 @@ import (
 	"aliquot/rules/source"
 )
 
-// params are the numbers of a limit that one level of the file states. Zero means not stated.
-type params struct {
-	capacity int64 // whole requests
-	limit    int64 // whole requests a window
-	rate     limit.Rate
-	window   time.Duration
-	// denies is limit: 0, which admits nothing. unlimited is limit: unlimited. With either, the
+// Params are the numbers of a limit that one level of the file states. Zero means not stated.
+type Params struct {
+	Capacity int64 // whole requests
+	Limit    int64 // whole requests a window
+	Rate     limit.Rate
+	Window   time.Duration
+	// Denies is limit: 0, which admits nothing. Unlimited is limit: unlimited. With either, the
 	// other numbers of the same level except window are 0.
-	denies, unlimited bool
+	Denies, Unlimited bool
 }
 
-// over lays the params of a nearer level over inherited ones, number by number. A level that states
+// Over lays the params of a nearer level over inherited ones, number by number. A level that states
 // a limit of its own replaces the inherited numbers about the same thing. So {limit: 500} over
 // {capacity: 10, refill_rate: 1} is 500 a window, and not ten requests at one a second:
 //   - limit replaces an inherited capacity and refill_rate;
 //   - capacity with window (and no refill_rate) replaces limit and refill_rate;
 //   - capacity with refill_rate replaces limit and window.
-func (p params) over(inherited params) params {
+func (p Params) Over(inherited Params) Params {
 	out := inherited
-	if p.denies || p.unlimited {
-		out = params{window: inherited.window, denies: p.denies, unlimited: p.unlimited}
-		if p.window != 0 {
-			out.window = p.window
+	if p.Denies || p.Unlimited {
+		out = Params{Window: inherited.Window, Denies: p.Denies, Unlimited: p.Unlimited}
+		if p.Window != 0 {
+			out.Window = p.Window
 		}
 		return out
 	}
-	if p.capacity != 0 || p.limit != 0 || p.rate != (limit.Rate{}) {
-		out.denies, out.unlimited = false, false
+	if p.Capacity != 0 || p.Limit != 0 || p.Rate != (limit.Rate{}) {
+		out.Denies, out.Unlimited = false, false
 	}
-	switch stated := p.rate != (limit.Rate{}); {
-	case p.capacity != 0 && stated:
-		out.limit, out.window = 0, 0
-	case p.limit != 0:
-		out.capacity, out.rate = 0, limit.Rate{}
-	case p.capacity != 0 && p.window != 0 && !stated:
-		out.limit, out.rate = 0, limit.Rate{}
+	switch stated := p.Rate != (limit.Rate{}); {
+	case p.Capacity != 0 && stated:
+		out.Limit, out.Window = 0, 0
+	case p.Limit != 0:
+		out.Capacity, out.Rate = 0, limit.Rate{}
+	case p.Capacity != 0 && p.Window != 0 && !stated:
+		out.Limit, out.Rate = 0, limit.Rate{}
 	}
-	if p.capacity != 0 {
-		out.capacity = p.capacity
+	if p.Capacity != 0 {
+		out.Capacity = p.Capacity
 	}
-	if p.limit != 0 {
-		out.limit = p.limit
+	if p.Limit != 0 {
+		out.Limit = p.Limit
 	}
-	if p.rate != (limit.Rate{}) {
-		out.rate = p.rate
+	if p.Rate != (limit.Rate{}) {
+		out.Rate = p.Rate
 	}
-	if p.window != 0 {
-		out.window = p.window
+	if p.Window != 0 {
+		out.Window = p.Window
 	}
 	return out
 }
 
-// under checks that the numbers suit the algorithm. It returns what bucket returns.
-func (p params) under(algorithm string) (l limit.Limit, window time.Duration, why string) {
-	kind := algorithmNamed(algorithm)
-	if p.denies || p.unlimited {
+// LimitFor checks that the numbers suit the algorithm. It returns the limit that they
+// describe and the window to show for it. why says what is wrong, or is "".
+func (p Params) LimitFor(algorithm string) (l limit.Limit, window time.Duration, why string) {
+	kind := AlgorithmOf(algorithm)
+	if p.Denies || p.Unlimited {
 		l, window = p.allOrNothing(kind)
 		return l, window, ""
 	}
@@ -78,11 +79,11 @@ func (p params) under(algorithm string) (l limit.Limit, window time.Duration, wh
 
 // allOrNothing returns a limit that admits nothing, or the limit of an unlimited rule. The latter
 // is the value to use if another limit takes its place.
-func (p params) allOrNothing(kind limit.Algorithm) (l limit.Limit, window time.Duration) {
-	window = min(max(p.window, MinWindow), maxCountedWindow)
+func (p Params) allOrNothing(kind limit.Algorithm) (l limit.Limit, window time.Duration) {
+	window = min(max(p.Window, MinWindow), maxCountedWindow)
 	l.Algorithm = kind
 	whole := int64(0)
-	if p.unlimited {
+	if p.Unlimited {
 		whole = MaxCapacity
 		if kind == limit.SlidingLog || kind == limit.Concurrency {
 			whole = limit.MaxEntries
@@ -98,22 +99,22 @@ func (p params) allOrNothing(kind limit.Algorithm) (l limit.Limit, window time.D
 }
 
 // counted computes a counting limit: rights in a window.
-func (p params) counted(kind limit.Algorithm, algorithm string) (l limit.Limit, window time.Duration, why string) {
+func (p Params) counted(kind limit.Algorithm, algorithm string) (l limit.Limit, window time.Duration, why string) {
 	switch {
-	case p.capacity != 0 || p.rate != (limit.Rate{}):
+	case p.Capacity != 0 || p.Rate != (limit.Rate{}):
 		return l, 0, algorithm + " is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}"
-	case p.limit == 0 || p.window == 0:
+	case p.Limit == 0 || p.Window == 0:
 		return l, 0, algorithm + " needs limit and window; write params: {limit: 100, window: 60}"
-	case p.window > maxCountedWindow:
+	case p.Window > maxCountedWindow:
 		return l, 0, algorithm + " counts over at most 366 days, for what it counted must outlast every move between regions; use algorithm token_bucket, or a shorter window"
-	case p.limit > limit.MaxEntries && kind == limit.SlidingLog:
+	case p.Limit > limit.MaxEntries && kind == limit.SlidingLog:
 		return l, 0, fmt.Sprintf("%s remembers each request by itself, at most %d of them; use algorithm %s, or a limit of at most %d",
 			algorithm, limit.MaxEntries, SlidingWindowCounter, limit.MaxEntries)
-	case p.limit > limit.MaxEntries && kind == limit.Concurrency:
+	case p.Limit > limit.MaxEntries && kind == limit.Concurrency:
 		return l, 0, fmt.Sprintf("%s remembers each slot by itself, at most %d of them; use a key of more attributes and a smaller limit, or algorithm %s for how many begin a second",
 			algorithm, limit.MaxEntries, TokenBucket)
 	}
-	return limit.Limit{Algorithm: kind, Capacity: limit.Tokens(p.limit) * limit.Token, Window: p.window}, p.window, ""
+	return limit.Limit{Algorithm: kind, Capacity: limit.Tokens(p.Limit) * limit.Token, Window: p.Window}, p.Window, ""
 }
 
 // bucket computes the token bucket that complete params describe, and the window to show for it.
@@ -121,12 +122,12 @@ func (p params) counted(kind limit.Algorithm, algorithm string) (l limit.Limit, 
 //
 // The burst is capacity, or else limit. The rate is refill_rate, or else limit a window, or else
 // capacity a window.
-func (p params) bucket() (l limit.Limit, window time.Duration, why string) {
-	burst := p.capacity
+func (p Params) bucket() (l limit.Limit, window time.Duration, why string) {
+	burst := p.Capacity
 	if burst == 0 {
-		burst = p.limit
+		burst = p.Limit
 	}
-	if burst == 0 && p.rate == (limit.Rate{}) {
+	if burst == 0 && p.Rate == (limit.Rate{}) {
 		return l, 0, "there is no limit here; write params: {capacity: 100, refill_rate: 10} or params: {limit: 100, window: 60}"
 	}
 	if burst == 0 {
@@ -134,16 +135,16 @@ func (p params) bucket() (l limit.Limit, window time.Duration, why string) {
 	}
 	l.Capacity = limit.Tokens(burst) * limit.Token
 	switch {
-	case p.rate != (limit.Rate{}):
-		l.Rate = p.rate
-	case p.window == 0:
+	case p.Rate != (limit.Rate{}):
+		l.Rate = p.Rate
+	case p.Window == 0:
 		return l, 0, "the limit has no rate; add refill_rate (requests a second) or window (seconds) to params"
-	case p.limit != 0:
-		l.Rate = ratePer(p.limit, p.window)
+	case p.Limit != 0:
+		l.Rate = ratePer(p.Limit, p.Window)
 	default:
-		l.Rate = ratePer(p.capacity, p.window)
+		l.Rate = ratePer(p.Capacity, p.Window)
 	}
-	window = p.window
+	window = p.Window
 	if window == 0 {
 		window = fillTime(l)
 	}
@@ -151,23 +152,23 @@ func (p params) bucket() (l limit.Limit, window time.Duration, why string) {
 }
 
 // params reads a params mapping.
-func (d *decoder) params(n *source.Node, what string) params {
+func (d *decoder) params(n *source.Node, what string) Params {
 	return d.paramsWith(n, what, source.Schema{})
 }
 
 // paramsWith reads a mapping that has the fields of params and other fields.
-func (d *decoder) paramsWith(n *source.Node, what string, known source.Schema) params {
-	var p params
+func (d *decoder) paramsWith(n *source.Node, what string, known source.Schema) Params {
+	var p Params
 	var limitAt source.Position
-	known["capacity"] = func(f *source.Field) { p.capacity = d.amount(f) }
+	known["capacity"] = func(f *source.Field) { p.Capacity = d.amount(f) }
 	known["limit"] = func(f *source.Field) { limitAt = f.At; d.limit(f, &p) }
-	known["refill_rate"] = func(f *source.Field) { p.rate = d.rate(f) }
-	known["window"] = func(f *source.Field) { p.window = d.window(f) }
+	known["refill_rate"] = func(f *source.Field) { p.Rate = d.rate(f) }
+	known["window"] = func(f *source.Field) { p.Window = d.window(f) }
 	d.Mapping(n, what, known)
-	if (p.denies || p.unlimited) && (p.capacity != 0 || p.rate != (limit.Rate{})) {
+	if (p.Denies || p.Unlimited) && (p.Capacity != 0 || p.Rate != (limit.Rate{})) {
 		d.Add(limitAt, "a limit of 0 or unlimited has no capacity and no refill_rate; remove these, or state another limit")
 	}
-	if p.limit != 0 && p.capacity != 0 && p.rate != (limit.Rate{}) {
+	if p.Limit != 0 && p.Capacity != 0 && p.Rate != (limit.Rate{}) {
 		d.Warn(limitAt, "limit has no effect here: capacity is the burst and refill_rate the rate; remove it")
 	}
 	return p
@@ -187,18 +188,18 @@ func (d *decoder) number(f *source.Field) *big.Rat {
 }
 
 // limit reads the number of requests in a window. 0 is a deliberate denial.
-func (d *decoder) limit(f *source.Field, p *params) {
+func (d *decoder) limit(f *source.Field, p *Params) {
 	if f.Value.Kind == source.KindString && f.Value.Text == unlimited {
-		p.unlimited = true
+		p.Unlimited = true
 		return
 	}
 	if f.Value.Kind == source.KindNumber {
 		if v, why := source.ParseDecimal(f.Value.Text); why == "" && v.Sign() == 0 {
-			p.denies = true
+			p.Denies = true
 			return
 		}
 	}
-	p.limit = d.amount(f)
+	p.Limit = d.amount(f)
 }
 
 // unlimited is the limit of a rule that limits nothing and protects its requests from other rules.

@@ -1,4 +1,4 @@
-package rules
+package document
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aliquot/limit"
+	"aliquot/rules/source"
 )
 
 // Section describes the fields of one mapping of the rules file.
@@ -33,7 +34,7 @@ type Field struct {
 const durations = "seconds, or a text with units"
 
 // Sections returns a description of every field of the rules file, in the order of a reference. A
-// test compares it with what Parse reads.
+// test compares it with what Read reads.
 func Sections() []Section {
 	return []Section{
 		fileSection(), ruleSection(), settingsSection(), paramsSection(), matchSection(),
@@ -88,7 +89,7 @@ func ruleSection() Section {
 	return Section{
 		Name: "rules", Where: "Each entry of `rules` is a mapping with all settings and these fields.",
 		Fields: []Field{
-			{Name: "id", Type: fmt.Sprintf("letters, digits, `.`, `_` and `-`; at most %d", MaxNameChars), Text: "The name of the rule in answers, metrics and headers. It is required, and no other rule has it. A rule keeps its buckets as long as its id, algorithm, unit, placement and key stay."},
+			{Name: "id", Type: fmt.Sprintf("letters, digits, `.`, `_` and `-`; at most %d", source.MaxNameChars), Text: "The name of the rule in answers, metrics and headers. It is required, and no other rule has it. A rule keeps its buckets as long as its id, algorithm, unit, placement and key stay."},
 			{Name: "tier", Type: "name of a tier", Text: "The rule applies to requests of this tier. If it has other conditions, it also applies to requests without a tier."},
 			{Name: "match", Type: "mapping", Text: "The conditions that a request must meet. A rule without conditions matches every request."},
 			{Name: "override", Type: fmt.Sprintf("mapping of at most %d patterns", MaxOverrides), Text: "Other `params` for some API keys. An exact key has precedence, then the longest pattern."},
@@ -104,17 +105,17 @@ func settingsSection() Section {
 		Name: "Settings", Where: "`defaults`, each tier and each rule may state these. The nearest one counts: the rule, then its tier, then `defaults`.",
 		Fields: []Field{
 			{Name: "params", Type: "mapping", Text: "The numbers of the limit."},
-			{Name: "algorithm", Type: oneOf(algorithms()), Default: TokenBucket, Text: "How the limit counts. [Algorithms](algorithms.md) compares what each one promises and costs."},
-			{Name: "mode", Type: oneOf(leakyModes()), Default: modeMeter, Text: "With `leaky_bucket`: `meter` admits a request at once, `queue` says in the answer's `delay` when it may proceed."},
+			{Name: "algorithm", Type: oneOf(Algorithms()), Default: TokenBucket, Text: "How the limit counts. [Algorithms](algorithms.md) compares what each one promises and costs."},
+			{Name: "mode", Type: oneOf(leakyModes()), Default: ModeMeter, Text: "With `leaky_bucket`: `meter` admits a request at once, `queue` says in the answer's `delay` when it may proceed."},
 			{Name: "unit", Type: "name", Default: UnitRequests, Text: "What the limit counts. With `concurrency` the default is `concurrency`: one slot a request. Any other unit counts what a request states in `costs`."},
-			{Name: "key", Type: fmt.Sprintf("list of at most %d attributes", MaxKeyAttributes), Default: "[" + apiKeyAttribute + "]", Text: "Each combination of the values of these attributes has a bucket of its own. `[]` is one bucket for all."},
-			{Name: "enforcement", Type: oneOf(enforcements()), Default: Elastic, Text: "How regions hold the limit together. `strict`: together they never admit more. `elastic`: the rate is as exact, but a key that was idle everywhere may burst once in each region. `independent`: each region has the whole limit, so N regions admit N times as much. Algorithms that count hold `elastic` as `strict`."},
-			{Name: "placement", Type: oneOf(placements()), Default: Auto, Text: "Where a key is held. `split`: each region that asks has a part. `home`: one region has all of it, and it follows the client. `auto`: `home` for token buckets below about ten requests and ten a second in each region, otherwise `split`. With an algorithm that counts, `auto` also moves what other regions do not use to the region that would refuse a request."},
+			{Name: "key", Type: fmt.Sprintf("list of at most %d attributes", MaxKeyAttributes), Default: "[" + APIKeyAttribute + "]", Text: "Each combination of the values of these attributes has a bucket of its own. `[]` is one bucket for all."},
+			{Name: "enforcement", Type: oneOf(Enforcements()), Default: Elastic, Text: "How regions hold the limit together. `strict`: together they never admit more. `elastic`: the rate is as exact, but a key that was idle everywhere may burst once in each region. `independent`: each region has the whole limit, so N regions admit N times as much. Algorithms that count hold `elastic` as `strict`."},
+			{Name: "placement", Type: oneOf(Placements()), Default: Auto, Text: "Where a key is held. `split`: each region that asks has a part. `home`: one region has all of it, and it follows the client. `auto`: `home` for token buckets below about ten requests and ten a second in each region, otherwise `split`. With an algorithm that counts, `auto` also moves what other regions do not use to the region that would refuse a request."},
 			{Name: "borrow_wait", Type: period(minBorrowWait, maxBorrowWait), Text: "How long a request may wait for what other regions lend. It cannot be stated with `split`. Without it the time is 300 ms and three round trips to the leader, at most 500 ms."},
-			{Name: "on_redis_failure", Type: oneOf(redisFailures()), Default: FailLocal, Text: "What decides while the region's store does not answer. `local`: a limit in memory, below the region's part. `open`: all requests pass. `closed`: all are denied."},
-			{Name: "on_data_loss", Type: oneOf(dataLosses()), Default: lossDeny, Text: "What is left of a key if the region's store has [lost its memory](protocol.md#lost-memory) and the daemon remembers nothing of the key. `deny`: nothing, so a bucket starts empty, and a limit that counts waits until no earlier request can count. `forgive`: all of it. Each loss of a region's store then lets through up to one whole limit more, once; `aliquot budget get` shows it as `excess_data_loss`."},
-			{Name: "overrun", Type: oneOf(overruns()), Default: overrunDeny, Text: "`debt` denies a request that the limit does not hold, and charges it all the same, for what it asks was used already (`apply_on_stream_done` of Envoy). A limit can go below zero by its own size. Each such denial costs one more call of the store, and without the store nothing is charged. It cannot be stated with `concurrency`."},
-			{Name: "request_limit", Type: oneOf(requestLimits()), Default: requestLimitDeny, Text: "`allow` lets a descriptor of [Envoy's protocol](envoy.md) bring a limit, which holds in place of this one in a bucket of its own."},
+			{Name: "on_redis_failure", Type: oneOf(RedisFailures()), Default: FailLocal, Text: "What decides while the region's store does not answer. `local`: a limit in memory, below the region's part. `open`: all requests pass. `closed`: all are denied."},
+			{Name: "on_data_loss", Type: oneOf(dataLosses()), Default: LossDeny, Text: "What is left of a key if the region's store has [lost its memory](protocol.md#lost-memory) and the daemon remembers nothing of the key. `deny`: nothing, so a bucket starts empty, and a limit that counts waits until no earlier request can count. `forgive`: all of it. Each loss of a region's store then lets through up to one whole limit more, once; `aliquot budget get` shows it as `excess_data_loss`."},
+			{Name: "overrun", Type: oneOf(overruns()), Default: OverrunDeny, Text: "`debt` denies a request that the limit does not hold, and charges it all the same, for what it asks was used already (`apply_on_stream_done` of Envoy). A limit can go below zero by its own size. Each such denial costs one more call of the store, and without the store nothing is charged. It cannot be stated with `concurrency`."},
+			{Name: "request_limit", Type: oneOf(requestLimits()), Default: RequestLimitDeny, Text: "`allow` lets a descriptor of [Envoy's protocol](envoy.md) bring a limit, which holds in place of this one in a bucket of its own."},
 			{Name: "local_cache", Type: "true or false", Default: "true", Text: "`false` asks the regional store for every check."},
 			{Name: "shadow", Type: "true, false or a text such as `\"20%\"`", Default: "false", Text: "The rule decides and counts, but never denies: for all keys, or for this part of them. The same keys are in the part each time, and a smaller part is within a larger one."},
 			{Name: "cool_down", Type: "true, false or a mapping", Default: "false", Text: "Holds back clients that ask again before the time that they were told. See [`cool_down`](#cool_down)."},

@@ -1,4 +1,4 @@
-package rules
+package document
 
 import (
 	"time"
@@ -7,8 +7,8 @@ import (
 	"aliquot/rules/source"
 )
 
-// maxReasonChars caps the reason and the author of an entry: a sentence and an address.
-const maxReasonChars = 512
+// MaxReasonChars caps the reason and the author of an entry: a sentence and an address.
+const MaxReasonChars = 512
 
 // listed reads whitelist or blacklist: patterns, and mappings of a pattern with the end of the
 // entry, its reason and its author. It calls look with each pattern and its place.
@@ -57,8 +57,8 @@ func (d *decoder) blocked(f *source.Field) []ListEntry {
 func (d *decoder) noteSchema(n *Note) source.Schema {
 	return source.Schema{
 		"until":  func(f *source.Field) { n.UntilMS = d.instant(f) },
-		"reason": func(f *source.Field) { n.Reason, _ = d.Text(f.Value, f.Name, maxReasonChars) },
-		"by":     func(f *source.Field) { n.By, _ = d.Text(f.Value, f.Name, maxReasonChars) },
+		"reason": func(f *source.Field) { n.Reason, _ = d.Text(f.Value, f.Name, MaxReasonChars) },
+		"by":     func(f *source.Field) { n.By, _ = d.Text(f.Value, f.Name, MaxReasonChars) },
 	}
 }
 
@@ -82,4 +82,22 @@ func parseInstant(text string) (ms int64, ok bool) {
 		return 0, false
 	}
 	return t.Add(time.Millisecond - 1).UnixMilli(), true
+}
+
+// Note is the end of an entry, the reason for it and its author.
+type Note struct {
+	// UntilMS is the first instant, in Unix milliseconds, at which the entry no longer applies; 0
+	// if it has no end.
+	UntilMS int64  `json:"until_ms,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	By      string `json:"by,omitempty"`
+}
+
+// Holds reports whether the entry applies at nowMS, Unix milliseconds.
+func (n *Note) Holds(nowMS int64) bool { return n.UntilMS == 0 || nowMS < n.UntilMS }
+
+// ListEntry is one entry of the whitelist or the blacklist.
+type ListEntry struct {
+	Pattern string
+	Note
 }

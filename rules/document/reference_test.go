@@ -1,4 +1,4 @@
-package rules
+package document_test
 
 import (
 	"fmt"
@@ -10,12 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"aliquot/rules"
+	"aliquot/rules/document"
 )
 
 // fieldNames are all fields that a rules file can have, sorted.
 func fieldNames() []string {
 	var names []string
-	for _, s := range Sections() {
+	for _, s := range document.Sections() {
 		for _, f := range s.Fields {
 			names = append(names, f.Name)
 		}
@@ -90,7 +93,7 @@ var places = map[string][]string{
 // that the sections say.
 func TestTheReferenceHasEachFieldInItsPlace(t *testing.T) {
 	documented := map[string][]string{} // by place
-	for _, s := range Sections() {
+	for _, s := range document.Sections() {
 		if len(places[s.Name]) == 0 {
 			t.Errorf("the test has no file with the section %q", s.Name)
 		}
@@ -102,7 +105,7 @@ func TestTheReferenceHasEachFieldInItsPlace(t *testing.T) {
 	}
 	for place, fields := range documented {
 		for _, name := range fieldNames() {
-			_, _, err := Parse("f", fmt.Appendf(nil, place, name+": 1"))
+			_, _, err := rules.Parse("f", fmt.Appendf(nil, place, name+": 1"))
 			if err == nil {
 				t.Errorf(place+": accepted", name+": 1")
 				continue
@@ -117,17 +120,21 @@ func TestTheReferenceHasEachFieldInItsPlace(t *testing.T) {
 
 // TestTheReferenceNamesTheDefaults compares them with those in force.
 func TestTheReferenceNamesTheDefaults(t *testing.T) {
-	r := mustParse(t, "rules: [{id: a, params: {limit: 5, window: 1}, cool_down: true, auto_block: true}]").Rule("a")
+	set, _, err := rules.Parse("f", []byte("rules: [{id: a, params: {limit: 5, window: 1}, cool_down: true, auto_block: true}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := set.Rule("a")
 	want := map[string]string{
-		"algorithm": r.Algorithm, "mode": map[bool]string{false: modeMeter, true: modeQueue}[r.Queue], "unit": r.Unit,
+		"algorithm": r.Algorithm, "mode": map[bool]string{false: document.ModeMeter, true: document.ModeQueue}[r.Queue], "unit": r.Unit,
 		"key": "[" + strings.Join(r.Key, ", ") + "]", "enforcement": r.Enforcement, "placement": r.Placement,
 		"on_redis_failure": r.OnRedisFailure, "local_cache": strconv.FormatBool(r.LocalCache),
-		"overrun":       map[bool]string{false: overrunDeny, true: overrunDebt}[r.Debt],
-		"request_limit": map[bool]string{false: requestLimitDeny, true: requestLimitAllow}[r.RequestLimit],
-		"version":       strconv.FormatInt(r.Version, 10), "most": duration(r.CoolDown.Most),
-		"within": duration(r.AutoBlock.Within), "for": duration(r.AutoBlock.For),
+		"overrun":       map[bool]string{false: document.OverrunDeny, true: document.OverrunDebt}[r.Debt],
+		"request_limit": map[bool]string{false: document.RequestLimitDeny, true: document.RequestLimitAllow}[r.RequestLimit],
+		"version":       strconv.FormatInt(r.Version, 10), "most": document.Duration(r.CoolDown.Most),
+		"within": document.Duration(r.AutoBlock.Within), "for": document.Duration(r.AutoBlock.For),
 	}
-	for _, s := range Sections() {
+	for _, s := range document.Sections() {
 		for _, f := range s.Fields {
 			if is, ok := want[f.Name]; ok && f.Default != is {
 				t.Errorf("%s: the reference says %q, the default is %q", f.Name, f.Default, is)

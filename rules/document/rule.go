@@ -1,4 +1,4 @@
-package rules
+package document
 
 import (
 	"slices"
@@ -8,70 +8,71 @@ import (
 	"aliquot/rules/source"
 )
 
-// ruleText is one rule as written.
-type ruleText struct {
-	at         source.Position
-	id         string
+// Rule is one rule as written.
+type Rule struct {
+	At         source.Position
+	ID         string
 	idAt       source.Position
-	tier       string
+	Tier       string
 	tierAt     source.Position
-	paramsAt   source.Position
-	version    int64
-	conditions []pattern.Condition
-	overrides  []overrideText
-	replaces   []source.Reference
-	inRequest  []source.Reference
-	settings
+	ParamsAt   source.Position
+	Version    int64
+	Conditions []pattern.Condition
+	Overrides  []Override
+	Replaces   []source.Reference
+	InRequest  []source.Reference
+	Settings
 }
 
 // String names the rule in a message.
-func (r *ruleText) String() string {
-	if r.id == "" {
+func (r *Rule) String() string {
+	if r.ID == "" {
 		return "the rule"
 	}
-	return "rule " + r.id
+	return "rule " + r.ID
 }
 
-type overrideText struct {
-	at      source.Position
-	pattern pattern.Pattern
-	params  params
-	note    Note
-	broken  bool
+// Override is one entry of a rule's override as written.
+type Override struct {
+	At      source.Position
+	Pattern pattern.Pattern
+	Params  Params
+	Note    Note
+	Broken  bool
 }
 
-func (d *decoder) ruleTexts(f *source.Field) []*ruleText {
-	var out []*ruleText
+func (d *decoder) ruleTexts(f *source.Field) []*Rule {
+	var out []*Rule
 	seen := make(map[string]source.Position)
 	d.List(f.Value, "rules", MaxRules, func(item *source.Node) {
 		r := d.rule(item)
-		if first, twice := seen[r.id]; twice && r.id != "" {
-			d.Add(r.idAt, "rule id %q is already used on line %d; ids must differ", r.id, first.Line)
+		if first, twice := seen[r.ID]; twice && r.ID != "" {
+			d.Add(r.idAt, "rule id %q is already used on line %d; ids must differ", r.ID, first.Line)
 		} else {
-			seen[r.id] = r.idAt
+			seen[r.ID] = r.idAt
 		}
 		out = append(out, r)
 	})
 	return out
 }
 
-func (d *decoder) rule(n *source.Node) *ruleText {
-	r := &ruleText{at: n.At, idAt: n.At, paramsAt: n.At}
-	known := d.settingsSchema(&r.settings)
+func (d *decoder) rule(n *source.Node) *Rule {
+	r := &Rule{At: n.At, idAt: n.At, ParamsAt: n.At}
+	known := d.settingsSchema(&r.Settings)
 	readParams := known["params"]
-	known["params"] = func(f *source.Field) { r.paramsAt = f.At; readParams(f) }
-	known["id"] = func(f *source.Field) { r.idAt = f.Value.At; r.id = d.id(f) }
-	known["tier"] = func(f *source.Field) { r.tierAt = f.At; r.tier, _ = d.Text(f.Value, "tier", MaxNameChars) }
-	known["match"] = func(f *source.Field) { r.conditions = append(r.conditions, d.match(f)...) }
-	known["override"] = func(f *source.Field) { r.overrides = d.overrides(f) }
-	known["version"] = func(f *source.Field) { r.version = d.version(f) }
-	known["replaces"] = func(f *source.Field) { r.replaces = d.Names(f, "a rule id of replaces", MaxReplaces) }
-	known["replaces_in_request"] = func(f *source.Field) { r.inRequest = d.Names(f, "a rule id of replaces_in_request", MaxReplaces) }
+	known["params"] = func(f *source.Field) { r.ParamsAt = f.At; readParams(f) }
+	known["id"] = func(f *source.Field) { r.idAt = f.Value.At; r.ID = d.id(f) }
+	known["tier"] = func(f *source.Field) { r.tierAt = f.At; r.Tier, _ = d.Text(f.Value, "tier", source.MaxNameChars) }
+	known["match"] = func(f *source.Field) { r.Conditions = append(r.Conditions, d.match(f)...) }
+	known["override"] = func(f *source.Field) { r.Overrides = d.overrides(f) }
+	known["version"] = func(f *source.Field) { r.Version = d.version(f) }
+	known["replaces"] = func(f *source.Field) { r.Replaces = d.Names(f, "a rule id of replaces", MaxReplaces) }
+	known["replaces_in_request"] = func(f *source.Field) { r.InRequest = d.Names(f, "a rule id of replaces_in_request", MaxReplaces) }
 	if !d.Mapping(n, "a rule", known) {
-		r.broken = true
+		r.Broken = true
 	}
-	if r.tier != "" {
-		r.conditions = slices.Insert(r.conditions, 0, r.tierCondition())
+	if r.Tier != "" {
+		r.Conditions = slices.Insert(r.Conditions, 0, r.tierCondition())
 	}
 	if n.Kind == source.KindMapping && !hasField(n, "id") {
 		d.Add(n.At, "the rule has no id; add one, like id: orders-pro")
@@ -90,27 +91,27 @@ func hasField(n *source.Node, name string) bool {
 
 // id reads a rule id, which becomes a metrics label and part of headers.
 func (d *decoder) id(f *source.Field) string {
-	id, ok := d.Text(f.Value, "id", MaxNameChars)
+	id, ok := d.Text(f.Value, "id", source.MaxNameChars)
 	if !ok {
 		return ""
 	}
-	if strings.ContainsFunc(id, func(r rune) bool { return !isIDRune(r) }) {
+	if strings.ContainsFunc(id, func(r rune) bool { return !IsIDRune(r) }) {
 		d.Add(f.Value.At, "id %q must be of letters, digits, dots, underscores and hyphens; change the others", source.Shorten(id))
 		return ""
 	}
 	return id
 }
 
-func isIDRune(r rune) bool {
+func IsIDRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 }
 
 // tierCondition returns the condition of a rule's tier: a request must have that tier. If the rule
 // has other conditions, a request without a tier meets it too.
-func (r *ruleText) tierCondition() pattern.Condition {
+func (r *Rule) tierCondition() pattern.Condition {
 	return pattern.Condition{
-		Attribute: tierAttribute, Values: []pattern.Matcher{{Pattern: pattern.New(r.tier, false)}}, At: r.tierAt,
-		OrNone: slices.ContainsFunc(r.conditions, func(c pattern.Condition) bool { return c.Attribute != tierAttribute }),
+		Attribute: TierAttribute, Values: []pattern.Matcher{{Pattern: pattern.New(r.Tier, false)}}, At: r.tierAt,
+		OrNone: slices.ContainsFunc(r.Conditions, func(c pattern.Condition) bool { return c.Attribute != TierAttribute }),
 	}
 }
 
@@ -131,12 +132,12 @@ func (d *decoder) match(f *source.Field) []pattern.Condition {
 	d.Mapping(f.Value, "match", source.Schema{
 		"api_key_pattern": func(f *source.Field) {
 			if text, ok := d.Text(f.Value, f.Name, pattern.MaxChars); ok {
-				out = append(out, pattern.Condition{Attribute: apiKeyAttribute, Values: []pattern.Matcher{{Pattern: pattern.OfKey(text)}}, At: f.At})
+				out = append(out, pattern.Condition{Attribute: APIKeyAttribute, Values: []pattern.Matcher{{Pattern: pattern.OfKey(text)}}, At: f.At})
 			}
 		},
 		"endpoint_regex": func(f *source.Field) {
 			if m, ok := d.regex(f); ok {
-				out = append(out, pattern.Condition{Attribute: endpointAttribute, Values: []pattern.Matcher{m}, At: f.At})
+				out = append(out, pattern.Condition{Attribute: EndpointAttribute, Values: []pattern.Matcher{m}, At: f.At})
 			}
 		},
 		"attributes": func(f *source.Field) { out = append(out, d.attributes(f)...) },
@@ -167,7 +168,7 @@ func (d *decoder) attributes(f *source.Field) []pattern.Condition {
 		return nil
 	}
 	d.EachField(f.Value, func(a *source.Field) {
-		named := d.Named(a.At, a.Name, "the attribute's name", MaxNameChars)
+		named := d.Named(a.At, a.Name, "the attribute's name", source.MaxNameChars)
 		if values := d.attributeValues(a); len(values) > 0 && named {
 			out = append(out, pattern.Condition{Attribute: a.Name, Values: values, At: a.At})
 		}
@@ -218,13 +219,13 @@ func (d *decoder) attributeValue(attribute string, n *source.Node) (m pattern.Ma
 		}
 	}
 	text, ok := d.Text(n, "the value of attribute "+source.Shorten(attribute), pattern.MaxChars)
-	if attribute == apiKeyAttribute {
+	if attribute == APIKeyAttribute {
 		return pattern.Matcher{Pattern: pattern.OfKey(text)}, ok
 	}
 	return pattern.Matcher{Pattern: pattern.OfValue(text)}, ok
 }
 
-func (d *decoder) overrides(f *source.Field) []overrideText {
+func (d *decoder) overrides(f *source.Field) []Override {
 	if !d.Is(f.Value, source.KindMapping, "override") {
 		return nil
 	}
@@ -232,13 +233,13 @@ func (d *decoder) overrides(f *source.Field) []overrideText {
 		d.Add(f.At, "override has %d entries; at most %d are accepted", len(f.Value.Fields), MaxOverrides)
 		return nil
 	}
-	var out []overrideText
+	var out []Override
 	d.EachField(f.Value, func(o *source.Field) {
 		before := d.Count()
 		d.Named(o.At, o.Name, "the override's API key pattern", pattern.MaxChars)
-		text := overrideText{at: o.At, pattern: pattern.OfKey(o.Name)}
-		text.params = d.paramsWith(o.Value, "an override", d.noteSchema(&text.note))
-		text.broken = d.Count() > before
+		text := Override{At: o.At, Pattern: pattern.OfKey(o.Name)}
+		text.Params = d.paramsWith(o.Value, "an override", d.noteSchema(&text.Note))
+		text.Broken = d.Count() > before
 		out = append(out, text)
 	})
 	return out

@@ -1,4 +1,7 @@
-package rules
+// Package document is a rules file as it was written, before anything inherits: its rules, tiers,
+// defaults and lists, with the numbers and the words that they may have. It also describes each field
+// for people.
+package document
 
 import (
 	"aliquot/rules/pattern"
@@ -8,11 +11,11 @@ import (
 // decoder reads the nodes of a rules file.
 type decoder struct {
 	*source.Reader
-	regexes *pattern.Regexes
+	regexes pattern.Regexes
 }
 
-// placeOf returns where in the file a field belongs, or "" if the schema does not have it.
-func placeOf(name string) string {
+// PlaceOf returns where in the file a field belongs, or "" if the schema does not have it.
+func PlaceOf(name string) string {
 	switch name {
 	case "capacity", "limit", "refill_rate", "window":
 		return "params"

@@ -1,4 +1,4 @@
-package rules
+package document
 
 import (
 	"math/big"

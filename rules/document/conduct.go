@@ -1,4 +1,4 @@
-package rules
+package document
 
 import (
 	"math/big"
@@ -26,9 +26,6 @@ type AutoBlock struct {
 	// For is how long a block lasts.
 	For time.Duration
 }
-
-// Watched reports whether the rule needs to know how its clients behave.
-func (r *Rule) Watched() bool { return r.CoolDown.After > 0 || r.AutoBlock.After > 0 }
 
 // Defaults of a cool_down or an auto_block, and bounds of their values. A second is the least that
 // a person would notice, and after a day or a month an operator should have looked.

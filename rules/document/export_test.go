@@ -1,0 +1,4 @@
+package document
+
+// Duration writes a duration as the reference does.
+var Duration = duration
