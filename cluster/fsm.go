@@ -14,7 +14,8 @@ import (
 type fsm struct {
 	*state.Machine
 	refused error         // why the last snapshot to be restored was not; raft only logs it
-	entries atomic.Uint64 // number of log entries applied since the start
+	begun   atomic.Uint64 // number of log entries since the start
+	entries atomic.Uint64 // of them, number of those that are applied
 }
 
 var _ raft.FSM = (*fsm)(nil)
@@ -23,6 +24,7 @@ func newFSM() *fsm { return &fsm{Machine: state.NewMachine()} }
 
 // Apply implements raft.FSM.
 func (f *fsm) Apply(entry *raft.Log) any {
+	f.begun.Add(1)
 	defer f.entries.Add(1)
 	return f.Machine.Apply(entry.Index, entry.Term, entry.Data)
 }

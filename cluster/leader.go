@@ -168,6 +168,7 @@ func (n *Node) proposeNoop(ctx context.Context) error {
 // process that was stopped for a minute gets one late tick. It repeats work that fails until then. Ticks in which
 // this process had no processor do not count, since a leader without a processor is not stuck. Nor do ticks in which
 // a log entry was applied: after a restart a leader first applies what was committed before, which may take minutes.
+// One entry has as much time as a leader without a processor.
 func (n *Node) withPatience(ctx context.Context, work func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -191,10 +192,10 @@ func (n *Node) withPatience(ctx context.Context, work func(context.Context) erro
 			return ctx.Err()
 		case <-tick.C:
 			if now := n.fsm.entries.Load(); now != applied {
-				applied = now
+				applied, starved.excused = now, 0
 				continue
 			}
-			if starved.excuses(n.cfg.electionTimeout()) {
+			if starved.excuses(n.cfg.electionTimeout(), n.fsm.begun.Load() != applied) {
 				continue
 			}
 			if ticks++; ticks > stuckTicks {
@@ -214,8 +215,8 @@ const (
 	// starvedPart divides the election timeout: a process that wakes up later than that has too little processor
 	// for Raft.
 	starvedPart = 10
-	// maxExcused is the number of ticks that starvation excuses: a leader that is starved for longer is as useless
-	// as one that is stuck.
+	// maxExcused is the number of ticks that starvation or one entry excuses: a leader that is starved for longer is
+	// as useless as one that is stuck.
 	maxExcused = 30
 )
 
@@ -250,9 +251,11 @@ func (s *starvation) woke(late time.Duration) {
 	}
 }
 
-// excuses reports whether the tick that just came does not count, and begins the next one. One goroutine calls it.
-func (s *starvation) excuses(electionTimeout time.Duration) bool {
-	if time.Duration(s.late.Swap(0)) < electionTimeout/starvedPart || s.excused == maxExcused {
+// excuses reports whether the tick that just came does not count, and begins the next one. applying: an entry is
+// being applied. One goroutine calls it.
+func (s *starvation) excuses(electionTimeout time.Duration, applying bool) bool {
+	late := time.Duration(s.late.Swap(0)) >= electionTimeout/starvedPart
+	if !late && !applying || s.excused == maxExcused {
 		return false
 	}
 	s.excused++

@@ -6,63 +6,60 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/hashicorp/raft"
-
-	"aliquot/cluster/state"
-	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
 // TestAStarvedLeaderIsNotAStuckOne: ticks in which the process woke up late are excused, for a while.
 func TestAStarvedLeaderIsNotAStuckOne(t *testing.T) {
 	var s starvation
-	if s.excuses(time.Second) {
+	if s.excuses(time.Second, false) {
 		t.Error("a process that woke up in time is excused")
 	}
 	s.woke(99 * time.Millisecond)
-	if s.excuses(time.Second) {
+	if s.excuses(time.Second, false) {
 		t.Error("a process that woke up a little late is excused")
 	}
 	for i := range maxExcused {
 		s.woke(100 * time.Millisecond)
 		s.woke(time.Millisecond)
-		if !s.excuses(time.Second) {
+		if !s.excuses(time.Second, false) {
 			t.Fatalf("a starved process is not excused the time %d", i)
 		}
-		if s.excuses(time.Second) {
+		if s.excuses(time.Second, false) {
 			t.Fatal("the tick after it is excused too")
 		}
 	}
 	s.woke(time.Minute)
-	if s.excuses(time.Second) {
+	if s.excuses(time.Second, false) {
 		t.Error("starvation excuses for ever")
 	}
 }
 
 // TestALeaderThatAppliesIsNotStuck: a leader that first has to apply a long log, as after a restart of the whole
-// cluster, is given the time for it. One that waits while nothing is applied is stuck.
+// cluster, is given the time for it, and half a minute for one entry. One that waits while nothing is applied is stuck.
 func TestALeaderThatAppliesIsNotStuck(t *testing.T) {
-	entry, err := state.EncodeCommand(&raftlogv1.Command{Kind: &raftlogv1.Command_Noop{Noop: &raftlogv1.Noop{}}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
-		entries int
-		want    error
-	}{"twenty entries": {20, nil}, "none": {0, ErrLeaderStuck}} {
+		entries, timeoutsEach int
+		want                  error
+	}{
+		"a long log":               {100, 1, nil},
+		"large entries":            {3, 30, nil},
+		"an entry without end":     {1, 60, ErrLeaderStuck},
+		"nothing is to be applied": {0, 0, ErrLeaderStuck},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &Node{cfg: DefaultConfig(), fsm: newFSM()}
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				err := n.withPatience(ctx, func(ctx context.Context) error {
-					for i := range c.entries {
+				// The entries are counted as Apply does. It never ends at the same instant as a tick.
+				timeout := n.cfg.electionTimeout() * 3 / 4
+				err := n.withPatience(t.Context(), func(ctx context.Context) error {
+					for range c.entries {
+						n.fsm.begun.Add(1)
 						select {
-						case <-time.After(n.cfg.electionTimeout() * 3 / 4):
+						case <-time.After(time.Duration(c.timeoutsEach) * timeout):
 						case <-ctx.Done():
 							return ctx.Err()
 						}
-						n.fsm.Apply(&raft.Log{Index: uint64(i + 1), Term: 1, Data: entry})
+						n.fsm.entries.Add(1)
 					}
 					if c.entries == 0 {
 						<-ctx.Done()
