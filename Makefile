@@ -162,9 +162,9 @@ surge: build ## 2,000 riders before a backend that collapses, with and without A
 	@$(GO) run ./internal/e2e/surge -bin bin
 
 .PHONY: attack
-attack: need-go ## hostile bytes and overload against real daemons, at full length (a few minutes)
+attack: need-go ## hostile bytes and overload against real daemons, at full length (a few minutes); RUN=TestPeers for one test
 	@deploy/local/install.sh redis-server
-	$(GO) test -count=1 -timeout 20m -v ./internal/e2e/attack -args -long
+	$(GO) test -count=1 -timeout 20m -v -run '$(RUN)' ./internal/e2e/attack -args -long
 
 .PHONY: acceptance
 acceptance: build ## every promise at full length on real processes, as a table (about 10 minutes)

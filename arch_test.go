@@ -190,7 +190,7 @@ var houses = map[string]row{
 
 	"internal/e2e":            {aliquot: []string{"budget", "lua", "cluster", "cluster/state", "internal/bench", "internal/bench/latency", "internal/bench/load", "internal/rpc", "internal/sim/compare", "proto/aliquot/..."}, outside: anyModule},
 	"internal/e2e/acceptance": {aliquot: []string{"internal/e2e"}},
-	"internal/e2e/attack":     {aliquot: []string{"internal/e2e", "internal/bench/load"}, outside: anyModule},
+	"internal/e2e/attack":     {aliquot: []string{"cluster/state", "internal/e2e", "internal/bench/load", "proto/aliquot/v1"}, outside: anyModule},
 	"internal/e2e/counted":    {aliquot: []string{"client", "internal/dev", "internal/e2e", "proto/aliquot/v1"}},
 	"internal/e2e/demo":       {aliquot: []string{"internal/e2e"}},
 	"internal/e2e/overload":   {aliquot: []string{"internal/e2e", "internal/bench/load"}},

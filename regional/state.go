@@ -168,12 +168,15 @@ func readBounded(file string) ([]byte, error) {
 }
 
 func parseState(data []byte) (*state, error) {
+	var of struct { // in a newer format the other fields may have other types
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(data, &of); err == nil && of.Format > stateFormat {
+		return nil, fmt.Errorf("%w: format %d, this version reads format %d", errNewerState, of.Format, stateFormat)
+	}
 	var s state
 	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, err
-	}
-	if s.Format > stateFormat {
-		return nil, fmt.Errorf("%w: format %d, this version reads format %d", errNewerState, s.Format, stateFormat)
 	}
 	if s.Format != stateFormat {
 		return nil, fmt.Errorf("format %d, this version reads format %d", s.Format, stateFormat)

@@ -140,7 +140,7 @@ func TestMemoryUnreadAndOverloadAtOnce(t *testing.T) {
 
 // good is the status with which a good client's check is answered; 0 without an answer.
 func (l *cluster) good(t *testing.T) int {
-	out, err := http.Post("http://"+l.at+"/aliquot.v1.LimiterService/Check", "application/json", strings.NewReader(`{"attributes":{"api_key":"good"}}`))
+	out, err := http.Post("http://"+l.at+"/aliquot.v1.LimiterService/Check", "application/json", strings.NewReader(l.goodCheck))
 	if err != nil {
 		t.Logf("a good client is not answered: %v", err)
 		return 0
@@ -165,7 +165,10 @@ type cluster struct {
 	coordinatorAt, at         string // their addresses
 	grpc, coordinatorOps, ops string
 	raft, dir                 string
-	nonce                     int // of the latest Hello
+	goodCheck                 string      // what a good client sends
+	watched                   []*exec.Cmd // further coordinators
+	nonce                     int         // of the latest Hello
+	t                         *testing.T  // which ends the daemons
 }
 
 var programs = sync.OnceValues(func() (string, error) {
@@ -191,7 +194,8 @@ func start(t *testing.T) *cluster {
 	}
 	at := ports(t, 8)
 	host, redis, _ := net.SplitHostPort(at[0])
-	l := &cluster{coordinatorAt: at[1], coordinatorOps: at[4], at: at[5], grpc: at[6], ops: at[7], raft: at[2], dir: dir}
+	l := &cluster{coordinatorAt: at[1], coordinatorOps: at[4], at: at[5], grpc: at[6], ops: at[7], raft: at[2], dir: dir, t: t,
+		goodCheck: `{"attributes":{"api_key":"good"}}`}
 	run(t, dir, "redis-server", "--port", redis, "--bind", host, "--save", "", "--dir", dir)
 	l.coordinator = run(t, dir, filepath.Join(bin, "coordinator"), "--node-id", "c1", "--bootstrap-expect", "1", "--regions", "us,eu", "--rules", file,
 		"--data-dir", filepath.Join(dir, "c1"), "--listen", at[1], "--raft-listen", at[2], "--gossip-listen", at[3], "--ops-listen", at[4])
@@ -218,7 +222,7 @@ func ports(t *testing.T, n int) (out []string) {
 // run runs a program until the test ends, and shows the end of its log if the test has failed.
 func run(t *testing.T, dir, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	log, err := os.Create(filepath.Join(dir, filepath.Base(name)+".log"))
+	log, err := os.CreateTemp(dir, filepath.Base(name)+"-*.log")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,15 +258,20 @@ func (l *cluster) until(t *testing.T, what string, holds func() bool) {
 }
 
 // metric is the sum of a metric's series of the regional daemon; -1 if it does not answer.
-func (l *cluster) metric(name string) (sum float64) {
-	out, err := http.Get("http://" + l.ops + "/metrics")
+func (l *cluster) metric(name string, labels ...string) (sum float64) {
+	return metricOf(l.ops, name, labels...)
+}
+
+// metricOf is that of the daemon with these ops pages, of the series that have all the labels.
+func metricOf(ops, name string, labels ...string) (sum float64) {
+	out, err := http.Get("http://" + ops + "/metrics")
 	if err != nil {
 		return -1
 	}
 	defer out.Body.Close()
 	text, _ := io.ReadAll(out.Body)
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, name); ok && (rest[0] == ' ' || rest[0] == '{') {
+		if rest, ok := strings.CutPrefix(line, name); ok && (rest[0] == ' ' || rest[0] == '{') && !slices.ContainsFunc(labels, func(of string) bool { return !strings.Contains(rest, of) }) {
 			var v float64
 			fmt.Sscan(rest[strings.LastIndexByte(rest, ' ')+1:], &v)
 			sum += v
@@ -285,8 +294,12 @@ func resident(cmd *exec.Cmd) (bytes int64) {
 // under runs an attack, watches the daemons meanwhile, and says what it was like.
 func (l *cluster) under(t *testing.T, name string, attack func() string) {
 	t.Helper()
-	idle := [2]int64{resident(l.coordinator), resident(l.regional)}
-	peak, sessions := idle, l.metric("aliquot_lease_remaining_seconds")
+	daemons := append([]*exec.Cmd{l.coordinator, l.regional}, l.watched...)
+	idle := make([]int64, len(daemons))
+	for i, cmd := range daemons {
+		idle[i] = resident(cmd)
+	}
+	peak, sessions := slices.Clone(idle), l.metric("aliquot_lease_remaining_seconds")
 	ctx, stop := context.WithCancel(t.Context())
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -294,13 +307,15 @@ func (l *cluster) under(t *testing.T, name string, attack func() string) {
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			<-tick.C
-			peak[0], peak[1] = max(peak[0], resident(l.coordinator)), max(peak[1], resident(l.regional))
+			for i, cmd := range daemons {
+				peak[i] = max(peak[i], resident(cmd))
+			}
 		}
 	})
 	outcome := attack()
 	stop()
 	watch.Wait()
-	for i, cmd := range []*exec.Cmd{l.coordinator, l.regional} {
+	for i, cmd := range append([]*exec.Cmd{l.coordinator, l.regional}, l.watched...) { // an attack may restart coordinators
 		if resident(cmd) == 0 {
 			t.Fatalf("%s: %s has ended", name, filepath.Base(cmd.Path))
 		}
@@ -312,7 +327,7 @@ func (l *cluster) under(t *testing.T, name string, attack func() string) {
 		t.Errorf("%s: the lease is lost: %v left, %v before", name, lease, sessions)
 	}
 	l.until(t, "a good client is served after "+name, func() bool {
-		out, err := http.Post("http://"+l.at+"/aliquot.v1.LimiterService/Check", "application/json", strings.NewReader(`{"attributes":{"api_key":"good"}}`))
+		out, err := http.Post("http://"+l.at+"/aliquot.v1.LimiterService/Check", "application/json", strings.NewReader(l.goodCheck))
 		if err != nil {
 			return false
 		}

@@ -1,25 +1,26 @@
-package regional
+package attack
 
 import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
-	"aliquot/regional/internal/modes"
+	"aliquot/internal/testaddr"
 )
 
-// hostileReply makes of a Redis's true reply to a script what is sent in its place; ends tells to close
-// the connection after it.
+// hostileReply turns a Redis's true reply to a script into what is sent in its place. ends says that the connection is
+// closed after it.
 type hostileReply func(reply []byte) (sent []byte, ends bool)
 
 func always(text string) hostileReply {
@@ -53,8 +54,8 @@ func clock(at int64) hostileReply {
 	}
 }
 
-// hostileReplies are what a Redis can send in the place of a script's reply, and how metrics call what
-// becomes of it; without a reason the reply can be read, and nothing but its numbers is wrong.
+// hostileReplies are what a Redis can send in the place of a script's reply, and the reason that the daemon's metrics
+// then name. Without a reason the reply can be read, and only its numbers are wrong.
 var hostileReplies = []struct {
 	name   string
 	reply  hostileReply
@@ -100,66 +101,99 @@ var hostileReplies = []struct {
 	}, ""},
 }
 
-// TestRedisThatAnswersNonsense: whatever a Redis sends in the place of a script's reply, the daemon goes
-// on, every check is answered by its rule's own choice, metrics say why, and a Redis that is itself again
-// decides again.
-func TestRedisThatAnswersNonsense(t *testing.T) {
+// nonsense lets the Redis answer all of these, one after the other. Every check is answered, by its rule's own choice
+// where the reply cannot be read, metrics say why, and a Redis that is itself again decides again.
+func (p *peers) nonsense(t *testing.T) string {
+	const failedOpen, failedClosed = "fail_open", "fail_closed"
 	for _, c := range hostileReplies {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			fake := startHostile(t, startRedis(t))
-			config := testConfig(newLeader(t, failRules).address())
-			config.Redis = "redis://" + fake.listener.Addr().String()
-			d, _ := startLive(t, config)
-			eventually(t, "the store decides", func() bool { return on(t, d, "local").Mode == modes.Store })
-			fake.mode.Store(&c.reply)
-			if c.reason == "" {
-				for range 200 {
-					on(t, d, "local") // which fails the test unless it is answered
-				}
-			} else {
-				fault := storeFault{reason: c.reason}
-				fault.isFelt(t, d)
+		p.until(t, "the store decides before "+c.name, func() bool { return p.mode(t, "open") == "store" })
+		p.redis.mode.Store(&c.reply)
+		if c.reason == "" {
+			for range 20 {
+				_ = p.mode(t, "open") // which fails the test unless it is answered
 			}
-			fake.mode.Store(nil)
-			for _, which := range []string{"local", "open", "closed"} {
-				eventually(t, which+" is decided by the store again", func() bool { return byTheLimit(on(t, d, which).Mode) })
-			}
-		})
+		} else {
+			reason := `reason="` + c.reason + `"`
+			before := p.metric("aliquot_store_errors_total", reason)
+			p.until(t, "on_redis_failure decides under "+c.name, func() bool { return p.mode(t, "open") == failedOpen })
+			p.until(t, "a rule that is closed then denies under "+c.name, func() bool { return p.mode(t, "closed") == failedClosed })
+			p.until(t, c.name+" is counted as "+c.reason, func() bool {
+				return p.metric("aliquot_store_errors_total", reason) > before || p.mode(t, "open") == ""
+			})
+		}
+		if c.name == "an error of 60 KB" {
+			p.quietSettle(t)
+		}
+		p.redis.mode.Store(nil)
+	}
+	p.until(t, "the region holds a lease again", func() bool { return p.metric("aliquot_lease_remaining_seconds") > 0 })
+	p.until(t, "the store decides again", func() bool { return p.mode(t, "open") == "store" && p.mode(t, "closed") == "store" })
+	if n := p.metric("aliquot_panics_total"); n > 0 {
+		t.Errorf("%v calls panicked", n)
+	}
+	return fmt.Sprintf("%d kinds of replies", len(hostileReplies))
+}
+
+// mode is what decided a check of a rule.
+func (p *peers) mode(t *testing.T, rule string) string {
+	t.Helper()
+	out, err := http.Post("http://"+p.at+"/aliquot.v1.LimiterService/Check", "application/json", strings.NewReader(`{"attributes":{"api_key":"k","plan":"`+rule+`"}}`))
+	if err != nil {
+		t.Errorf("a check is not answered: %v", err)
+		return ""
+	}
+	defer out.Body.Close()
+	if out.StatusCode == http.StatusServiceUnavailable { // the machine stood still
+		return "refused"
+	}
+	var a struct {
+		Allowed *bool
+		Mode    string
+	}
+	if err := json.NewDecoder(out.Body).Decode(&a); err != nil || out.StatusCode != http.StatusOK || a.Allowed == nil {
+		t.Errorf("a check is answered %s, %v", out.Status, err)
+	}
+	return a.Mode
+}
+
+// quietSettle fails the test if the answer to Settle has the text of a Redis's error.
+func (p *peers) quietSettle(t *testing.T) {
+	answer := call(p.at, "/aliquot.v1.LimiterService/Settle", "application/json", []byte(`{"id":"an id that nobody made"}`))
+	if strings.Contains(answer, "evil") || !strings.HasPrefix(answer, "503 ") && !strings.HasPrefix(answer, "404 ") {
+		t.Errorf("Settle is answered: %.300s", answer)
 	}
 }
 
-// hostile stands before a Redis and passes everything on, but replies to scripts as its mode says.
+// hostile forwards a daemon's commands to a Redis, but answers scripts as its mode says.
 type hostile struct {
 	listener net.Listener
-	redis    *redisServer
+	redis    string // its address
 	mode     atomic.Pointer[hostileReply]
-	served   sync.WaitGroup
 }
 
-func startHostile(t testing.TB, redis *redisServer) *hostile {
+func startHostile(t *testing.T, redis string) *hostile {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", testaddr.Free())
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { l.Close() })
 	h := &hostile{listener: l, redis: redis}
-	h.served.Go(func() {
+	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			h.served.Go(func() { h.serve(c) })
+			go h.serve(c)
 		}
-	})
-	t.Cleanup(func() { l.Close() })
+	}()
 	return h
 }
 
 func (h *hostile) serve(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", h.redis.port))
+	server, err := net.Dial("tcp", h.redis)
 	if err != nil {
 		return
 	}
@@ -216,4 +250,13 @@ func readRESP(r *bufio.Reader) ([]byte, error) {
 		out = append(out, part...)
 	}
 	return out, nil
+}
+
+// redisSays sends a Redis a command and returns the first line of its reply.
+func redisSays(command string) func(net.Conn) string {
+	return func(conn net.Conn) string {
+		_, _ = io.WriteString(conn, command+"\r\n")
+		line, _ := bufio.NewReader(conn).ReadString('\n')
+		return strings.TrimSpace(line)
+	}
 }
