@@ -40,15 +40,15 @@ down: ## stop what `make up` started and wipe its data
 .PHONY: test
 test: need-go ## every test, with the race detector where anything runs side by side
 	@deploy/local/install.sh redis-server cc prometheus promtool nginx caddy curl
-	$(GO) test -race $(TESTFLAGS) $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(COMPUTING) ./lua/ ./internal/e2e/...)")
-	$(GO) test -race $(TESTFLAGS) -run '$(SIDEBYSIDE)' ./internal/penalty/ ./internal/sim/ ./internal/sim/check/ ./internal/sim/compare/ ./rules/
 	@# What computes (two million states, ten million keys, ten hours of faults) gets the time of one core that the
-	@# others leave: these mostly wait for real processes.
+	@# others leave: they often wait for real processes.
 	nice -n 19 env GOMAXPROCS=1 $(GO) test $(TESTFLAGS) -p 1 $(COMPUTING) & computing=$$!; \
+	$(GO) test -race $(TESTFLAGS) $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(COMPUTING) ./lua/ ./internal/e2e/...)") && \
+	$(GO) test -race $(TESTFLAGS) -run '$(SIDEBYSIDE)' ./internal/penalty/ ./internal/sim/ ./internal/sim/check/ ./internal/sim/compare/ ./rules/ && \
 	$(GO) test $(TESTFLAGS) ./lua/ && \
 	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./links/... ./modpath/... ./prose/... ./reference/... ./sametree/... && \
-	$(GO) test $(TESTFLAGS) -p 2 -skip '$(ALONE)' ./internal/e2e/...; waiting=$$?; \
-	wait $$computing && exit $$waiting
+	$(GO) test $(TESTFLAGS) -p 2 -skip '$(ALONE)' ./internal/e2e/...; others=$$?; \
+	wait $$computing && exit $$others
 	$(GO) test $(TESTFLAGS) -p 1 -run '$(ALONE)' ./internal/e2e/...
 
 .PHONY: deploycheck
