@@ -9,7 +9,7 @@ FUZZTIME  ?= 30s
 COMPUTING  = ./budget/ ./internal/capacity/ ./internal/penalty/ ./internal/replay/ ./internal/sim/... ./limit/ ./rules/...
 SIDEBYSIDE = TestReplay|TestTheSameSeedIsTheSameRun|TestWorkersAgree|TestHotKeysAtOnce|TestKeyHasherAgreesAndIsConcurrent
 # Tests that take all the processor time there is, or measure what is served in it.
-ALONE      = TestPromisesWhileBusy|TestSurge|TestAttacks|TestOverload|TestMemoryUnreadAndOverloadAtOnce|TestFloods|TestInputs
+ALONE      = TestPromisesWhileBusy|TestSurge|TestAttacks|TestOverload|TestMemoryUnreadAndOverloadAtOnce|TestFloods|TestInputs|TestPeers
 
 .DEFAULT_GOAL := help
 
