@@ -1,6 +1,8 @@
 package document
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	"aliquot/limit"
@@ -82,26 +84,17 @@ const (
 	ModeQueue = "queue"
 )
 
-// Algorithms returns the values of algorithm, the default first.
-func Algorithms() []string {
-	return []string{TokenBucket, LeakyBucket, FixedWindow, SlidingWindowLog, SlidingWindowCounter, Concurrency}
+// Algorithms returns the values of algorithm, the default first: the names that package limit knows.
+func Algorithms() (names []string) {
+	for a := limit.TokenBucket; a.String() != limit.Algorithm(math.MaxUint8).String(); a++ {
+		names = append(names, a.String())
+	}
+	return names
 }
 
-// AlgorithmOf returns the algorithm of package limit with this name.
+// AlgorithmOf returns the algorithm of package limit with this name, and the token bucket for any other name.
 func AlgorithmOf(name string) limit.Algorithm {
-	switch name {
-	case LeakyBucket:
-		return limit.LeakyBucket
-	case FixedWindow:
-		return limit.FixedWindow
-	case SlidingWindowLog:
-		return limit.SlidingLog
-	case SlidingWindowCounter:
-		return limit.SlidingCounter
-	case Concurrency:
-		return limit.Concurrency
-	}
-	return limit.TokenBucket
+	return limit.Algorithm(max(0, slices.Index(Algorithms(), name)))
 }
 
 func leakyModes() []string { return []string{ModeMeter, ModeQueue} }
