@@ -30,6 +30,9 @@ blacklist: ["sk_revoked_*"]
 // varying are the parts of an answer that differ from run to run: the ids of denials, and instants.
 var varying = regexp.MustCompile(`us-[0-9a-z]+-|(reset_at":|expiresUnixMs":"|X-Ratelimit-Reset: )[0-9]+`)
 
+// oneBuild replaces what protobuf writes with other spaces in some builds.
+var oneBuild = strings.NewReplacer(`, "`, `,"`, `, {`, `,{`, "\u00a0", " ")
+
 // TestPinnedAnswers: checks over JSON, of a proxy and of Envoy are answered as they were, headers included.
 func TestPinnedAnswers(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
@@ -83,8 +86,7 @@ func TestPinnedAnswers(t *testing.T) {
 			}
 			fmt.Fprintf(&out, "ShouldRateLimit shop, tenant=t1 and api_key=k7, %d hits\n%s\n\n", hits, answer)
 		}
-		text := strings.ReplaceAll(out.String(), `, "`, `,"`) // protojson writes a space in some builds
-		pinned.Compare(t, "answers.txt", varying.ReplaceAllString(text, "${1}*"))
+		pinned.Compare(t, "answers.txt", varying.ReplaceAllString(oneBuild.Replace(out.String()), "${1}*"))
 	})
 }
 
