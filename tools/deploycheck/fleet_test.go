@@ -230,14 +230,26 @@ func (f *fleet) stop(t *testing.T) {
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatalf("%s: %v", p.name, err)
 		}
+		if ended, err := p.ended(stopWithin); !ended {
+			t.Errorf("%s still runs %s after SIGTERM", p.name, stopWithin)
+		} else if err != nil {
+			t.Errorf("%s after SIGTERM: %v", p.name, err)
+		}
+	}
+}
+
+// ended waits for the end of a process, and reports how it ended. The time in which this machine stood still does not
+// count.
+func (p *process) ended(within time.Duration) (ended bool, err error) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for range within / pollEvery {
 		select {
 		case err := <-p.done:
 			p.done <- err
-			if err != nil {
-				t.Errorf("%s after SIGTERM: %v", p.name, err)
-			}
-		case <-time.After(stopWithin):
-			t.Errorf("%s still runs %s after SIGTERM", p.name, stopWithin)
+			return true, err
+		case <-tick.C:
 		}
 	}
+	return false, nil
 }
