@@ -282,7 +282,7 @@ func (r *running) applyRules(t *testing.T, yaml string) (version uint64) {
 	return version
 }
 
-// unknownOutcome tells that a change may have been made, or not: its leader has ended.
+// unknownOutcome reports that a change may have been made, or not: its leader has ended.
 func unknownOutcome(err error) bool {
 	return connect.CodeOf(err) == connect.CodeUnavailable && strings.Contains(err.Error(), "may or may not have been applied")
 }

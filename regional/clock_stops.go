@@ -43,7 +43,7 @@ func (r *reporter) watchWall() {
 // stoodStill gives up the session and its lease, because this machine's clock has measured the
 // lease.
 func (r *reporter) stoodStill(by string, stopped time.Duration) {
-	r.log.Warn("this machine's clock stood still, as that of a paused virtual machine does; the lease is given up", "seen", by, "for_at_least", stopped)
+	r.log.Warn("this machine's clock was stopped, as that of a paused virtual machine does; the lease is given up", "seen", by, "for_at_least", stopped)
 	r.auth.Post(budget.ClockStopped{})
 }
 

@@ -38,6 +38,6 @@ func TestStoreClockSetForward(t *testing.T) {
 	})
 	now := d.auth.Now()
 	if until := d.auth.Clock.Until(now); time.Since(time.UnixMicro(until)) > time.Minute {
-		t.Errorf("the clock was not learnt anew: now is %v", time.UnixMicro(until))
+		t.Errorf("the clock was not learnt again: now is %v", time.UnixMicro(until))
 	}
 }

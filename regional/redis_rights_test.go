@@ -47,7 +47,7 @@ func TestRightsThatSuffice(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v, %v", settled, err)
 	}
-	eventually(t, "the log tells that the Redis evicts", func() bool { return strings.Contains(log.String(), "maxmemory-policy=allkeys-lru") })
+	eventually(t, "the log says that the Redis evicts", func() bool { return strings.Contains(log.String(), "maxmemory-policy=allkeys-lru") })
 	admin := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(server.url(), "redis://")})
 	defer admin.Close()
 	if refused, err := admin.Do(context.Background(), "acl", "log").Slice(); err != nil || len(refused) > 0 {

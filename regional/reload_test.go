@@ -62,7 +62,7 @@ func TestDecisionsAreCountedByVersion(t *testing.T) {
 		}
 		eventually(t, "all is reported", reported(1, allowed, denied))
 		l.setRules(2, fmt.Sprintf(slowRule, 10)+"blacklist: [b]\n")
-		eventually(t, "counting begins anew", reported(2, 0, 0))
+		eventually(t, "counting begins again", reported(2, 0, 0))
 		if check(t, d, "b").Allowed || !post(t, d, `{"attributes":{"api_key":"other"}}`).Allowed {
 			t.Error("the block list does not hold, or blocks others")
 		}

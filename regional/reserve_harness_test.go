@@ -75,7 +75,7 @@ func boundIn(t *testing.T, d *Daemon, in *aliquotv1.ReserveRequest) string {
 	return engine.BoundID(d.policies.Load().Hasher, &r.Request, r.ID)
 }
 
-// settleOf settles, once more if the store missed a deadline; again tells that it did, and
+// settleOf settles, once more if the store missed a deadline; again says that it did, and
 // maybe settled it all the same.
 func settleOf(t *testing.T, d *Daemon, in *aliquotv1.SettleRequest) (out *aliquotv1.SettleResponse, again bool) {
 	t.Helper()

@@ -162,7 +162,7 @@ func TestConnectionsAreEnded(t *testing.T) {
 	client := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d))
 	ctx, cancel := context.WithTimeout(t.Context(), pollFor)
 	defer cancel()
-	stood := stalls(t)
+	stalled := stalls(t)
 	var callers sync.WaitGroup
 	for range 2 * 64 {
 		callers.Go(func() {
@@ -171,7 +171,7 @@ func TestConnectionsAreEnded(t *testing.T) {
 				if status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "nothing but denials") {
 					cancel()
 				} else if err != nil && ctx.Err() == nil {
-					if stood() < time.Second/2 { // half of the time that answers under way have
+					if stalled() < time.Second/2 { // half of the time that answers under way have
 						t.Errorf("%v", err)
 					}
 					cancel()

@@ -332,7 +332,7 @@ func TestStoreKnowsWhoIsHeard(t *testing.T) {
 		})
 		eventually(t, "the store knows", func() bool { return redis.say("EXISTS aq:heard") == ":1" })
 		if got := redis.say("DEL aq:heard"); got != ":1" {
-			t.Errorf("nothing stood in the store: %s", got)
+			t.Errorf("the store has no record: %s", got)
 		}
 		eventually(t, "the store knows again", func() bool { return redis.say("EXISTS aq:heard") == ":1" })
 	}

@@ -11,7 +11,7 @@ import (
 // these hold without it only.
 
 func TestMatchDoesNotAllocate(t *testing.T) {
-	replacing := strings.Replace(matchFile, "{id: all-of,", "{id: all-of, replaces: [pro, everyone, somebody],", 1)
+	replacing := strings.Replace(matchFile, "{id: all-of,", "{id: all-of, replaces: [pro, everyone, with-user],", 1)
 	attrs := AttributesOf(map[string]string{"tier": "pro", "api_key": "sk_prod_1", "endpoint": "/v1/orders/17?x=1", "method": "POST", "org": "[x]", "user": "u"})
 	for text, want := range map[string]int{matchFile: 8, replacing: 5} {
 		matchWithoutAllocating(t, MustParse(t, text), attrs, want)

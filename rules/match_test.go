@@ -29,7 +29,7 @@ rules:
   - {id: question, match: {attributes: {q: "a?"}}}
   - {id: question-glob, match: {attributes: {q: "a?*"}}}
   - {id: nobody, match: {attributes: {user: ""}}}
-  - {id: somebody, match: {attributes: {user: "?*"}}}
+  - {id: with-user, match: {attributes: {user: "?*"}}}
   - {id: all-of, tier: pro, match: {api_key_pattern: "sk_*", endpoint_regex: "^/v1", attributes: {method: "P*", "org": "[x]"}}}
 whitelist: ["sk_internal_*", "both"]
 blacklist: ["sk_revoked_*", "sk_internal_bad", "both"]
@@ -70,9 +70,9 @@ func TestMatch(t *testing.T) {
 		{"? without * is literal in attributes", map[string]string{"q": "a?"}, None, "everyone question question-glob nobody"},
 		{"? with * is not", map[string]string{"q": "abc"}, None, "everyone question-glob nobody"},
 		{"empty is absent", map[string]string{"user": ""}, None, "everyone nobody"},
-		{"not empty", map[string]string{"user": "u"}, None, "everyone somebody"},
-		{"all conditions", map[string]string{"tier": "pro", "api_key": "sk_a", "endpoint": "/v1/z", "method": "PUT", "org": "[x]", "user": "u"}, None, "everyone pro somebody all-of"},
-		{"all but one", map[string]string{"tier": "pro", "api_key": "sk_a", "endpoint": "/v1/z", "method": "PUT", "org": "x", "user": "u"}, None, "everyone pro somebody"},
+		{"not empty", map[string]string{"user": "u"}, None, "everyone with-user"},
+		{"all conditions", map[string]string{"tier": "pro", "api_key": "sk_a", "endpoint": "/v1/z", "method": "PUT", "org": "[x]", "user": "u"}, None, "everyone pro with-user all-of"},
+		{"all but one", map[string]string{"tier": "pro", "api_key": "sk_a", "endpoint": "/v1/z", "method": "PUT", "org": "x", "user": "u"}, None, "everyone pro with-user"},
 		{"whitelist", map[string]string{"api_key": "sk_internal_1"}, Whitelisted, ""},
 		{"blacklist", map[string]string{"api_key": "sk_revoked_1"}, Blacklisted, ""},
 		{"exact in one, glob in the other", map[string]string{"api_key": "sk_internal_bad"}, Blacklisted, ""},

@@ -25,8 +25,8 @@ type Server struct {
 	process *process // nil: it does not run
 }
 
-// startWithin bounds a server's start, and a condition's coming true. A Sentinel that stood
-// still for two seconds promotes nobody for another thirty.
+// startWithin bounds a server's start, and a condition's coming true. A Sentinel that was stopped for
+// two seconds promotes nobody for another thirty.
 const startWithin = 90 * time.Second
 
 // Start runs a redis-server on a free loopback port, with more arguments if wanted.

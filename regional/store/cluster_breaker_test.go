@@ -42,7 +42,7 @@ func TestNodeBreaker(t *testing.T) {
 		}
 		now = now.Add(time.Millisecond)
 		if b.enter(now, false) == nil {
-			t.Fatal("a call that somebody waits for tries it")
+			t.Fatal("a call for which a caller waits tries it")
 		}
 		if fails() != same {
 			t.Fatal("told twice that it is open")

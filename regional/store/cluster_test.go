@@ -189,12 +189,12 @@ func TestClusterNodeKilled(t *testing.T) {
 		_, other := errors.AsType[*EpochError](err)
 		return other
 	})
-	var anew string
+	var fresh string
 	redistest.Until(t, "the contents are learned", func() bool {
-		anew, err = s.Epoch(t.Context())
+		fresh, err = s.Epoch(t.Context())
 		return err == nil
 	})
-	if anew == epoch {
+	if fresh == epoch {
 		t.Fatal("the same epoch after a node lost its contents")
 	}
 	if _, _, err := s.Take(t.Context(), epoch, groups(well)); err == nil {

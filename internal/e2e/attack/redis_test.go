@@ -143,7 +143,7 @@ func (p *peers) mode(t *testing.T, rule string) string {
 		return ""
 	}
 	defer out.Body.Close()
-	if out.StatusCode == http.StatusServiceUnavailable { // the machine stood still
+	if out.StatusCode == http.StatusServiceUnavailable { // the machine was stopped
 		return "refused"
 	}
 	var a struct {

@@ -182,7 +182,7 @@ func (p *peers) pretenders(t *testing.T) string {
 	_, bearer, ops2 := p.eu(t, "--coordinators", p.nodes[0].at, "--state-file", "none", "--api-key-from", "header")
 	p.until(t, "the second daemon knows the rules", func() bool { return metricOf(ops2, "aliquot_rules_version") > 0 })
 	get := func(at, target string, lines ...string) (answer string) {
-		p.until(t, "GET "+target+" is not refused because the machine stood still", func() bool {
+		p.until(t, "GET "+target+" is not refused because the machine was stopped", func() bool {
 			answer = proxied(target, lines...)(&cluster{at: at})
 			return !strings.HasPrefix(answer, "503")
 		})

@@ -40,9 +40,9 @@ type Authority struct {
 	// roundTrip is the round trip to the leader, in nanoseconds.
 	roundTrip atomic.Int64
 	// Local is the memory by which checks are decided without the store. It is valid only while
-	// stood describes the present.
-	Local *charge.Table
-	stood prefetch.Standing
+	// standing describes the present.
+	Local    *charge.Table
+	standing prefetch.Standing
 
 	// wake has room for one: the reporter has something to do before its tick.
 	wake chan struct{}
@@ -75,7 +75,7 @@ func (a *Authority) Post(ev budget.RegionEvent) {
 		}
 		a.welcome(ev.Results, now)
 	case budget.RulesReplaced:
-		a.stood.Rules++
+		a.standing.Rules++
 		a.unreported.rulesReplaced(now)
 		a.Local.End(false)
 		a.Local.EvictIdle(now)
@@ -89,14 +89,14 @@ func (a *Authority) Post(ev budget.RegionEvent) {
 // which that memory rests. The caller holds mu.
 func (a *Authority) stand() {
 	now := prefetch.Standing{
-		Session: a.region.Session(), Contents: a.epoch, Config: a.region.Config().Version, Rules: a.stood.Rules,
+		Session: a.region.Session(), Contents: a.epoch, Config: a.region.Config().Version, Rules: a.standing.Rules,
 	}
 	if latest := a.region.LatestSession(); latest != a.reports {
 		a.keepUntold()
 		a.reports = latest
 	}
-	ends, drops := a.stood.Ends(now)
-	if a.stood = now; ends {
+	ends, drops := a.standing.Ends(now)
+	if a.standing = now; ends {
 		a.Local.End(drops)
 	}
 }
@@ -346,7 +346,7 @@ func (a *Authority) Right(k budget.KeyID, l budget.KeyLimit) budget.Right {
 func (a *Authority) Standing() prefetch.Standing {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.stood
+	return a.standing
 }
 
 // Info describes the state machine.
