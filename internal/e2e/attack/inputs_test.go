@@ -211,6 +211,39 @@ func raw(text string) func(*cluster) string {
 	}
 }
 
+// pipelined sends so many requests at once on one connection, and counts the answers.
+func pipelined(n int) func(*cluster) string {
+	return func(l *cluster) string {
+		return onConnection(l.at, func(conn net.Conn) string {
+			go func() { _, _ = io.WriteString(conn, strings.Repeat("GET /check HTTP/1.1\r\nHost: h\r\n\r\n", n)) }()
+			in := bufio.NewReader(conn)
+			for i := range n {
+				out, err := http.ReadResponse(in, nil)
+				if err != nil {
+					return fmt.Sprintf("%d answers, and %v", i, err)
+				}
+				_, _ = io.Copy(io.Discard, out.Body)
+			}
+			return fmt.Sprintf("%d answers", n)
+		})
+	}
+}
+
+// halfClosed sends bytes to the regional daemon's HTTP port and then no more.
+func halfClosed(text string) func(*cluster) string {
+	return func(l *cluster) string {
+		return onConnection(l.at, func(conn net.Conn) string {
+			_, _ = io.WriteString(conn, text)
+			_ = conn.(*net.TCPConn).CloseWrite()
+			out, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				return "the connection is closed"
+			}
+			return answered(out)
+		})
+	}
+}
+
 // behind sends a request whose body is malformed, and another request behind it, and returns the statuses of the answers.
 func behind(port func(*cluster) string, path, body string) func(*cluster) string {
 	return func(l *cluster) string {
@@ -451,6 +484,18 @@ var inputGroups = []inputGroup{
 		{"a field of a wrong type", wired("\x08\x01")},
 		{"gzip: 64 MiB in 64 KiB", wired(zipped(strings.Repeat("\x00", 64<<20)), "Content-Encoding: gzip")},
 		{"gzip that is none", wired("nothing", "Content-Encoding: gzip")},
+		{"`Content-Encoding: gzip, gzip`", wired("{}", "Content-Encoding: gzip, gzip")},
+		{"`Content-Type: application/json; charset=utf-7`", wired("{}", "Content-Type: application/json; charset=utf-7")},
+		{"gRPC-Web: a message that says it is of 4 GiB", wired("\x00\xff\xff\xff\xff", "Content-Type: application/grpc-web+proto")},
+		{"gRPC-Web as text", wired("AAAAAAA=", "Content-Type: application/grpc-web-text")},
+		{"9,000 unknown groups in each other", wired(strings.Repeat("\x7b", 9000) + strings.Repeat("\x7c", 9000))},
+		{"200,000 unknown fields", wired(strings.Repeat("\x78\x01", 200_000))},
+		{"an attribute's name with a line end and an escape", checked(`{"attributes":{"a\nlevel=ERROR\u001b[31m":"c"}}`)},
+		{"a tier with a line end and an escape", checked(`{"attributes":{"api_key":"a","tier":"x\nlevel=ERROR\u001b[2J"}}`)},
+		{"a namespace with a NUL and a line end", checked(`{"namespace":"a\u0000\n","attributes":{"api_key":"a"}}`)},
+		{"Explain of an id of 5 KB", limited("Explain", `{"decisionId":"us-\n`+strings.Repeat("x", 5000)+`"}`)},
+		{"Reserve for 10,000 years", limited("Reserve", `{"attributes":{"api_key":"a"},"ttl":"315576000000s"}`)},
+		{"Reserve for -1 s", limited("Reserve", `{"attributes":{"api_key":"a"},"ttl":"-1s"}`)},
 		{"`Content-Type: text/html`", func(l *cluster) string {
 			return call(l.at, "/aliquot.v1.LimiterService/Check", "text/html", []byte(`{}`))
 		}},
@@ -487,6 +532,10 @@ var inputGroups = []inputGroup{
 		{"no Host", raw("GET /check HTTP/1.1\r\n\r\n")},
 		{"HTTP/1.0", raw("GET /check HTTP/1.0\r\n\r\n")},
 		{"TRACE", raw("TRACE / HTTP/1.1\r\nHost: h\r\n\r\n")},
+		{"1,000 requests in one piece", pipelined(1000)},
+		{"half of a body, and the end of the sender's half of the connection", halfClosed("POST /aliquot.v1.LimiterService/Check HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{")},
+		{"`Expect: nothing`", raw("POST /check HTTP/1.1\r\nHost: h\r\nExpect: nothing\r\nContent-Length: 2\r\n\r\n{}")},
+		{"`Upgrade: h2c`", proxied("/check", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")},
 		{"no HTTP", raw("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")},
 	}},
 	{"HTTP/2", "Frames to the region's HTTP port, and then a PING.", []input{
@@ -517,6 +566,9 @@ var inputGroups = []inputGroup{
 		{"`X-Original-URI` and another `X-Forwarded-Uri`", proxied("/check", "X-Original-URI: /a", "X-Forwarded-Uri: /b")},
 		{"`cost=1&cost=2`", proxied("/check?cost=1&cost=2")},
 		{"a path whose encoding is invalid", proxied("/check", "X-Original-URI: /%zz")},
+		{"a key that is not UTF-8", proxied("/check", "X-API-Key: \xff\xfe")},
+		{"a path with %00", proxied("/check", "X-Original-URI: /a%00b")},
+		{"`namespace=a&namespace=b`", proxied("/check?namespace=a&namespace=b")},
 		{"`cost=0`", proxied("/check?cost=0")},
 		{"`cost=NaN`", proxied("/check?cost=NaN")},
 		{"`costs=5`", proxied("/check?costs=5")},
@@ -552,6 +604,8 @@ var inputGroups = []inputGroup{
 		})},
 		{"slots of 7 bytes", session(func(r map[string]any) { r["unreachedSlots"] = "AAAAAAAAAA==" })},
 		{"40 other daemons", session(func(r map[string]any) { r["others"] = make([]int, 40) })},
+		{"a clock at the end of time", session(func(r map[string]any) { r["tSend"] = "9223372036854775807" })},
+		{"a clock before all time", session(func(r map[string]any) { r["tSend"] = "-9223372036854775808" })},
 		{"an undeclared region", session(func(r map[string]any) { r["region"] = "mars" })},
 		{"a region's name of 1 MiB", session(func(r map[string]any) { r["region"] = strings.Repeat("x", 1<<20) })},
 		{"Hello without a nonce", asked("LeaseService/Hello", `{"region":"eu","incarnation":"1","redisEpoch":"n:r:1"}`)},
@@ -583,6 +637,8 @@ var inputGroups = []inputGroup{
 		{"100,000 clients in the whitelist", applied("whitelist: [" + many(100_000, "k%d") + "]\nrules: []\n")},
 		{"rules that replace each other", applied("rules:\n- {id: a, params: {capacity: 5, refill_rate: 1}, replaces: [b]}\n- {id: b, params: {capacity: 5, refill_rate: 1}, replaces: [a]}\n")},
 		{"an id `../../x`", applied("rules: [{id: ../../x, params: {capacity: 5, refill_rate: 1}}]\n")},
+		{"100,000 rules in 7 MB", applied("rules:\n" + strings.Repeat("- {id: r, key: [api_key], params: {capacity: 5, refill_rate: 1}}      \n", 100_000))},
+		{"an author of 100 KB with escapes", asked("RuleService/ApplyRules", `{"yaml":"rules: []\n","author":"a\nlevel=ERROR\u001b[31m`+strings.Repeat("z", 100_000)+`"}`)},
 		{"30,000 rules", applied("rules:\n" + strings.Repeat("- {id: a}\n", 30_000))},
 		{"a regular expression `(a+)+$`", rule(`match: {endpoint_regex: "(a+)+$"}, params: {capacity: 5, refill_rate: 1}, shadow: true`)},
 		{"a regular expression `a{1000}{1000}`", rule(`match: {endpoint_regex: "a{1000}{1000}"}, params: {capacity: 5, refill_rate: 1}`)},
