@@ -318,3 +318,45 @@ func TestADebtIsOwedUntilACallHasPaidIt(t *testing.T) {
 		t.Errorf("of %v that are owed the first call carries %v, and the next one %v", limit.Token, carried, g.Asks[0].Carried.Amount)
 	}
 }
+
+// TestAnOlderAnswerWhileAShareChanges: two calls for a key are under way. The answer to the later one comes first: 10
+// are left. Then a share change leaves, and the answer to the earlier call comes: 40 were left. That is no news, also if
+// the change has no answer.
+func TestAnOlderAnswerWhileAShareChanges(t *testing.T) {
+	for _, l := range []limit.Limit{
+		{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 1}}, {Algorithm: limit.SlidingLog, Capacity: 100 * limit.Token, Window: time.Hour},
+	} {
+		now := 100 * second
+		clock := storeclock.New()
+		clock.Add(storeclock.Sample{Store: 100_000_000, Sent: now, Received: now})
+		e := New(func() budget.Instant { return now }, clock)
+		ask := func() *charge.Transaction {
+			a := anAsk(1)
+			a.Limit = l
+			return &charge.Transaction{Asks: []charge.Charge{a}}
+		}
+		answered := func(g *charge.Transaction, left limit.Tokens, storeNow int64) {
+			out := limit.Outcome{Tokens: left * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token}, Reset: 1}
+			e.Answered(g, &lua.Result{Allowed: true, Limits: []limit.Outcome{out}}, storeNow, now)
+		}
+		first, later := ask(), ask()
+		for _, g := range []*charge.Transaction{first, later} {
+			e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: "e1"})
+		}
+		now += second
+		answered(later, 10, 100_000_002)
+		change := ask()
+		e.Applying(change, "e1")
+		answered(first, 40, 100_000_001)
+		e.Applied(change, make([]limit.Bucket, 1), nil, 0)
+		passed := 0
+		for a := anAsk(1); passed < 100; passed++ {
+			if a.Limit = l; !e.Take([]*charge.Charge{&a}, false, "e1", make([]limit.Outcome, 1)) {
+				break
+			}
+		}
+		if passed > 10 {
+			t.Errorf("%v: %d passed, 10 were left", l.Algorithm, passed)
+		}
+	}
+}
