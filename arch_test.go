@@ -133,6 +133,8 @@ var houses = map[string]row{
 	"regional/internal/explain": {aliquot: []string{"internal/checkwire", "internal/httpanswer", "internal/penalty", "internal/prefetch", "internal/rpc", "budget", "limit", "rules", "proto/aliquot/...", "regional/internal/authority", "regional/internal/charge", "regional/internal/engine", "regional/internal/modes", "regional/internal/policy", "regional/internal/sample", "regional/internal/telemetry"}, outside: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
 	// What connections bring, bounded: the door before decisions, the throttle, the open calls.
 	"regional/internal/overload": {aliquot: []string{"internal/penalty", "internal/ratelog", "internal/rpc", "regional/internal/storeguard", "regional/internal/telemetry"}, outside: []string{"connectrpc.com/connect", "github.com/prometheus/client_golang", "google.golang.org/grpc"}},
+	// What clients reach: LimiterService, GET /check and Envoy's protocol.
+	"regional/internal/api": {aliquot: []string{"internal/checkwire", "internal/envoyrls", "internal/httpanswer", "internal/identity", "internal/ratelog", "internal/rpc", "budget", "limit", "lua", "rules", "proto/aliquot/...", "regional/internal/background", "regional/internal/charge", "regional/internal/engine", "regional/internal/explain", "regional/internal/modes", "regional/internal/overload", "regional/internal/policy", "regional/internal/telemetry"}, outside: anyModule},
 	// Tables of keys for tests.
 	"regional/internal/charge/chargetest": {aliquot: []string{"internal/prefetch", "budget", "limit", "rules", "regional/internal/charge"}},
 	// A sample of the decided requests, and its replay under other rules.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/checkwire"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
@@ -119,20 +118,18 @@ func TestChecksThatWaitHoldNoTurn(t *testing.T) {
 		var answers sync.WaitGroup
 		for range 4 {
 			answers.Go(func() {
-				var out checkwire.Answer
-				in := checkwire.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1}
-				if err := d.service.check(t.Context(), in, &out); err != nil {
+				if _, err := d.service.Check(t.Context(), &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		eventually(t, "four checks wait", func() bool { return waiting(d) == 4 })
-		if taken := d.service.door.Deciding(); taken != 0 {
+		if taken := d.door.Deciding(); taken != 0 {
 			t.Errorf("%d turns are taken by checks that wait", taken)
 		}
 		l.move(l.asked())
 		answers.Wait()
-		if taken := d.service.door.Deciding(); taken != 0 {
+		if taken := d.door.Deciding(); taken != 0 {
 			t.Errorf("%d turns are taken when all have their answers", taken)
 		}
 	})

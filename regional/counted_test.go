@@ -82,7 +82,7 @@ func TestInvalidCosts(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
 		d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
 		var many []string
-		for i := range maxUnits + 1 {
+		for i := range 16 + 1 {
 			many = append(many, fmt.Sprintf(`"u%d":1`, i))
 		}
 		for costs, want := range map[string]string{

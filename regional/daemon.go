@@ -21,10 +21,13 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/boottime"
 	"aliquot/internal/hashslot"
+	"aliquot/internal/httpanswer"
+	"aliquot/internal/identity"
 	"aliquot/internal/roster"
 	"aliquot/internal/rpc"
 	"aliquot/internal/rpc/connections"
 	"aliquot/internal/storeclock"
+	"aliquot/regional/internal/api"
 	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
@@ -60,7 +63,11 @@ type Daemon struct {
 	emergency *emergency.Limit
 	throttle  *overload.Throttle
 	upkeep    *engine.Upkeep
-	service   *service
+	answers   *explain.Recorder
+	door      *overload.Door
+	bugs      *background.Panics
+	service   *api.Service
+	stopping  chan struct{} // closed when the daemon stops
 	keeper    *keeper
 	others    *others
 	reporter  *reporter
@@ -100,7 +107,7 @@ func New(c Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), storeNews: make(chan struct{}, 1), failed: make(chan error, 1), partingFor: partingFor}
+	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), stopping: make(chan struct{}), storeNews: make(chan struct{}, 1), failed: make(chan error, 1), partingFor: partingFor}
 	if d.sockets, err = openSockets(&c); err != nil {
 		return nil, err
 	}
@@ -160,27 +167,27 @@ func (d *Daemon) build(kept *state) error {
 	d.emergency = emergency.New(c.Now, clock)
 	d.others = d.newOthers(kept, d.emergency)
 	d.guard.Spends, d.keeper.others = d.others.spends, d.others
-	bugs := &background.Panics{Count: d.metrics.Panics, Log: d.log}
-	d.guard.Bugs = bugs
-	door := overload.NewDoor(runtime.GOMAXPROCS(0), d.metrics.Overload)
+	d.bugs = &background.Panics{Count: d.metrics.Panics, Log: d.log}
+	d.guard.Bugs = d.bugs
+	d.door = overload.NewDoor(runtime.GOMAXPROCS(0), d.metrics.Overload)
 	d.conduct = keywatch.New(c.Now, c.RememberKeys, d.metrics, d.log)
 	d.conduct.Export(d.metrics, d.policies, c.Registry)
 	decides := engine.Config{
 		Policies: d.policies, Auth: d.auth, Guard: d.guard, Emergency: d.emergency, Keys: d.conduct, Metrics: d.metrics, Log: d.log,
-		Bugs: bugs, Turns: door, Slots: charge.NewSlotNames(self), Shared: c.Redis != MemoryStore,
+		Bugs: d.bugs, Turns: d.door, Slots: charge.NewSlotNames(self), Shared: c.Redis != MemoryStore,
 	}
 	if c.bootClock {
 		decides.Clock = &boottime.Clock{}
 	}
 	d.limiter = engine.New(decides)
-	d.upkeep = d.limiter.NewUpkeep(bugs)
+	d.upkeep = d.limiter.NewUpkeep(d.bugs)
 	recent := sample.New(c.Now)
 	d.reporter = &reporter{
 		region: c.Region, address: d.advertised(), version: c.Version, incarnation: self,
 		auth: d.auth, guard: d.guard, policies: d.policies, emergency: d.emergency, keeper: d.keeper, others: d.others,
 		planner: sample.NewPlanner(d.policies, d.auth, recent), recent: recent,
 		peers:   newCoordinators(c.Coordinators, c.HTTPClient, d.log, d.metrics),
-		metrics: d.metrics, log: d.log, bugs: bugs,
+		metrics: d.metrics, log: d.log, bugs: d.bugs,
 		live:         func() { d.readyOnce.Do(func() { close(d.ready) }) },
 		wrongCluster: d.fail,
 		leaveFor:     leaveFor,
@@ -190,28 +197,37 @@ func (d *Daemon) build(kept *state) error {
 	if parted, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
 		d.reporter.unreached = parted.Unreached
 	}
-	d.service = &service{
-		limiter: d.limiter, metrics: d.metrics,
-		answers: explain.NewRecorder(d.limiter, d.metrics, recent, explain.NewHolders(c.Coordinators, d.reporter.peers.index, c.HTTPClient)),
-		weights: overload.NewMessages(), door: door, stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
-	}
-	watchRoom(d.metrics, d.service.room, c.Registry)
-	check, err := newHTTPCheck(d.service, c, d.log)
+	d.answers = explain.NewRecorder(d.limiter, d.metrics, recent, explain.NewHolders(c.Coordinators, d.reporter.peers.index, c.HTTPClient))
+	return d.buildServers()
+}
+
+// buildServers wires what clients reach.
+func (d *Daemon) buildServers() error {
+	c := &d.cfg
+	clients, err := identity.New(c.Identity)
 	if err != nil {
 		return err
 	}
-	d.throttle = overload.NewThrottle(c.ThrottleAfter, check.rules.TrustsPeer, c.pause, d.metrics, d.log)
-	d.service.throttle = d.throttle
-	d.parting = &parting{stopping: d.service.stopping}
-	d.http = newHTTPServer(d.parting.before(overload.NewOpenCalls(refusedStatus).Before(d.throttle.Before(check.before(rpc.Browsers(c.hosts(), connectHandler(d.service, c.Region)))))), d.log)
+	headers, err := httpanswer.ParseHeaders(c.Headers)
+	if err != nil {
+		return err
+	}
+	envoyHeaders, err := httpanswer.ParseHeaders(c.RLSHeaders)
+	if err != nil {
+		return err
+	}
+	d.throttle = overload.NewThrottle(c.ThrottleAfter, clients.TrustsPeer, c.pause, d.metrics, d.log)
+	d.service = api.New(api.Config{
+		Region: c.Region, Limiter: d.limiter, Answers: d.answers, Metrics: d.metrics, Bugs: d.bugs,
+		Door: d.door, Messages: overload.NewMessages(), Throttle: d.throttle, StreamRoom: c.streamRoom, Stopping: d.stopping,
+		Identity: clients, Headers: headers, EnvoyHeaders: envoyHeaders, Hosts: c.hosts(), Log: d.log,
+	}, c.Registry)
+	d.parting = &parting{stopping: d.stopping}
+	d.http = newHTTPServer(d.parting.before(d.service.HTTP()), d.log)
 	d.http.WriteTimeout = writeTimeout
 	d.http.ConnContext, d.http.ConnState = overload.ConnContext, d.parting.watch
 	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)
-	envoy, err := newEnvoyService(d.service, c, d.log)
-	if err != nil {
-		return err
-	}
-	d.grpc, d.health = grpcServer(d.service, envoy, d.throttle)
+	d.grpc, d.health = d.service.GRPC()
 	return nil
 }
 
@@ -346,14 +362,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 		"upkeep": d.upkeep.Run, "the state file": d.keeper.run,
 		"conduct": func(ctx context.Context) { d.conduct.Run(ctx, d.policies, d.cfg.HotKeyLog) },
 	} {
-		work.Go(func() { d.service.panics.Keep(background, name, run) })
+		work.Go(func() { d.bugs.Keep(background, name, run) })
 	}
 	work.Go(func() {
-		d.serve("listen", d.http.Serve(d.service.door.Listener(d.throttle.Listener(d.sockets.connect), overload.BringsHTTP)))
+		d.serve("listen", d.http.Serve(d.door.Listener(d.throttle.Listener(d.sockets.connect), overload.BringsHTTP)))
 	})
 	work.Go(func() { d.serve("ops-listen", d.ops.Serve(d.sockets.ops)) })
 	work.Go(func() {
-		d.serve("grpc-listen", d.grpc.Serve(d.service.door.Listener(d.throttle.Listener(d.sockets.grpc), overload.BringsGRPC)))
+		d.serve("grpc-listen", d.grpc.Serve(d.door.Listener(d.throttle.Listener(d.sockets.grpc), overload.BringsGRPC)))
 	})
 	var err error
 	select {
@@ -380,7 +396,7 @@ func (d *Daemon) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), drainFor)
 	defer cancel()
 	d.health.Shutdown()
-	close(d.service.stopping)
+	close(d.stopping)
 	var servers sync.WaitGroup
 	servers.Go(func() {
 		d.parting.wait(d.partingFor)

@@ -4,9 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/internal/checkwire"
 	"aliquot/internal/prefetch"
-	"aliquot/rules"
+	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // TestAClientThatIsShutOutTakesNoPlace of the denials that are remembered but one in each
@@ -22,19 +21,18 @@ func TestAClientThatIsShutOutTakesNoPlace(t *testing.T) {
 		began := time.Now()
 		for apiKey, seen := range ids {
 			for range 1000 {
-				var out checkwire.Answer
-				in := checkwire.Request{Cost: 1, Attributes: rules.AttributesOf(map[string]string{"api_key": apiKey})}
-				if err := d.service.check(t.Context(), in, &out); err != nil || out.Allowed || out.DecisionID == "" {
-					t.Fatalf("%s: %+v, %v", apiKey, out, err)
+				out, err := d.service.Check(t.Context(), &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": apiKey}})
+				if err != nil || out.GetAllowed() || out.GetDecisionId() == "" {
+					t.Fatalf("%s: %v, %v", apiKey, out, err)
 				}
-				seen[out.DecisionID] = true
+				seen[out.GetDecisionId()] = true
 			}
 			most := 2 + int(time.Since(began)/prefetch.Life)
 			if len(seen) > most {
 				t.Errorf("%s: 1000 denials have %d names, at most %d", apiKey, len(seen), most)
 			}
 			for id := range seen {
-				if request, known := d.service.answers.Denied(id); !known || request.Attributes.Get("api_key") != apiKey {
+				if request, known := d.answers.Denied(id); !known || request.Attributes.Get("api_key") != apiKey {
 					t.Errorf("%s: denial %s is not known", apiKey, id)
 				}
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -14,7 +13,6 @@ import (
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/regional/internal/background"
 )
 
 // connectReply is what a call over Connect got, without what differs from call to call.
@@ -36,7 +34,7 @@ func called(t *testing.T, d *Daemon, message []byte, lengthTold bool, lines ...s
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Content-Type", plainType)
+	request.Header.Set("Content-Type", "application/proto")
 	request.Header.Set("Accept-Encoding", "identity")
 	for _, l := range lines {
 		name, value, _ := strings.Cut(l, ": ")
@@ -111,7 +109,7 @@ func TestPlainCallsAreAnsweredAsByConnect(t *testing.T) {
 		{"no message", []byte{0xff}, nil, 400, 0},
 		{"a text that is none", []byte("\x0a\x08\x0a\x03key\x12\x01\xff"), nil, 400, 0},
 		{"an unknown field", append(asks("none", 1), 0x78, 1), nil, 200, 0},
-		{"a huge message", asks(strings.Repeat("k", maxValueBytes+1), 1), nil, 400, 0},
+		{"a huge message", asks(strings.Repeat("k", 4<<10+1), 1), nil, 400, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plain, usual := called(t, d, c.message, true, c.lines...), called(t, d, c.message, false, c.lines...)
@@ -131,50 +129,5 @@ func TestPlainCallsAreAnsweredAsByConnect(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestUsualCallsPassConnectBy: what is plain does not come to connect-go. A large answer is
-// compressed all the same.
-func TestUsualCallsPassConnectBy(t *testing.T) {
-	inNetwork(t, func(t *testing.T) {
-		d, _ := startLive(t, testConfig(newLeader(t, roomyRule).address()))
-		p := newPlainCalls(d.service, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the call came to connect-go") }))
-		message, err := proto.Marshal(&aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := httptest.NewRequest("POST", aliquotv1connect.LimiterServiceCheckProcedure, bytes.NewReader(message))
-		r.Header.Set("Content-Type", plainType)
-		r.Header.Set("Connect-Protocol-Version", "1")
-		w := httptest.NewRecorder()
-		p.ServeHTTP(w, r)
-		var out aliquotv1.CheckResponse
-		if err := proto.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != 200 || !out.GetAllowed() {
-			t.Errorf("%d, %v, %v", w.Code, &out, err)
-		}
-		large := bytes.Repeat([]byte("x"), compressFrom)
-		r.Header.Set("Accept-Encoding", "gzip")
-		for range 2 { // the second one by what the first one left
-			w = httptest.NewRecorder()
-			p.write(w, r, large)
-			z, err := gzip.NewReader(w.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, large) {
-				t.Errorf("%d bytes, %v", len(got), err)
-			}
-		}
-	})
-}
-
-// TestPlainCallThatPanics is answered.
-func TestPlainCallThatPanics(t *testing.T) {
-	s := &service{} // whose parts are not there
-	var next http.Handler
-	p := newPlainCalls(s, next)
-	if err := p.decide(t.Context(), &exchange{}); err == nil || !strings.Contains(err.Error(), background.ErrPanic.Error()) {
-		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@ package regional
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -146,7 +147,7 @@ func byMessages(t *testing.T, d *Daemon, batch bool, message string) string {
 	if connect.CodeOf(err) == connect.CodeUnknown { // the generated code's
 		return said(t, nil, connect.CodeInvalidArgument, err.Error())
 	}
-	return said(t, nil, connect.CodeOf(err), messageOf(err))
+	return said(t, nil, connect.CodeOf(err), rpcMessage(err))
 }
 
 // byConnect is what Connect answers, as protobuf and as JSON: an error always is JSON.
@@ -156,7 +157,7 @@ func byConnect(t *testing.T, d *Daemon, procedure, message string, out proto.Mes
 	raw := []byte(message)
 	reply, err := client.CallUnary(t.Context(), connect.NewRequest(&raw))
 	if err != nil {
-		text := messageOf(err)
+		text := rpcMessage(err)
 		if i := strings.Index(text, "Request: "); i >= 0 { // before it stands what reads what
 			text = text[i+len("Request: "):]
 		}
@@ -232,11 +233,19 @@ blacklist: ["bad*"]`
 		}
 		for c := range denials {
 			for i, id := range denials[c] {
-				request, known := d.service.answers.Denied(id)
+				request, known := d.answers.Denied(id)
 				if want := "bad" + strings.Repeat(string(rune('a'+c)), 1+i); !known || request.Attributes.Get("api_key") != want {
 					t.Fatalf("%s is of %v, want %s", id, request.Attributes, want)
 				}
 			}
 		}
 	})
+}
+
+// rpcMessage returns an error's text without the code that Connect puts in front.
+func rpcMessage(err error) string {
+	if rpcErr, ok := errors.AsType[*connect.Error](err); ok {
+		return rpcErr.Message()
+	}
+	return err.Error()
 }

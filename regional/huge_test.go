@@ -9,6 +9,9 @@ import (
 	"aliquot/regional/internal/engine"
 )
 
+// maxCost is the largest cost that a request may have.
+const maxCost = 1_000_000_000_000
+
 // TestACostBeyondAllLimits of a unit that no rule counts changes nothing: the store
 // decides what the request costs of the others, and no fallback lets it pass.
 func TestACostBeyondAllLimits(t *testing.T) {

@@ -15,7 +15,7 @@ func TestIdleConnectionsAreSentAway(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	get := func() *http.Response {
 		t.Helper()
-		out, err := client.Get("http://" + d.Addr() + checkPath)
+		out, err := client.Get("http://" + d.Addr() + "/check")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestIdleConnectionsAreSentAway(t *testing.T) {
 		stop()
 		close(stopped)
 	}()
-	<-d.service.stopping
+	<-d.stopping
 	if out := get(); out.StatusCode != http.StatusOK || !out.Close {
 		t.Errorf("while the daemon stops: %s, the last of its connection: %v", out.Status, out.Close)
 	}

@@ -22,10 +22,10 @@ import (
 func crowd(t *testing.T, d *Daemon) {
 	t.Helper()
 	for range storeguard.BatchCalls {
-		if err := d.service.door.Enter(t.Context(), storeguard.GroupsPerCall); err != nil {
+		if err := d.door.Enter(t.Context(), storeguard.GroupsPerCall); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { d.service.door.Done(storeguard.GroupsPerCall) })
+		t.Cleanup(func() { d.door.Done(storeguard.GroupsPerCall) })
 	}
 }
 
@@ -102,18 +102,5 @@ func TestAnswersOfADaemonThatIsAskedTooMuch(t *testing.T) {
 	})
 	if n := counterOf(t, d.registry, "aliquot_overload_total"); n < 12 {
 		t.Errorf("%v are counted", n)
-	}
-}
-
-// TestARefusedCallOfEnvoy hears no 5xx, of which Envoy may let a request pass.
-func TestARefusedCallOfEnvoy(t *testing.T) {
-	for path, want := range map[string]int{"/check/v1/orders": 429, "/check": 503, "/aliquot.v1.LimiterService/Check": 503} {
-		r, err := http.NewRequest(http.MethodGet, "http://here"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := refusedStatus(r); got != want {
-			t.Errorf("%s: %d, want %d", path, got, want)
-		}
 	}
 }

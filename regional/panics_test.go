@@ -107,7 +107,7 @@ func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
 		d, _ := startLive(t, testConfig(newLeader(t, failRules).address()))
 		b := &storeguard.Batcher{
 			Ask: func(context.Context, []*charge.Transaction) error { panic("a bug") }, Refused: d.guard.TurnedAway,
-			Caught: func(cause any) { _ = d.service.panics.Caught("a call of the store", cause) },
+			Caught: func(cause any) { _ = d.bugs.Caught("a call of the store", cause) },
 		}
 		d.limiter.Ask = b.Decide
 		for which, mode := range map[string]string{"local": modes.Emergency, "open": modes.FailOpen, "closed": modes.FailClosed} {

@@ -8,8 +8,10 @@ import (
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/modes"
+	"aliquot/rules"
 )
 
 // llm is requests, tokens in and out by org, and slots, without anything earned. Nothing
@@ -68,11 +70,8 @@ func reserveFor(t *testing.T, d *Daemon, in *aliquotv1.ReserveRequest) (out *ali
 // boundIn is the id that Reserve would answer a request with.
 func boundIn(t *testing.T, d *Daemon, in *aliquotv1.ReserveRequest) string {
 	t.Helper()
-	r, err := validateReserve(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return engine.BoundID(d.policies.Load().Hasher, &r.Request, r.ID)
+	r := charge.Request{Attributes: rules.AttributesOf(in.GetAttributes()), Namespace: in.GetNamespace()}
+	return engine.BoundID(d.policies.Load().Hasher, &r, in.GetId())
 }
 
 // settleOf settles, once more if the store missed a deadline; again says that it did, and

@@ -176,7 +176,7 @@ rules:
 	redis.signal(syscall.SIGSTOP)
 	in.Id = "without"
 	out := reserveFor(t, d, in)
-	if !out.GetDecision().GetAllowed() || out.GetDecision().GetMode() != modes.FailOpen || out.GetId() != "" || !strings.Contains(out.GetDecision().GetReason(), noReservation) {
+	if !out.GetDecision().GetAllowed() || out.GetDecision().GetMode() != modes.FailOpen || out.GetId() != "" || !strings.Contains(out.GetDecision().GetReason(), "there is no reservation to settle") {
 		t.Errorf("%v", out)
 	}
 	end := &aliquotv1.SettleRequest{Id: before, Cost: proto.Int64(0)}

@@ -18,7 +18,7 @@ import (
 // TestASlowBodyIsToldOf by what was wrong with it, and not by where its connection leads.
 func TestASlowBodyIsToldOf(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
-	server := httptest.NewUnstartedServer(connectHandler(d.service, "us"))
+	server := httptest.NewUnstartedServer(d.service.HTTP())
 	server.Config.ReadTimeout = time.Second
 	server.Start()
 	defer server.Close()
@@ -28,7 +28,7 @@ func TestASlowBodyIsToldOf(t *testing.T) {
 		aliquotv1connect.LimiterServiceCheckProcedure, aliquotv1connect.LimiterServiceCheckBatchProcedure,
 		aliquotv1connect.LimiterServiceReserveProcedure,
 	} {
-		for _, contentType := range []string{plainType, "application/json"} {
+		for _, contentType := range []string{"application/proto", "application/json"} {
 			all.Go(func() {
 				conn, err := net.Dial("tcp", server.Listener.Addr().String())
 				if err != nil {
@@ -58,7 +58,7 @@ func TestAMalformedBodyIsTheClientsFault(t *testing.T) {
 	for _, procedure := range []string{
 		aliquotv1connect.LimiterServiceCheckProcedure, aliquotv1connect.LimiterServiceCheckBatchProcedure, aliquotv1connect.LimiterServiceReserveProcedure,
 	} {
-		for _, contentType := range []string{plainType, "application/json"} {
+		for _, contentType := range []string{"application/proto", "application/json"} {
 			for _, body := range []string{"zz\r\n{}\r\n0\r\n\r\n", "-1\r\n{}\r\n", "ffffffffffffffffff\r\n{}", "2\r\n{}garbage"} {
 				conn, err := net.Dial("tcp", d.Addr())
 				if err != nil {

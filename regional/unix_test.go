@@ -36,7 +36,7 @@ func TestUnixSockets(t *testing.T) {
 	if err != nil || !out.GetAllowed() {
 		t.Errorf("gRPC: %v, %v", out, err)
 	}
-	resp, err := client.Get(base + checkPath)
+	resp, err := client.Get(base + "/check")
 	if err != nil || resp.StatusCode != 200 {
 		t.Fatalf("%v, %v", resp, err)
 	}

@@ -24,14 +24,14 @@ var bounds = []struct {
 }{
 	{"Connections and messages", "Refused calls get 503 or `resource_exhausted`, and Envoy's calls an answer by `on_redis_failure`.", []bound{
 		{"internal/rpc", "MaxConnections MaxPeerConnections"}, {"internal/rpc", "readHeaderTimeout"}, {"internal/rpc", "idleTimeout"},
-		{"regional", "readTimeout"}, {"regional", "maxGRPCStreams"}, {"regional", "maxCallsGRPC"}, {"regional/internal/overload", "maxOpen fewOpen"},
+		{"regional", "readTimeout"}, {"regional/internal/api", "maxGRPCStreams"}, {"regional/internal/api", "maxCallsGRPC"}, {"regional/internal/overload", "maxOpen fewOpen"},
 		{"regional/internal/overload", "maxWeight weighWait"}, {"regional", "writeTimeout"},
 	}},
 	{"The queue for a decision", "There is one queue: a connection waits to be read, or its call waits for its turn.", []bound{
 		{"regional/internal/overload", "doorWait"}, {"regional/internal/overload", "decidingOfCore"}, {"regional/internal/overload", "spareOfHTTP"}, {"regional/internal/overload", "answersOfRefusal refuseEvery"},
 		{"regional/internal/overload", "maxDeciding"}, {"regional/internal/overload", "maxWaiting decideWait"},
 	}},
-	{"Streams of checks", "", []bound{{"regional", "maxStreamed"}, {"regional", "streamRoom"}, {"regional", "roomRounds unreadFor"}}},
+	{"Streams of checks", "", []bound{{"regional/internal/api", "maxStreamed"}, {"regional/internal/api", "streamRoom"}, {"regional/internal/api", "roomRounds unreadFor"}}},
 	{"Waits for tokens", "A check that memory or the store denied may wait for tokens that are on their way.", []bound{
 		{"regional/internal/charge", "ParkRounds"}, {"regional/internal/authority", "maxBorrowers"}, {"regional/internal/authority", "baseBorrowWait maxBorrowWait"},
 	}},

@@ -1,6 +1,6 @@
 //go:build !race
 
-package regional
+package api
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ func message(of kind, n int) (out []byte) {
 }
 
 // call is a call from its bytes to the bytes of its answer.
-func (s *service) call(tb testing.TB, of kind, message []byte) (local bool) {
+func (s *Service) call(tb testing.TB, of kind, message []byte) (local bool) {
 	x := s.exchanges.take(of)
 	x.message = append(x.message, message...)
 	if err := x.read(); err != nil {
@@ -45,15 +45,15 @@ func (s *service) call(tb testing.TB, of kind, message []byte) (local bool) {
 
 // TestCallFromMemoryAllocatesNothing between its bytes and those of its answer.
 func TestCallFromMemoryAllocatesNothing(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, strictRule(1_000_000_000, 1_000_000_000, "")).address()))
+	s := serviceOf(t, vastRule)
 	for name, c := range map[string]struct {
 		of kind
 		n  int
 	}{"a check": {single, 1}, "a batch": {batch, 20}} {
 		message := message(c.of, c.n)
-		eventually(t, name+" from memory", func() bool { return d.service.call(t, c.of, message) })
+		eventually(t, name+" from memory", func() bool { return s.call(t, c.of, message) })
 		eventually(t, name+" without allocations", func() bool { // but for what goes on beside
-			return testing.AllocsPerRun(1000, func() { d.service.call(t, c.of, message) }) == 0
+			return testing.AllocsPerRun(1000, func() { s.call(t, c.of, message) }) == 0
 		})
 	}
 }
@@ -61,7 +61,7 @@ func TestCallFromMemoryAllocatesNothing(t *testing.T) {
 // BenchmarkCall is what the daemon does of a call whose tokens are here, from bytes to
 // bytes; a batch counts as one.
 func BenchmarkCall(b *testing.B) {
-	s := benchDaemon(b, false)
+	s := serviceOf(b, vastRule)
 	for _, c := range []struct {
 		of kind
 		n  int

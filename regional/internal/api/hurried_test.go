@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"io"
@@ -7,6 +7,8 @@ import (
 	"net/http/httptrace"
 	"testing"
 	"time"
+
+	"aliquot/internal/rpc"
 )
 
 // TestAnswersThatAreNotReadEnd: over HTTP/1.1 and HTTP/2 a call ends whose client does not read
@@ -30,8 +32,7 @@ func TestAnswersThatAreNotReadEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
-	server := newHTTPServer(mux, d.log)
+	server := rpc.NewServer(mux, discard, 10*time.Second)
 	go server.Serve(l)
 	defer server.Close()
 	for name, client := range map[string]*http.Client{"HTTP/1.1": {Transport: &http.Transport{}}, "HTTP/2": h2c()} {

@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func exchangeOptions(pool *exchanges) connect.HandlerOption {
 }
 
 // handleCalls serves Check, CheckBatch and CheckStream, in place of the generated handlers.
-func handleCalls(mux *http.ServeMux, s *service, weigh func(http.Handler) http.Handler, options ...connect.HandlerOption) {
+func handleCalls(mux *http.ServeMux, s *Service, weigh func(http.Handler) http.Handler, options ...connect.HandlerOption) {
 	methods := aliquotv1.File_aliquot_v1_limiter_proto.Services().ByName("LimiterService").Methods()
 	options = append(options, exchangeOptions(&s.exchanges))
 	mux.Handle(aliquotv1connect.LimiterServiceCheckProcedure, newPlainCalls(s, weigh(quiet(connect.NewUnaryHandlerSimple(
@@ -95,7 +95,7 @@ func quiet(next http.Handler) http.Handler {
 }
 
 // serveCall decides a call.
-func (s *service) serveCall(ctx context.Context, x **exchange, of kind) error {
+func (s *Service) serveCall(ctx context.Context, x **exchange, of kind) error {
 	if *x == nil { // connect does not read an empty message
 		*x = s.exchanges.take(of)
 		(*x).unreadable = (*x).read()

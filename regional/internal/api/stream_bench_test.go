@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"io"
@@ -35,7 +35,7 @@ func (c *sameConn) peer() string { return "" }
 
 // BenchmarkStreamHeld is messages of one check of a held key, without gRPC.
 func BenchmarkStreamHeld(b *testing.B) {
-	d, _ := startLive(b, testConfig(newLeader(b, heldRules).address()))
+	s := serviceOf(b, heldRules)
 	message, err := proto.Marshal(&aliquotv1.CheckStreamRequest{Requests: []*aliquotv1.StreamedCheck{{Id: 1, Request: &aliquotv1.CheckRequest{
 		Attributes: map[string]string{"domain": "bench", "tenant": "a"},
 	}}}})
@@ -43,7 +43,7 @@ func BenchmarkStreamHeld(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
-	if err := d.service.checkStream(b.Context(), &sameConn{message: message, left: b.N}); err != nil {
+	if err := s.checkStream(b.Context(), &sameConn{message: message, left: b.N}); err != nil {
 		b.Fatal(err)
 	}
 }

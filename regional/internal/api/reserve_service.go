@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"context"
@@ -30,7 +30,7 @@ const (
 const noReservation = "there is no reservation to settle, the estimate stands"
 
 // Reserve decides one request whose costs are an estimate.
-func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*aliquotv1.ReserveResponse, error) {
+func (s *Service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*aliquotv1.ReserveResponse, error) {
 	began := time.Now()
 	defer func() { s.metrics.DecisionSeconds.Observe(time.Since(began).Seconds()) }()
 	r, err := validateReserve(in)
@@ -95,7 +95,7 @@ func validateID(id string, maxBytes int) error {
 }
 
 // Settle ends a reservation with what was used.
-func (s *service) Settle(ctx context.Context, in *aliquotv1.SettleRequest) (*aliquotv1.SettleResponse, error) {
+func (s *Service) Settle(ctx context.Context, in *aliquotv1.SettleRequest) (*aliquotv1.SettleResponse, error) {
 	if err := validateSettle(in); err != nil {
 		return nil, rpcCodes.Error(err)
 	}

@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"context"
@@ -211,7 +211,7 @@ func (r *room) looked(seen map[*stream]uint64, short bool) {
 }
 
 // watchRoom exports how much of the room is in use, which is read at each scrape.
-func watchRoom(m *telemetry.Metrics, r *room, reg prometheus.Registerer) {
+func watchRoom(r *room, reg prometheus.Registerer) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aliquot_stream_bytes", Help: "Bytes that the messages of all streams take up while they are answered, at most 64 MiB.",
 	}, func() float64 { return float64(r.inUse()) }))

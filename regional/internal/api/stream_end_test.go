@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func (c *stepConn) peer() string { return "" }
 // TestStreamReturnsWhenNothingIsSent: however a stream ends, no answer is on its way once
 // it has returned.
 func TestStreamReturnsWhenNothingIsSent(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
+	s := serviceOf(t, oneRule)
 	broken, unsent := errors.New("a message that cannot be read"), errors.New("an answer that cannot be sent")
 	for name, c := range map[string]struct {
 		end    func(c *stepConn, stop, leave func())
@@ -55,13 +55,14 @@ func TestStreamReturnsWhenNothingIsSent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
-				s := &service{limiter: d.limiter, metrics: d.metrics, stopping: make(chan struct{}), room: newRoom(streamRoom, d.metrics, d.log)}
+				stopping := make(chan struct{})
+				s.stopping, s.room = stopping, newRoom(streamRoom, s.metrics, discard)
 				conn := &stepConn{messages: make(chan error), leave: make(chan error)}
 				ended := make(chan error, 1)
 				go func() { ended <- s.checkStream(ctx, conn) }()
 				conn.messages <- nil // one: others would wait for a lock, which holds up the bubble's Wait
 				synctest.Wait()
-				c.end(conn, func() { close(s.stopping) }, leave)
+				c.end(conn, func() { close(stopping) }, leave)
 				synctest.Wait()
 				select {
 				case err := <-ended:

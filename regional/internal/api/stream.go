@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"context"
@@ -46,7 +46,7 @@ type streamConn interface {
 
 // stream is one call of CheckStream under way.
 type stream struct {
-	service *service
+	service *Service
 	conn    streamConn
 	slots   chan struct{} // holds one value for each message that is being decided
 	ended   chan error    // the reason why the stream ends; its buffer holds one, the first
@@ -62,7 +62,7 @@ type stream struct {
 // After it has returned nothing is sent, because over HTTP the response may then belong to another
 // call. gRPC keeps its streams apart: there a send under way to a client that does not read fails
 // at that time.
-func (s *service) checkStream(ctx context.Context, conn streamConn) error {
+func (s *Service) checkStream(ctx context.Context, conn streamConn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	one := &stream{service: s, conn: conn, slots: make(chan struct{}, maxStreamed), ended: make(chan error, 1), unread: make(chan struct{})}
@@ -222,7 +222,7 @@ func (g grpcStream) send(x *exchange) error { return g.SendMsg(x) }
 func (g grpcStream) abandon() bool { return false }
 
 // grpcStreamHandler returns the handler of CheckStream over gRPC.
-func grpcStreamHandler(s *service) grpc.StreamHandler {
+func grpcStreamHandler(s *Service) grpc.StreamHandler {
 	return func(_ any, g grpc.ServerStream) (err error) {
 		defer func() {
 			if cause := recover(); cause != nil {
@@ -241,7 +241,7 @@ func (g grpcStream) peer() string {
 }
 
 // connectService is the service over Connect, whose streams have their own handler.
-type connectService struct{ *service }
+type connectService struct{ *Service }
 
 // CheckStream exists because the generated handler needs it. handleCalls serves the streams.
 func (connectService) CheckStream(context.Context, *connect.BidiStream[aliquotv1.CheckStreamRequest, aliquotv1.CheckStreamResponse]) error {

@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"context"
@@ -26,21 +26,13 @@ import (
 // and the request is over its limit if one of the checks is. What the other checks consumed by then
 // stays consumed, as in envoyproxy/ratelimit. Safe for concurrent use.
 type envoyService struct {
-	service *service
+	service *Service
 	headers httpanswer.Headers
 	metrics rlsMetrics
 	log     *slog.Logger
 	// override and refund: each feature that is ignored is logged once.
 	override, refund sync.Once
 	kept             sync.Pool // *envoyCall
-}
-
-func newEnvoyService(s *service, c *Config, log *slog.Logger) (*envoyService, error) {
-	headers, err := httpanswer.ParseHeaders(c.RLSHeaders)
-	if err != nil {
-		return nil, err
-	}
-	return &envoyService{service: s, headers: headers, metrics: newRLSMetrics(c.Region, c.Registry), log: log}, nil
 }
 
 // ShouldRateLimit decides the checks of a request. Its errors are Connect's, which the interceptor

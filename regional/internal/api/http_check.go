@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"errors"
@@ -31,7 +31,7 @@ const statusClientGone = 499
 // auth_request, Traefik forwardAuth, Caddy forward_auth, Envoy ext_authz). It checks every method
 // alike, and reads no body. Safe for concurrent use.
 type httpCheck struct {
-	service    *service
+	service    *Service
 	rules      *identity.Rules
 	queryNames []string // of query parameters that may have an API key
 	headers    httpanswer.Headers
@@ -49,16 +49,8 @@ type httpCall struct {
 	answer     checkwire.Answer
 }
 
-func newHTTPCheck(s *service, c *Config, log *slog.Logger) (*httpCheck, error) {
-	who, err := identity.New(c.Identity)
-	if err != nil {
-		return nil, err
-	}
-	headers, err := httpanswer.ParseHeaders(c.Headers)
-	if err != nil {
-		return nil, err
-	}
-	return &httpCheck{service: s, rules: who, queryNames: who.QueryNames(), headers: headers, log: log}, nil
+func newHTTPCheck(s *Service, c *Config) *httpCheck {
+	return &httpCheck{service: s, rules: c.Identity, queryNames: c.Identity.QueryNames(), headers: c.Headers, log: c.Log}
 }
 
 // before serves /check and the paths under it, and leaves all others to next. It comes before the

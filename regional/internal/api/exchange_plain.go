@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"bytes"
@@ -33,13 +33,13 @@ const (
 // connect-go, whose handler allocates many objects for each call. All other calls go to next, which
 // reads again what was read here. Safe for concurrent use.
 type plainCalls struct {
-	service *service
+	service *Service
 	next    http.Handler
 	errors  *connect.ErrorWriter
 	zips    sync.Pool // *gzip.Writer: each takes 800 KiB
 }
 
-func newPlainCalls(s *service, next http.Handler) *plainCalls {
+func newPlainCalls(s *Service, next http.Handler) *plainCalls {
 	return &plainCalls{service: s, next: next, errors: connect.NewErrorWriter()}
 }
 

@@ -1,10 +1,10 @@
-package regional
+package api
 
 import (
 	"testing"
 
+	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
 	"aliquot/internal/envoyrls"
@@ -19,14 +19,12 @@ rules:
 // whose tokens the daemon holds. It tells whether it was answered with all of them OK.
 func heldCall(t testing.TB, descriptors int) func() bool {
 	t.Helper()
-	d, _ := startLive(t, testConfig(newLeader(t, heldRules).address()))
-	service, err := newEnvoyService(d.service, &Config{Region: "us", RLSHeaders: "none", Registry: prometheus.NewRegistry()}, d.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	service := serviceOf(t, heldRules).envoy
 	message := &ratelimitv3.RateLimitRequest{Domain: "bench"}
 	for i := range descriptors {
-		message.Descriptors = append(message.Descriptors, entries("tenant", string(rune('a'+i))))
+		message.Descriptors = append(message.Descriptors, &descriptorv3.RateLimitDescriptor{
+			Entries: []*descriptorv3.RateLimitDescriptor_Entry{{Key: "tenant", Value: string(rune('a' + i))}},
+		})
 	}
 	data, err := proto.Marshal(message)
 	if err != nil {

@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"context"
@@ -15,7 +15,7 @@ const leastPooled = 1<<10 + 1
 
 // grpcHandler returns the method Check or CheckBatch over gRPC. Its answers are those of grpcErrors
 // and an envelope.
-func grpcHandler(s *service, of kind) grpc.MethodHandler {
+func grpcHandler(s *Service, of kind) grpc.MethodHandler {
 	procedure := aliquotv1connect.LimiterServiceCheckProcedure
 	if of == batch {
 		procedure = aliquotv1connect.LimiterServiceCheckBatchProcedure

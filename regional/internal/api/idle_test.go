@@ -1,9 +1,9 @@
-package regional
+package api
 
 import (
 	"io"
-	"log/slog"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +16,11 @@ import (
 // TestAnIdleGRPCConnectionIsClosed, though its client answers every ping.
 func TestAnIdleGRPCConnectionIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &service{panics: &background.Panics{Log: slog.New(slog.DiscardHandler)}}
-		server, _ := grpcServer(s, &envoyService{service: s}, nil)
+		s := &Service{panics: &background.Panics{Log: discard}}
+		s.envoy = &envoyService{service: s}
+		server, _ := s.GRPC()
 		client, conn := net.Pipe()
-		l := &pipeListener{conns: make(chan net.Conn, 1), closed: make(chan struct{}), addr: &net.UnixAddr{Name: "pipe", Net: "unix"}}
+		l := &oneListener{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
 		l.conns <- conn
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(l) }()
@@ -77,3 +78,26 @@ func idleClient(c net.Conn) {
 		}
 	}
 }
+
+// oneListener is a listener that has the connections that a test puts into conns.
+type oneListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+// Accept waits for the next connection.
+func (l *oneListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept.
+func (l *oneListener) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
+
+// Addr returns an address.
+func (l *oneListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }

@@ -1,15 +1,20 @@
-package regional
+package api
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/internal/checkwire"
 	"aliquot/internal/envoyrls"
+	"aliquot/internal/httpanswer"
+	"aliquot/internal/identity"
 	"aliquot/internal/rpc"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -32,16 +37,44 @@ var rpcCodes = rpc.Table{
 	{Err: engine.ErrNotSettled, Code: connect.CodeUnavailable},
 }
 
-// service is LimiterService, over both Connect and gRPC. Safe for concurrent use.
-type service struct {
+// Config holds what a Service needs.
+type Config struct {
+	Region  string
+	Limiter *engine.Engine
+	Answers *explain.Recorder
+	Metrics *telemetry.Metrics
+	Bugs    *background.Panics
+	// Door bounds how many requests are decided at once, and Messages the memory of messages. Nil
+	// bounds nothing.
+	Door     *overload.Door
+	Messages *rpc.Gate
+	// Throttle delays the answers of connections on which all checks are denied; nil: it delays none.
+	Throttle *overload.Throttle
+	// StreamRoom bounds the memory of all streams together, in bytes; 0: 64 MiB.
+	StreamRoom int64
+	// Stopping is closed when the daemon stops, for calls that would not end by themselves.
+	Stopping <-chan struct{}
+	// Identity finds the clients of GET /check. Headers selects the rate limit headers of its
+	// answers, and EnvoyHeaders those of answers to Envoy's rate limit protocol.
+	Identity              *identity.Rules
+	Headers, EnvoyHeaders httpanswer.Headers
+	// Hosts are the names to which calls over Connect may be addressed.
+	Hosts rpc.Hosts
+	Log   *slog.Logger
+}
+
+// Service is LimiterService, over Connect and gRPC, GET /check, and Envoy's rate limit protocol. Safe
+// for concurrent use.
+type Service struct {
 	aliquotv1.UnimplementedLimiterServiceServer
+	region  string
 	limiter *engine.Engine
 	metrics *telemetry.Metrics
 	answers *explain.Recorder
 	// exchanges are kept for calls that are read and written as bytes.
 	exchanges exchanges
 	// stopping is closed when the daemon stops, for calls that would not end by themselves.
-	stopping chan struct{}
+	stopping <-chan struct{}
 	// room bounds the memory of all streams together.
 	room *room
 	// throttle delays the answers of connections on which all checks are denied.
@@ -52,10 +85,33 @@ type service struct {
 	door    *overload.Door
 	weights *rpc.Gate
 	calls   atomic.Int64 // number of calls under way over gRPC
+	proxies *httpCheck
+	envoy   *envoyService
+	hosts   rpc.Hosts
+}
+
+// New returns a service. It registers metrics of its own with reg.
+func New(c Config, reg prometheus.Registerer) *Service {
+	if c.StreamRoom == 0 {
+		c.StreamRoom = streamRoom
+	}
+	s := &Service{
+		region: c.Region, limiter: c.Limiter, metrics: c.Metrics, answers: c.Answers, stopping: c.Stopping,
+		room: newRoom(c.StreamRoom, c.Metrics, c.Log), throttle: c.Throttle, panics: c.Bugs, door: c.Door, weights: c.Messages, hosts: c.Hosts,
+	}
+	s.proxies = newHTTPCheck(s, &c)
+	s.envoy = &envoyService{service: s, headers: c.EnvoyHeaders, metrics: newRLSMetrics(c.Region, reg), log: c.Log}
+	watchRoom(s.room, reg)
+	return s
+}
+
+// HTTP returns the handler of the service over Connect, gRPC-Web and JSON, and of GET /check.
+func (s *Service) HTTP() http.Handler {
+	return overload.NewOpenCalls(refusedStatus).Before(s.throttle.Before(s.proxies.before(rpc.Browsers(s.hosts, connectHandler(s)))))
 }
 
 // Check decides one request.
-func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliquotv1.CheckResponse, error) {
+func (s *Service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliquotv1.CheckResponse, error) {
 	var out checkwire.Answer
 	if err := s.check(ctx, wireRequest(in), &out); err != nil {
 		return nil, err
@@ -65,7 +121,7 @@ func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliqu
 }
 
 // check decides one request and writes the answer into out. Its error is an RPC error.
-func (s *service) check(ctx context.Context, in checkwire.Request, out *checkwire.Answer) error {
+func (s *Service) check(ctx context.Context, in checkwire.Request, out *checkwire.Answer) error {
 	began := time.Now()
 	defer func() { s.metrics.DecisionSeconds.Observe(time.Since(began).Seconds()) }()
 	r, err := validate(in)
@@ -91,7 +147,7 @@ func (s *service) check(ctx context.Context, in checkwire.Request, out *checkwir
 }
 
 // CheckBatch decides many requests. An invalid request does not affect the others.
-func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
+func (s *Service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
 	x := exchange{kind: batch}
 	if x.take(in); x.refused != nil {
 		return nil, rpcCodes.Error(x.refused)
@@ -114,7 +170,7 @@ func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchReques
 // checkBatch decides the requests of an exchange, and calls each once for every request, in order.
 // why is the reason why the request could not be decided. If it is nil, the request's answer is in
 // the exchange during that call. Its error is an RPC error.
-func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why error)) error {
+func (s *Service) checkBatch(ctx context.Context, x *exchange, each func(why error)) error {
 	began := time.Now()
 	defer func() { s.metrics.DecisionSeconds.Observe(time.Since(began).Seconds()) }()
 	x.valid, x.invalid, x.admitted = x.valid[:0], x.invalid[:0], false
@@ -164,19 +220,19 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 
 // answeredBatch records the answer to a batch, which counts as admitted if one of its requests was.
 // Requests that were not decided do not count.
-func (s *service) answeredBatch(ctx context.Context, x *exchange) {
+func (s *Service) answeredBatch(ctx context.Context, x *exchange) {
 	if len(x.valid) > 0 {
 		s.throttle.Answered(ctx, x.admitted)
 	}
 }
 
 // Explain returns how a request would be decided now, or how a denial came about.
-func (s *service) Explain(ctx context.Context, in *aliquotv1.ExplainRequest) (*aliquotv1.ExplainResponse, error) {
+func (s *Service) Explain(ctx context.Context, in *aliquotv1.ExplainRequest) (*aliquotv1.ExplainResponse, error) {
 	out, err := s.explain(ctx, in)
 	return out, rpcCodes.Error(err)
 }
 
-func (s *service) explain(ctx context.Context, in *aliquotv1.ExplainRequest) (*aliquotv1.ExplainResponse, error) {
+func (s *Service) explain(ctx context.Context, in *aliquotv1.ExplainRequest) (*aliquotv1.ExplainResponse, error) {
 	if in.GetRequest() != nil {
 		r, err := validate(wireRequest(in.GetRequest()))
 		if err != nil {

@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"context"
@@ -187,7 +187,7 @@ func (x *exchange) holds(n int) bool {
 }
 
 // serve decides the requests that were read, and writes the reply. Its error is an RPC error.
-func (s *service) serve(ctx context.Context, x *exchange) error {
+func (s *Service) serve(ctx context.Context, x *exchange) error {
 	if x.refused != nil {
 		return rpcCodes.Error(x.refused)
 	}

@@ -1,4 +1,4 @@
-package regional
+package api
 
 import (
 	"context"
@@ -22,8 +22,6 @@ const (
 	maxCallsGRPC = 2048
 	// overloadRetry is the wait that a refused call is told.
 	overloadRetry = time.Second
-	// writeTimeout is how long a call may take until its answer has left.
-	writeTimeout = 10 * time.Second
 )
 
 // crowdedOut returns the answer to a request over HTTP that got no turn.
@@ -36,7 +34,7 @@ func (h *httpCheck) crowdedOut(denyStatus int) httpanswer.Answer {
 // goroutines would run before those that talk to the store. Handlers count the calls, so a few more
 // may begin at once. Envoy's calls have twice the room, because each rule's own answer to an
 // overload is better than an error. Health and streams are not counted.
-func (s *service) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+func (s *Service) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	most := int64(maxCallsGRPC)
 	switch {
 	case strings.HasPrefix(info.FullMethodName, "/"+envoyrls.ServiceName+"/"):
@@ -54,7 +52,7 @@ func (s *service) tap(ctx context.Context, info *tap.Info) (context.Context, err
 
 // lateCalls refuses calls over Connect, of the service at a path, that waited too long until they
 // were read. It refuses them before anything is decoded.
-func (s *service) lateCalls(path string, next http.Handler) http.Handler {
+func (s *Service) lateCalls(path string, next http.Handler) http.Handler {
 	refusal, _ := json.Marshal(map[string]string{"code": overload.ErrCrowded.Code().String(), "message": overload.ErrCrowded.Message()}) // of strings alone
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kind := r.Header.Get("Content-Type")
