@@ -19,7 +19,7 @@ func drawAllocation(t *rapid.T) allocation {
 	}
 	for i := range n {
 		floor := Share{floors[i], floors[i]}
-		c := claim{Floor: floor, Keep: ConnectedFloor(floor, KeyLimit{Capacity: a.Capacity, Placement: PlacementSplit}), Now: floor}
+		c := claim{Floor: floor, Keep: ofThirds().ConnectedFloor(floor, KeyLimit{Capacity: a.Capacity, Placement: PlacementSplit}), Now: floor}
 		if rapid.Float64Range(0, 1).Draw(t, "silent") < 0.2 {
 			c.Silent = true
 			a.Avail = a.Avail.Sub(c.Now)
@@ -149,7 +149,7 @@ func TestOneRequestIsNeverCutToPieces(t *testing.T) {
 	a := allocation{Capacity: 1 * microToken, Avail: Share{Unit, Unit}}
 	for range 3 {
 		a.Regions = append(a.Regions, claim{
-			Now: floor, Floor: floor, Keep: ConnectedFloor(floor, KeyLimit{Capacity: microToken}),
+			Now: floor, Floor: floor, Keep: ofThirds().ConnectedFloor(floor, KeyLimit{Capacity: microToken}),
 			Demand: demandNow{Known: true, Rejecting: true, Fast: Unit / 2, Slow: Unit / 2},
 		})
 	}
@@ -199,7 +199,7 @@ func TestFloorsSumToTheWholeExactly(t *testing.T) {
 func TestConnectedFloorKeepsOneRequestAtHand(t *testing.T) {
 	floor := Share{Unit / 3, Unit / 3}
 	for _, capacity := range []int64{6, 30, 100, 299, 300, 1000, 1_000_000} {
-		k := ConnectedFloor(floor, KeyLimit{Capacity: capacity * microToken, Placement: PlacementSplit})
+		k := ofThirds().ConnectedFloor(floor, KeyLimit{Capacity: capacity * microToken, Placement: PlacementSplit})
 		if Scale(capacity*microToken, k.Burst) < microToken {
 			t.Errorf("capacity %d: an idle region keeps %v, not a whole request", capacity, k)
 		}
@@ -207,7 +207,7 @@ func TestConnectedFloorKeepsOneRequestAtHand(t *testing.T) {
 			t.Errorf("capacity %d: keeps %v of a floor of %v", capacity, k, floor)
 		}
 	}
-	if k := ConnectedFloor(floor, KeyLimit{Capacity: 2 * microToken, Placement: PlacementSplit}); k != (Share{}) {
+	if k := ofThirds().ConnectedFloor(floor, KeyLimit{Capacity: 2 * microToken, Placement: PlacementSplit}); k != (Share{}) {
 		t.Errorf("a limit of 2 over 3 regions keeps %v back, want nothing", k)
 	}
 }

@@ -104,12 +104,12 @@ func (c *Config) FloorAfterUse(tail time.Duration) time.Duration {
 // It keeps 2 % of its floor, so all regions together keep 2 %, and at least one whole request of
 // the burst. It keeps nothing of a limit that has a home, nor of one whose floor holds less than one
 // request: a fraction of a request is of no use to anyone.
-func ConnectedFloor(floor Share, limit KeyLimit) Share {
-	minBurst := int64(microToken)
-	switch limit.Placement {
-	case PlacementHome:
+func (c *Config) ConnectedFloor(floor Share, limit KeyLimit) Share {
+	if c.Homed(limit) {
 		return Share{}
-	case PlacementAuto:
+	}
+	minBurst := int64(microToken)
+	if limit.Placement == PlacementAuto {
 		if limit.lendsUnused() {
 			return keptUnused(floor, limit)
 		}

@@ -53,12 +53,13 @@ func TestWhichLimitsHaveAHome(t *testing.T) {
 
 // A limit with a home is lent whole.
 func TestConnectedFloorOfAHome(t *testing.T) {
+	ofThirds := NewConfig([]string{"a", "b", "c"}, 10*time.Second, 20_000)
 	third := Share{Unit / 3, Unit / 3}
 	for _, limit := range []KeyLimit{
 		{Capacity: 29 * microToken},
 		{Capacity: 1000 * microToken, Placement: PlacementHome},
 	} {
-		if k := ConnectedFloor(third, limit); k != (Share{}) {
+		if k := ofThirds.ConnectedFloor(third, limit); k != (Share{}) {
 			t.Errorf("%+v: %v is kept", limit, k)
 		}
 	}
@@ -67,8 +68,22 @@ func TestConnectedFloorOfAHome(t *testing.T) {
 		{Capacity: 24 * microToken, Rate: 120 * microToken},
 		{Capacity: 29 * microToken, Placement: PlacementSplit},
 	} {
-		if k := ConnectedFloor(third, limit); Scale(limit.Capacity, k.Burst) < microToken {
+		if k := ofThirds.ConnectedFloor(third, limit); Scale(limit.Capacity, k.Burst) < microToken {
 			t.Errorf("%+v: only %v is kept", limit, k)
+		}
+	}
+}
+
+// A limit is lent whole or kept from everywhere alike: where floors differ, a large floor of a limit with a home keeps
+// nothing either. Otherwise two regions keep one request each of three, and what is left for the third is a little less
+// than one.
+func TestALargeFloorKeepsNothingOfAHome(t *testing.T) {
+	c := NewConfig([]string{"a", "b", "c", "d"}, 10*time.Second, 20_000)
+	limit := KeyLimit{Capacity: 3 * microToken, Rate: 33 * microToken}
+	for i, part := range []int32{3, 1, 3, 1} {
+		floor := Share{Rate: part * Unit / 8, Burst: part * Unit / 8}
+		if k := c.ConnectedFloor(floor, limit); k != (Share{}) {
+			t.Errorf("region %d keeps %v of a floor of %v, and the home is to have all", i, k, floor)
 		}
 	}
 }

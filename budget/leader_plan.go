@@ -175,7 +175,7 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 			in.Regions[i] = claim{Draining: true, Now: kr.current(), Floor: floor}
 			continue
 		}
-		keep := ConnectedFloor(floor, key.limit)
+		keep := l.cfg.ConnectedFloor(floor, key.limit)
 		if key.limit.Capacity == 0 {
 			keep = floor // no region has reported the limit yet: lend nothing of the floor
 		}

@@ -204,7 +204,7 @@ func (t *Terms) reach(p *Promise) {
 }
 
 // keep returns what a region keeps of a key that it has lent.
-func (t *Terms) keep(r *RegionConfig) Share { return ConnectedFloor(r.Told, t.Limit) }
+func (t *Terms) keep(r *RegionConfig) Share { return t.Config.ConnectedFloor(r.Told, t.Limit) }
 
 // waits sets how long shares take to move, and what is refused meanwhile.
 //

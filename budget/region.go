@@ -346,7 +346,7 @@ func (r *Region) lendable(limit KeyLimit) int32 {
 	maxBurst := int32(Unit)
 	for i := range r.cfg.Regions {
 		if i != r.self {
-			maxBurst -= ConnectedFloor(r.cfg.Regions[i].Told, limit).Burst
+			maxBurst -= r.cfg.ConnectedFloor(r.cfg.Regions[i].Told, limit).Burst
 		}
 	}
 	return maxBurst

@@ -8,6 +8,12 @@ import (
 // Faults of other systems that share one limit among several, each as a test. The behaviour of
 // whole regions is tested in internal/sim/compare.
 
+// ofThirds returns the configuration of three regions with equal floors.
+func ofThirds() *Config {
+	c := NewConfig([]string{"a", "b", "c"}, 10*time.Second, 20_000)
+	return &c
+}
+
 // three returns an allocation of 300 requests, 100 a second, over three live regions that hold
 // their floors.
 func three(demands ...demandNow) allocation {
@@ -16,7 +22,7 @@ func three(demands ...demandNow) allocation {
 		floor := Share{part, part}
 		a.Regions = append(a.Regions, claim{
 			Now: floor, Floor: floor, Demand: demands[i],
-			Keep: ConnectedFloor(floor, KeyLimit{Capacity: a.Capacity}),
+			Keep: ofThirds().ConnectedFloor(floor, KeyLimit{Capacity: a.Capacity}),
 		})
 	}
 	return a
@@ -61,7 +67,7 @@ func TestNoLiveShareRoundsToNothing(t *testing.T) {
 		if part == 0 {
 			t.Fatal("a floor of weight 1 beside 63 of 1000 rounds to 0")
 		}
-		a.Regions = append(a.Regions, claim{Now: floor, Floor: floor, Keep: ConnectedFloor(floor, KeyLimit{Capacity: a.Capacity}), Demand: wanting(1)})
+		a.Regions = append(a.Regions, claim{Now: floor, Floor: floor, Keep: ofThirds().ConnectedFloor(floor, KeyLimit{Capacity: a.Capacity}), Demand: wanting(1)})
 	}
 	for i, s := range allocate(a) {
 		if Scale(a.Capacity, s.Burst) < microToken {
@@ -82,7 +88,7 @@ func TestAnIdleRegionKeepsOneRequest(t *testing.T) {
 	a := three(wanting(100), wanting(0), wanting(0))
 	a.Capacity = 10 * microToken
 	for i := range a.Regions {
-		a.Regions[i].Keep = ConnectedFloor(a.Regions[i].Floor, KeyLimit{Capacity: a.Capacity, Placement: PlacementSplit})
+		a.Regions[i].Keep = ofThirds().ConnectedFloor(a.Regions[i].Floor, KeyLimit{Capacity: a.Capacity, Placement: PlacementSplit})
 	}
 	for i, s := range allocate(a)[1:] {
 		if got := Scale(a.Capacity, s.Burst); got >= 2*microToken {

@@ -14,7 +14,7 @@ func atFloors(requests int64) allocation {
 	c := NewConfig([]string{"a", "b", "c"}, 10*time.Second, 20_000)
 	for i := range c.Regions {
 		floor := c.Regions[i].Floor
-		a.Regions = append(a.Regions, claim{Now: floor, Floor: floor, Keep: ConnectedFloor(floor, limit)})
+		a.Regions = append(a.Regions, claim{Now: floor, Floor: floor, Keep: ofThirds().ConnectedFloor(floor, limit)})
 	}
 	return a
 }

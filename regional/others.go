@@ -144,7 +144,10 @@ func (o *others) change(do func(r *roster.Roster, now budget.Instant)) {
 	defer o.mu.Unlock()
 	now := o.now()
 	do(o.roster, now)
-	o.emergency.Beside(!o.roster.Alone(now))
+	unread := o.roster.Unread()
+	if o.emergency.Unread(unread); !unread {
+		o.emergency.Beside(!o.roster.Alone(now))
+	}
 	o.tell(now)
 }
 
@@ -215,6 +218,7 @@ func (o *others) read(ctx context.Context) (wait time.Duration) {
 	if epoch != o.contents {
 		o.contents = epoch
 		o.roster.Contents()
+		o.emergency.Unread(o.roster.Unread())
 	}
 	call := o.roster.Call()
 	o.mu.Unlock()

@@ -31,6 +31,8 @@ type Roster struct {
 	// highest number that it has read there.
 	number, read uint64
 	readAt       budget.Instant // when the list last answered; 0: never
+	// reached: the store has told its contents, so the list can be read.
+	reached bool
 	// waits is since when the daemon waits for a coordinator to vouch for it: since the list first
 	// answered, or since a coordinator told it to wait.
 	waits  budget.Instant
@@ -75,9 +77,10 @@ func (r *Roster) Self() budget.DaemonID { return r.self }
 // Call returns what to send to the list now.
 func (r *Roster) Call() Call { return Call{Self: r.self, Number: r.number, Read: r.read} }
 
-// Contents says that the store's contents have changed: the list starts from nothing, or is an
-// older one.
+// Contents says that the store has told its contents for the first time, or that they have changed:
+// the list starts from nothing, or is an older one.
 func (r *Roster) Contents() {
+	r.reached = true
 	r.number, r.read = 0, 0
 	for id, l := range r.listed {
 		l.present, l.reads = false, false
@@ -168,8 +171,15 @@ func (r *Roster) Spends(now budget.Instant) bool {
 // Alone reports whether this daemon may admit by its emergency limit, because it knows of no other
 // daemon and waits for none.
 func (r *Roster) Alone(now budget.Instant) bool {
-	return len(r.Others(now)) == 0 && (r.readAt == 0 || r.seen || r.vouched)
+	if len(r.Others(now)) > 0 || r.Unread() {
+		return false
+	}
+	return r.readAt == 0 || r.seen || r.vouched
 }
+
+// Unread reports whether the store has told its contents and the list has not answered yet. A
+// daemon that no coordinator knows may be in that list, and spend by the store.
+func (r *Roster) Unread() bool { return r.reached && r.readAt == 0 }
 
 // Others returns the other daemons of the region that this one knows, ordered by id, at most
 // budget.MaxDaemons.

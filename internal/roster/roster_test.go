@@ -106,6 +106,20 @@ func TestADaemonThatMayAdmitAloneIsWaitedFor(t *testing.T) {
 	w.is(late, true, true, "a day later the list has dropped the first")
 }
 
+// A daemon whose store has told its contents can read the list. Until it has, another one may be in it that no
+// coordinator hears, whatever a leader says that was just elected.
+func TestADaemonThatCanReadTheListIsNotAloneBefore(t *testing.T) {
+	w := start(t)
+	a := w.daemon(1)
+	w.is(a, false, true, "it has reached no store")
+	a.Contents()
+	w.is(a, false, false, "the store has told its contents, and the list is not read")
+	a.Vouched()
+	w.is(a, true, false, "a coordinator vouches for it")
+	w.reads(a)
+	w.is(a, true, true, "nobody else is in the list")
+}
+
 // A daemon that leaves is forgotten at once, one that falls silent in an hour.
 func TestDaemonsAreForgotten(t *testing.T) {
 	w := start(t)

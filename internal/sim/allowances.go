@@ -28,8 +28,9 @@ import (
 //     borrowed (rule.clockSet): buckets refill for the step, and loans end by it, while their holders
 //     may still spend;
 //   - of a counting limit, entries that a fast clock shows as over, and what a store's clock that is
-//     set shows as passed (book.lasts, book.clockSet): use is promised by the stores' clocks. Windows
-//     are compared by number only while these clocks agree;
+//     set shows as passed (book.lasts, book.clockSet): use is promised by the stores' clocks. A daemon
+//     without its store learns of such a step later (book.clockLeapt). Windows are compared by number
+//     only while these clocks agree;
 //   - what a daemon spends by a lease that it measured while its clocks were stopped, from the lease's
 //     true end until an answer could reveal it (unseen.over): nothing at the daemon reveals it;
 //   - of a rule that forgives, one whole limit, once, for each time that a store begins with contents

@@ -282,3 +282,11 @@ func (b *book) clockSet(region int, d int64) {
 		}
 	}
 }
+
+// clockLeapt adapts the book to a daemon that learns that its store's clock was set forward. What it
+// admitted meanwhile without the store, it admitted in windows of the earlier clock: as if the clock
+// had been set now.
+func (b *book) clockLeapt(region int) {
+	r := &b.regions[region]
+	r.cur, r.unstored = max(0, r.cur-r.unstored), 0
+}

@@ -41,8 +41,14 @@ func (n *node) sample(store int64, sent budget.Instant, began int64) {
 // distrust gives up the lease if the store's clock was set forward: that cannot be told from a
 // clock of the daemon that was stopped.
 func (n *node) distrust(leapt bool) {
-	if leapt {
-		n.step(budget.ClockStopped{})
+	if !leapt {
+		return
+	}
+	n.step(budget.ClockStopped{})
+	for _, r := range n.w.rules {
+		if r.book != nil {
+			r.book.clockLeapt(n.region)
+		}
 	}
 }
 

@@ -90,12 +90,12 @@ func (n *node) readList() {
 		return
 	}
 	w.after(int64(n.roster.NextRead(n.now())), n.when(n.readList))
-	if n.storeCut() || w.stuck[n.region] > w.now || !n.breaker.passes(w.now) {
-		return
-	}
 	if n.epoch != n.listOf {
 		n.listOf = n.epoch
 		n.roster.Contents()
+	}
+	if n.storeCut() || w.stuck[n.region] > w.now || !n.breaker.passes(w.now) {
+		return
 	}
 	call, epoch := n.roster.Call(), n.epoch
 	w.after(milli, func() {
@@ -119,11 +119,13 @@ func (n *node) updateRoster(change func()) {
 		return
 	}
 	change()
-	alone := n.roster.Alone(n.now())
-	if n.beside && alone {
-		n.aloneSince = n.now()
+	if !n.roster.Unread() {
+		alone := n.roster.Alone(n.now())
+		if n.beside && alone {
+			n.aloneSince = n.now()
+		}
+		n.beside = !alone
 	}
-	n.beside = !alone
 	n.spends()
 }
 

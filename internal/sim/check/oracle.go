@@ -213,7 +213,7 @@ func (w *world) hasAll(region int) bool {
 	due := whole
 	for i, r := range w.ledger.Config.Regions {
 		if i != region {
-			due = due.Sub(budget.ConnectedFloor(r.Floor, w.sc.keyLimit()))
+			due = due.Sub(w.ledger.Config.ConnectedFloor(r.Floor, w.sc.keyLimit()))
 		}
 	}
 	n := w.sites[region].nodes[0]

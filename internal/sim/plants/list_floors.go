@@ -63,7 +63,7 @@ func floors() []Plant {
 			Name: "kept-floor-not-kept", Breaks: "a live region need not get its connected floor of a hot key, on which a daemon without memory counts",
 			Edits: []Edit{
 				{"budget/leader_plan.go", "if !c.Draining && !c.Keep.Within(c.Now) {", "if false {"},
-				{"budget/leader_plan.go", "keep := ConnectedFloor(floor, key.limit)", "keep := Share{}"},
+				{"budget/leader_plan.go", "keep := l.cfg.ConnectedFloor(floor, key.limit)", "keep := Share{}"},
 			},
 			World: World{Faults: []string{"store flushed and daemon restarts"}},
 		},

@@ -39,8 +39,9 @@ type Limit struct {
 	// left: another daemon has what the region may spend. back is when it last came back.
 	left bool
 	back budget.Instant
-	// isBeside: another daemon of the region is known, which may spend by the store.
-	isBeside bool
+	// isBeside: another daemon of the region is known, which may spend by the store. isUnread: the
+	// store can be asked whether there is one, and has not answered.
+	isBeside, isUnread bool
 	// lapses is when left ends for a daemon that is cut off, because no other daemon was heard when
 	// left was set; 0: never.
 	lapses budget.Instant
@@ -341,7 +342,7 @@ func (e *Limit) memory(a *charge.Charge, now budget.Instant) *limit.Memory {
 	c := e.charge(a, now)
 	c.Forgives, c.Birth = forgives, e.born
 	c.Full, c.Extra = a.TimeToFull(), a.Right.Hot && a.Enforcement == rules.Elastic
-	c.Foreign = e.left || e.isBeside || !a.Alone() && a.Right.Blind && a.Right.Phase != budget.CutOff
+	c.Foreign = e.left || e.isBeside || e.isUnread || !a.Alone() && a.Right.Blind && a.Right.Phase != budget.CutOff
 	return e.table.Memory(&c, now)
 }
 
@@ -386,6 +387,14 @@ func (e *Limit) Beside(another bool) {
 	e.isBeside = another
 }
 
+// Unread sets whether the store has told its contents and the list of the region's daemons is not
+// read yet. Meanwhile nothing is admitted, for another daemon may spend by the store.
+func (e *Limit) Unread(unread bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.isUnread = unread
+}
+
 // LeaveFloorFor sets that another daemon has what the region may spend, for as long as a
 // coordinator says so. For a daemon that hears no coordinator any more it ends after wait: no other
 // daemon was heard, so this one is like a daemon that has never heard of another.
@@ -423,7 +432,7 @@ func (e *Limit) bucketOf(a *charge.Charge, now budget.Instant) limit.Bucket {
 	case a.Alone():
 	case a.Right.Until != 0 && now >= a.Right.Until:
 		return limit.Bucket{}
-	case e.left, e.isBeside, a.Right.Blind && a.Right.Phase != budget.CutOff:
+	case e.left, e.isBeside, e.isUnread, a.Right.Blind && a.Right.Phase != budget.CutOff:
 		return limit.Bucket{}
 	case a.Right.Blind && e.back != 0:
 		// While another daemon had lent the floor, others used it, and that use may count for as
