@@ -25,7 +25,7 @@ func regions() []Plant {
 		{
 			Name: "home-keeps-by-floors", Breaks: "a region with a large floor keeps a request of a limit that has a home, so another home may come to hold less than one",
 			Edits: []Edit{{"budget/bounds.go", "	if c.Homed(limit) {\n		return Share{}\n	}\n	minBurst", "	minBurst"}},
-			World: World{Just: true},
+			World: World{Faults: []string{"region reweighted"}, Just: true},
 		},
 		{
 			Name: "spends-unread", Breaks: "a new daemon spends by the store before the others have read of it",

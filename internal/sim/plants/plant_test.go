@@ -116,6 +116,6 @@ func TestPageSaysWhatIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(want) != string(text) {
-		t.Error("the table is not that of the plants: go run ./sim/plants/run -doc")
+		t.Error("the table is not that of the plants: go run ./internal/sim/plants/run -doc")
 	}
 }
