@@ -125,7 +125,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 		t.uncover(k, c)
 	}
 	t.Paid(c.Key, carried, k.voided == t.voided) // otherwise it was paid from a record that is lost
-	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp >= e.stamp || k.sent >= e.at) {
+	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp >= max(e.stamp, e.after) || k.sent >= e.at) {
 		left := out.Tokens
 		if !c.Limit.Algorithm.Counts() {
 			left -= t.Owed(c.Key, now)

@@ -96,8 +96,9 @@ type entry struct {
 	// basis is the smallest rate at which the key earned, in micro-tokens a second. For a counting
 	// limit it is what was in use.
 	basis int64
-	// stamp is the store's clock at the answer, in microseconds.
-	stamp int64
+	// stamp is the store's clock at the answer, in microseconds. after is the stamp that was known
+	// when the key's share change left: an earlier answer says nothing new.
+	stamp, after int64
 	// asked is the cost of calls in flight.
 	asked limit.Tokens
 	// capacity is what the store's bucket could hold at the latest answer; 0 if that is not known.
@@ -178,6 +179,7 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 	if t.emptied != 0 && known && e.stamp != 0 {
 		t.changing[key] = e
 	}
+	e.after = max(e.after, e.stamp)
 	e.left, e.at, e.stamp, e.capacity = 0, now, 0, 0
 	t.keys[key] = e
 }
