@@ -9,7 +9,7 @@ FUZZTIME  ?= 30s
 COMPUTING  = ./budget/ ./internal/capacity/ ./internal/penalty/ ./internal/replay/ ./internal/sim/... ./limit/ ./rules/...
 SIDEBYSIDE = TestReplay|TestTheSameSeedIsTheSameRun|TestWorkersAgree|TestHotKeysAtOnce|TestKeyHasherAgreesAndIsConcurrent
 # Tests that take all the processor time there is, or measure what is served in it.
-ALONE      = TestPromisesWhileBusy|TestSurge|TestAttacks|TestOverload|TestMemoryUnreadAndOverloadAtOnce|TestFloods|TestInputs|TestPeers
+ALONE      = TestPromises|TestSpecification|TestALimitThatCounts|TestSurge|TestAttacks|TestOverload|TestMemoryUnreadAndOverloadAtOnce|TestFloods|TestInputs|TestPeers
 
 .DEFAULT_GOAL := help
 
@@ -49,7 +49,7 @@ test: need-go ## every test, with the race detector where anything runs side by 
 	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./links/... ./modpath/... ./prose/... ./reference/... ./sametree/... && \
 	$(GO) test $(TESTFLAGS) -p 2 -skip '$(ALONE)' ./internal/e2e/...; others=$$?; \
 	wait $$computing && exit $$others
-	$(GO) test $(TESTFLAGS) -p 1 -run '$(ALONE)' ./internal/e2e/...
+	$(GO) test $(TESTFLAGS) -p 1 -parallel 1 -run '$(ALONE)' ./internal/e2e/...
 
 .PHONY: deploycheck
 deploycheck: need-go ## deploy/ against BuildKit, compose, Kubernetes and systemd, and run for real

@@ -102,8 +102,13 @@ func memory() []Plant {
 			Edits: []Edit{{"internal/recall/table.go", "max(0, c.Bucket.Cap-e.lent)", "c.Bucket.Cap"}},
 		},
 		{
+			Name: "recall-overtaken", Breaks: "an answer that was overtaken before a share changed counts as news",
+			Edits: []Edit{{"internal/recall/table.go", "	e.after = max(e.after, e.stamp)\n", ""}},
+			World: World{Faults: []string{"all store commands stuck", "store lost for one daemon"}, Just: true},
+		},
+		{
 			Name: "recall-first-of-a-call", Breaks: "of several requests for a key that one call of the store decides, the daemon remembers the first one's answer",
-			Edits: []Edit{{"internal/recall/call.go", "(stamp >= e.stamp || k.sent >= e.at)", "(stamp > e.stamp || k.sent >= e.at)"}},
+			Edits: []Edit{{"internal/recall/call.go", "(stamp >= max(e.stamp, e.after) || k.sent >= e.at)", "(stamp > e.stamp || k.sent >= e.at)"}},
 		},
 		{
 			Name: "recall-clips-despite-lost-calls", Breaks: "a debt ends with what the bucket may lack by the answered calls, whatever calls without an answer took",

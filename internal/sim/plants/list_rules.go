@@ -21,7 +21,7 @@ func unknownRules() []Plant {
 		},
 		{
 			Name: "newer-state-forgotten", Breaks: "a state file of a newer version is put aside, and the daemon begins without it",
-			Edits: []Edit{{"regional/state.go", "	if s.Format > stateFormat {\n", "	if false {\n"}},
+			Edits: []Edit{{"regional/state.go", "err == nil && of.Format > stateFormat {\n", "err == nil && false {\n"}},
 		},
 	}
 }

@@ -45,16 +45,11 @@ type Limit struct {
 	// lapses is when left ends for a daemon that is cut off, because no other daemon was heard when
 	// left was set; 0: never.
 	lapses budget.Instant
-	// latest is the store's clock at the latest answer of the present contents. overtaken has what it was when a share
-	// change of a key left: an earlier answer about that key says nothing new. The table does not know that, because
-	// it forgets the key then.
-	latest    int64
-	overtaken map[budget.KeyID]int64
 }
 
 // New returns a limit that remembers nothing yet, by the boot clock and the map of the store's clock.
 func New(now func() budget.Instant, clock *storeclock.Map) *Limit {
-	return &Limit{now: now, clock: clock, table: recall.New(recall.DefaultKeys, now()), overtaken: map[budget.KeyID]int64{}}
+	return &Limit{now: now, clock: clock, table: recall.New(recall.DefaultKeys, now())}
 }
 
 // Take decides one request under all its limits by what is remembered. It charges none of them
@@ -162,23 +157,8 @@ func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, r
 		if held, most, known := a.Asked.Holds(&r.Limits[i]); known {
 			e.table.Borrowed(a.Key, held, received.Add(most), storeNow)
 		}
-		e.order(a.Key, storeNow, received)
 	}
-	e.latest = max(e.latest, storeNow)
 	e.count()
-}
-
-// order forgets a key again if the answer that the table has learned is older than one that it had before the key's
-// share change left. The caller holds mu.
-func (e *Limit) order(key budget.KeyID, storeNow int64, now budget.Instant) {
-	before, changed := e.overtaken[key]
-	switch {
-	case !changed:
-	case storeNow < before:
-		e.table.Forget(key, now)
-	default:
-		delete(e.overtaken, key)
-	}
 }
 
 // Failed ends calls of the store that brought no answer. By err a call decided nothing, or it may
@@ -237,7 +217,6 @@ func (e *Limit) Applying(changed *charge.Transaction, contents string) {
 	for i := range changed.Asks {
 		changed.Asks[i].Memory = e.memory(&changed.Asks[i], now)
 		e.table.Forget(changed.Asks[i].Key, now)
-		e.overtaken[changed.Asks[i].Key] = e.latest
 	}
 }
 
@@ -250,10 +229,6 @@ func (e *Limit) Applied(changed *charge.Transaction, shares []limit.Bucket, made
 		a := &changed.Asks[i]
 		is := made != nil && !made[i].Stale && !made[i].Late
 		e.table.Paid(a.Key, a.Carried, is)
-		if is {
-			e.latest = max(e.latest, storeNow)
-			delete(e.overtaken, a.Key)
-		}
 		switch {
 		case !is:
 		case a.Limit.Algorithm.Counts():
@@ -304,8 +279,7 @@ func (e *Limit) see(contents string, now budget.Instant) {
 	if e.contents != "" {
 		e.table.Emptied(now)
 	}
-	e.contents, e.latest = contents, 0
-	clear(e.overtaken)
+	e.contents = contents
 	e.born, _ = limit.EpochBirth(contents)
 }
 
