@@ -2,6 +2,7 @@ package sim
 
 import (
 	"aliquot/budget"
+	"aliquot/internal/recall"
 	"aliquot/internal/entitlement"
 	"aliquot/limit"
 )
@@ -168,7 +169,7 @@ func (n *node) applied(c *change, results []budget.ShareResult, i int, storeNow 
 	switch tokens := limit.Tokens(results[i].Tokens); {
 	case !made:
 	case c.limit.Algorithm.Counts():
-		n.recalled.TellUse(c.rule.key, tokens, limit.Tokens(results[i].InUse), storeNow, n.now())
+		n.recalled.TellUse(&recall.Charge{Key: c.rule.key, Limit: c.limit}, tokens, limit.Tokens(results[i].InUse), storeNow, n.now())
 	default:
 		n.recalled.Tell(c.rule.key, tokens, c.change.Share.Rate.Micro, storeNow, n.now())
 	}
