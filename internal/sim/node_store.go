@@ -2,8 +2,8 @@ package sim
 
 import (
 	"aliquot/budget"
-	"aliquot/internal/recall"
 	"aliquot/internal/entitlement"
+	"aliquot/internal/recall"
 	"aliquot/limit"
 )
 
