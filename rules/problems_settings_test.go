@@ -60,8 +60,8 @@ func TestRefusedSettings(t *testing.T) {
 			`2:44: unknown mode "meters"; did you mean "meter"?`}},
 		{"borrow_wait of another placement", oneRule("placement: split, borrow_wait: 150ms, " + someLimit), []string{"2:31: borrow_wait belongs to placement home and auto, this is split; remove it"}},
 		{"borrow_wait out of bounds", "defaults: {placement: home, borrow_wait: 0}\ntiers: {t: {borrow_wait: 11s}, u: {borrow_wait: 1x}, v: {borrow_wait: []}}\nrules: []\n", []string{
-			"1:42: borrow_wait must be from 1ms to 10s; write it like 150ms",
-			"2:26: borrow_wait must be from 1ms to 10s; write it like 150ms",
+			"1:42: borrow_wait must be from 1ms to 8s; write it like 150ms",
+			"2:26: borrow_wait must be from 1ms to 8s; write it like 150ms",
 			`2:49: borrow_wait 1x: not a duration; write seconds (60) or a number with a unit (ms, s, m, h, d), like "1m" or "1h30m"`,
 			`2:71: borrow_wait must be a duration, found a list; write seconds (60) or a text like "1m"`}},
 		{"misplaced once, not for each rule", "defaults: {mode: meter, placement: split}\ntiers: {t: {borrow_wait: 1s}}\nrules: [{id: a, tier: t, " + someLimit + "}, {id: b, tier: t, " + someLimit + "}]\n", []string{

@@ -72,9 +72,9 @@ const (
 
 const (
 	// minBorrowWait and maxBorrowWait bound borrow_wait. The minimum is too short for a message to
-	// another place, and after the maximum the client is gone.
+	// another place. The maximum is below the 10 s after which a daemon ends a call.
 	minBorrowWait = time.Millisecond
-	maxBorrowWait = 10 * time.Second
+	maxBorrowWait = 8 * time.Second
 )
 
 // The values of mode. In ModeQueue a leaky bucket makes requests wait, in the built-in ModeMeter it

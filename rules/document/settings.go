@@ -154,7 +154,7 @@ func (d *decoder) chooseOrBreak(f *source.Field, s *Settings, words []string) st
 func (d *decoder) borrowWait(f *source.Field) time.Duration {
 	v, ok := d.duration(f)
 	if ok && (v < minBorrowWait || v > maxBorrowWait) {
-		d.Add(f.Value.At, "%s must be from 1ms to 10s; write it like 150ms", f.Name)
+		d.Add(f.Value.At, "%s must be from 1ms to 8s; write it like 150ms", f.Name)
 	}
 	return v
 }
