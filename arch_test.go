@@ -78,13 +78,15 @@ var houses = map[string]row{
 	"internal/hashslot": {banned: pure},
 	"lua":               {aliquot: []string{"budget", "internal/hashslot", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
-	"lua/redistest":          {outside: []string{"github.com/redis/go-redis/v9"}},
-	"internal/sim":           {aliquot: []string{"internal/boottime", "internal/recall", "internal/sim/shell", "internal/roster", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
-	"internal/sim/check":     {aliquot: []string{"internal/sim/shell", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
-	"internal/sim/check/run": {aliquot: []string{"internal/sim/check"}},
-	"internal/sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
-	"internal/sim/fleet":     {aliquot: []string{"budget"}, banned: pure},
-	"internal/sim/run":       {aliquot: []string{"internal/sim", "internal/sim/compare"}},
+	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
+	"internal/sim":  {aliquot: []string{"internal/boottime", "internal/recall", "internal/sim/shell", "internal/roster", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
+	// What makes two states of a search one.
+	"internal/sim/check/form": {aliquot: []string{"budget", "limit"}, banned: pure},
+	"internal/sim/check":      {aliquot: []string{"internal/sim/check/form", "internal/sim/shell", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
+	"internal/sim/check/run":  {aliquot: []string{"internal/sim/check"}},
+	"internal/sim/shell":      {aliquot: []string{"budget", "limit"}, banned: pure},
+	"internal/sim/fleet":      {aliquot: []string{"budget"}, banned: pure},
+	"internal/sim/run":        {aliquot: []string{"internal/sim", "internal/sim/compare"}},
 	// Other limiters in the simulator's world.
 	"internal/sim/compare":     {aliquot: []string{"budget", "limit", "internal/sim"}},
 	"internal/sim/compare/run": {aliquot: []string{"internal/sim/compare"}},

@@ -1,83 +1,54 @@
 package check
 
 import (
-	"math/bits"
-	"slices"
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/check/form"
 	"aliquot/limit"
 )
-
-// form is the canonical form of one part of a world: a hash of its facts, and its counters, which
-// are ranked together with those of the other parts.
-type form struct {
-	facts uint64
-	names []budget.Name
-}
 
 // calls counts the RPCs of one daemon. It does not belong to package budget.
 const calls = budget.OtherCounters
 
-// writer writes forms. Each goroutine has its own.
-type writer struct {
-	canon budget.Canon
-	ranks ranker
-}
-
-// mix adds a word to a hash, by the multiplication of wyhash.
-func mix(h, word uint64) uint64 {
-	const k0, k1 = 0xa0761d6478bd642f, 0xe7037ed1a0b428db
-	hi, lo := bits.Mul64(h^k0, word^k1)
-	return hi ^ lo
-}
-
-// take returns the form of what was written, and makes the writer ready for the next part.
-func (x *writer) take() *form {
-	h := uint64(len(x.canon.Words))
-	for _, word := range x.canon.Words {
-		h = mix(h, word)
-	}
-	f := &form{facts: h, names: slices.Clone(x.canon.Names)}
-	x.canon.Reset()
-	return f
-}
+// writer writes the canonical forms of worlds. Each goroutine has its own.
+type writer struct{ form.Writer }
 
 // key returns the hash of a world's canonical form.
 func (x *writer) key(w *world) uint64 {
-	x.canon.Longest = ages(w.sc)
-	parts := make([]*form, 0, maxRegions+4)
+	x.Canon.Longest = ages(w.sc)
+	parts := make([]*form.Form, 0, maxRegions+4)
 	for i := range w.sc.Regions {
 		s := w.sites[i]
 		if s.form == nil {
 			w.writeSite(x, s)
-			s.form = x.take()
+			s.form = x.Take()
 		}
 		parts = append(parts, s.form)
 	}
 	for _, s := range [...]*seat{w.leads, w.old} {
 		if s != nil && s.form == nil {
 			w.writeSeat(x, s)
-			s.form = x.take()
+			s.form = x.Take()
 		}
 		if s != nil {
 			parts = append(parts, s.form)
 		}
 	}
 	if w.logForm == nil {
-		w.ledger.AppendState(&x.canon)
-		w.logForm = x.take()
+		w.ledger.AppendState(&x.Canon)
+		w.logForm = x.Take()
 	}
 	parts = append(parts, w.logForm)
 	w.writeRest(x)
-	parts = append(parts, x.take())
-	return x.ranks.hash(parts)
+	parts = append(parts, x.Take())
+	return x.Hash(parts)
 }
 
 // writeRest writes the parts of a world that have no form of their own. It leaves out lonely, which
 // is asserted along the path that came first.
 func (w *world) writeRest(x *writer) {
-	c := &x.canon
+	c := &x.Canon
 	c.Int(int64(w.want))
 	c.Int(int64(w.faults))
 	c.Int(int64(w.turns))
@@ -101,14 +72,14 @@ func (w *world) writeRest(x *writer) {
 }
 
 func (x *writer) caller(who caller) {
-	c := &x.canon
+	c := &x.Canon
 	c.Int(int64(who.region))
 	c.Incarnation(who.region, who.name)
 	c.Other(budget.NameOrder, calls, uint64(who.region), who.name, uint64(who.call))
 }
 
 func (x *writer) down(m *downMessage) {
-	c := &x.canon
+	c := &x.Canon
 	c.Bools(m.held)
 	x.caller(m.to)
 	c.Epoch(m.from)
@@ -132,7 +103,7 @@ func (x *writer) down(m *downMessage) {
 }
 
 func (w *world) writeSeat(x *writer, s *seat) {
-	c := &x.canon
+	c := &x.Canon
 	s.machine.AppendState(c, s.now(w))
 	c.Config(&s.cfg)
 	c.Bools(s.pending != nil, s.held, s.due)
@@ -155,21 +126,21 @@ func (w *world) writeSeat(x *writer, s *seat) {
 }
 
 func (w *world) writeSite(x *writer, s *site) {
-	c := &x.canon
+	c := &x.Canon
 	now := s.time(w.now)
 	c.String(s.epoch)
 	c.Int(int64(s.mints))
-	x.age(now-s.birth, w.sc)
+	x.Age(now - s.birth)
 	c.Bools(s.heard != 0, s.cutUp, s.cutDown)
 	if s.heard != 0 {
-		x.age(now-s.heard, w.sc)
+		x.Age(now - s.heard)
 	}
-	x.record(s.get(w.now), now, w.sc)
+	x.Record(s.get(w.now), now)
 	if s.kept.expires != 0 {
 		c.Int(max(s.kept.expires-now, 0))
 	}
 	if w.sc.Faults&RollBack != 0 {
-		x.record(s.backup.record, now, w.sc)
+		x.Record(s.backup.record, now)
 		c.Int(max(s.backup.expires-now, 0))
 	}
 	if l := &w.sc.Limit; l.Algorithm == limit.FixedWindow || l.Algorithm == limit.SlidingCounter {
@@ -201,12 +172,12 @@ func (w *world) writeSite(x *writer, s *site) {
 }
 
 func (w *world) writeNode(x *writer, n *node, storeNow int64) {
-	c := &x.canon
+	c := &x.Canon
 	c.Lapses = w.writeSince(x, n, storeNow)
 	n.machine.AppendState(c, n.now(w))
 	x.caller(n.caller())
 	c.String(n.epoch)
-	x.age(storeNow-n.birth, w.sc)
+	x.Age(storeNow - n.birth)
 	c.Bools(n.calling, n.askOld, n.cut, n.chunkCalled, n.outdated(w.sites[n.region]))
 	if n.calling {
 		c.Int(int64(n.waited))
@@ -226,25 +197,46 @@ func (w *world) writeSince(x *writer, n *node, storeNow int64) (matters bool) {
 	if !n.configured() {
 		return false
 	}
-	c, s := &x.canon, w.sites[n.region]
+	c, s := &x.Canon, w.sites[n.region]
 	right := n.right(w.sc, w.now)
 	since, floorSince := n.clockMap.Pinned(right.Since), n.clockMap.Pinned(right.FloorSince)
 	stuck := len(s.stuck) > 0 || w.faults > 0 && w.sc.Faults&Stick != 0 // a delayed command carries it
 	matters = w.sc.Faults&RollBack != 0 || right.Phase != budget.Live || stuck || s.get(w.now).At <= since
 	c.Bools(matters && since != 0, floorSince != 0)
 	if matters && since != 0 {
-		x.age(storeNow-since, w.sc)
+		x.Age(storeNow - since)
 	}
 	if floorSince != 0 {
-		x.age(storeNow-floorSince, w.sc)
+		x.Age(storeNow - floorSince)
 	}
 	return matters
 }
 
-// age writes an age in microseconds of a store's clock, up to the age beyond which it makes no
-// difference.
-func (x *writer) age(us int64, sc *Scenario) { x.canon.Int(min(us, ages(sc).Microseconds())) }
-
 // ages returns the time in which a region takes its floor back and fills any bucket. A longer age
 // makes no difference.
 func ages(sc *Scenario) time.Duration { return 4*sc.Lease + time.Minute }
+
+func (x *writer) storeCall(s *storeCall, region int, now int64) {
+	c := &x.Canon
+	c.Incarnation(region, s.name)
+	c.String(s.epoch)
+	c.Bools(s.heard, s.take != nil, s.gaveUp)
+	c.Int(s.deadline - now)
+	c.Int(int64(s.age))
+	c.Int(int64(len(s.changes)))
+	for i := range s.changes {
+		ch := &s.changes[i].change
+		x.Packed(ch.Gen)
+		x.Bucket(ch.Share)
+		c.Int(int64(ch.Grant))
+		c.Bools(ch.Cold)
+		x.View(&ch.View, now)
+	}
+	if s.take != nil {
+		x.View(s.take, now)
+	}
+	c.Bools(s.lend != nil)
+	if s.lend != nil {
+		x.View(&s.lend.view, now)
+	}
+}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"aliquot/internal/sim/check/form"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,7 @@ const noLink = ^link(0)
 type search struct {
 	sc      *Scenario
 	bound   Bound
-	seen    visited
+	seen    form.Visited
 	states  atomic.Int64
 	workers []*worker
 	stop    atomic.Bool
@@ -74,7 +75,7 @@ func (sc Scenario) Search(bound Bound) Result {
 		return r
 	}
 	level := []item{{root, noLink}}
-	s.seen.visit(s.workers[0].writer.key(root), root.ideal)
+	s.seen.Visit(s.workers[0].writer.key(root), root.ideal)
 	s.states.Store(1)
 	for len(level) > 0 && !s.stop.Load() && (bound.Depth == 0 || r.Depth < bound.Depth) {
 		level = s.expand(level)
@@ -174,11 +175,11 @@ func (x *worker) expand(it item) {
 			return
 		}
 		key := x.writer.key(w)
-		seen := x.s.seen.visit(key, w.ideal)
-		if seen == old {
+		seen := x.s.seen.Visit(key, w.ideal)
+		if seen == form.Known {
 			continue
 		}
-		if seen == fresh && !x.count(w, key, it, e) {
+		if seen == form.New && !x.count(w, key, it, e) {
 			return
 		}
 		x.steps = append(x.steps, step{it.id, e})

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/check/form"
 	"aliquot/internal/sim/shell"
 )
 
@@ -23,7 +24,7 @@ type seat struct {
 	steps  budget.FloorSteps
 	want   int8 // the division it uses; a deposed leader keeps its last one
 
-	form *form
+	form *form.Form
 }
 
 // wait holds the calls that wait for an answer of a seat.

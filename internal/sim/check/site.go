@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/check/form"
 	"aliquot/internal/sim/shell"
 	"aliquot/limit"
 )
@@ -29,7 +30,7 @@ type site struct {
 	cutDown bool
 	stuck   []storeCall
 
-	form *form // canonical; nil: to be computed
+	form *form.Form // canonical; nil: to be computed
 }
 
 // kept is a record and the store time at which it expires; 0: never.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"aliquot/budget"
+	"aliquot/internal/sim/check/form"
 	"aliquot/limit"
 )
 
@@ -25,9 +26,9 @@ type world struct {
 	lonely int8 // quanta without a fault and without a change of want, up to convergeIn
 
 	ledger  *budget.Ledger
-	logForm *form // the ledger's
-	leads   *seat // the seat with access to the log; nil: none
-	old     *seat // the seat that was deposed without its knowledge; nil: none
+	logForm *form.Form // the ledger's
+	leads   *seat      // the seat with access to the log; nil: none
+	old     *seat      // the seat that was deposed without its knowledge; nil: none
 	sites   [maxRegions]*site
 	names   uint64 // the latest name that was given to a daemon
 	up      []upMessage

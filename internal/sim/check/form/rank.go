@@ -1,4 +1,4 @@
-package check
+package form
 
 import "aliquot/budget"
 
@@ -24,7 +24,7 @@ type slot struct {
 }
 
 // hash returns the hash of the parts' facts and of all their counters.
-func (r *ranker) hash(parts []*form) uint64 {
+func (r *ranker) hash(parts []*Form) uint64 {
 	h := uint64(len(parts))
 	for _, p := range parts {
 		h = mix(h, p.facts)
@@ -59,7 +59,7 @@ func (r *ranker) slot(space budget.Space) *slot {
 		}
 		i++
 	}
-	panic("check: a world with too many counters")
+	panic("form: a world with too many counters")
 }
 
 func (s *slot) insert(v uint64) {
@@ -71,7 +71,7 @@ func (s *slot) insert(v uint64) {
 		return
 	}
 	if s.n == values {
-		panic("check: a counter with too many values")
+		panic("form: a counter with too many values")
 	}
 	copy(s.values[i+1:s.n+1], s.values[i:s.n])
 	s.values[i] = v

@@ -1,13 +1,13 @@
-package check
+package form
 
 import "sync"
 
-// visited remembers the states that were reached, by the hash of their canonical form, and how much
-// the ideal bucket held. A state that was reached with less can do nothing more with more. It is
-// safe for concurrent use.
+// Visited remembers the states that were reached, by the hash of their canonical form, and how much
+// the ideal bucket held. A state that was reached with less can do nothing more with more. The
+// zero value has none. It is safe for concurrent use.
 //
 // With 64 bits, the chance that two of five million states count as one is below one in a million.
-type visited struct {
+type Visited struct {
 	shards [shardCount]shard
 }
 
@@ -24,16 +24,19 @@ type visit struct {
 	ideal int64
 }
 
-// outcome of a visit.
-type outcome uint8
+// Outcome says what a visit has added.
+type Outcome uint8
 
+// The outcomes of a visit.
 const (
-	old   outcome = iota
-	again         // a known state, reached with less in the ideal bucket
-	fresh
+	Known Outcome = iota // the state was reached before
+	Again                // and now with less in the ideal bucket
+	New
 )
 
-func (v *visited) visit(key uint64, ideal int64) outcome {
+// Visit notes that a state was reached. key is the hash of its form, and ideal the micro-tokens in the
+// ideal bucket.
+func (v *Visited) Visit(key uint64, ideal int64) Outcome {
 	if key == 0 {
 		key = 1
 	}
@@ -48,12 +51,12 @@ func (v *visited) visit(key uint64, ideal int64) outcome {
 	case at.key == 0:
 		*at = visit{key, ideal}
 		s.n++
-		return fresh
+		return New
 	case ideal < at.ideal:
 		at.ideal = ideal
-		return again
+		return Again
 	default:
-		return old
+		return Known
 	}
 }
 
