@@ -86,10 +86,12 @@ func (g *Guard) pass(ctx context.Context, rpc raft.RPC) {
 	}
 }
 
-// refuse answers with an error. It reads the rest of a refused snapshot first, because the answer must follow it.
+// refuse answers with an error. It reads the rest of a refused snapshot first, because the answer must follow it. A
+// snapshot that says it is larger than any is not read: what follows then is no message, and the connection ends.
 func (g *Guard) refuse(rpc raft.RPC, reason string, err error) {
 	g.refused(reason, fmt.Errorf("%w%s", err, sender(rpc.Command)))
-	if rpc.Reader == nil {
+	head, _ := rpc.Command.(*raft.InstallSnapshotRequest)
+	if rpc.Reader == nil || head != nil && head.Size > state.MaxSnapshotBytes {
 		rpc.Respond(emptyAnswer(rpc.Command), err)
 		return
 	}

@@ -115,10 +115,15 @@ func (i *intruder) preVote(term uint64) error {
 }
 
 func (i *intruder) snapshot(term uint64, data []byte) error {
+	return i.snapshotOf(term, int64(len(data)), data)
+}
+
+// snapshotOf sends a snapshot that says how large it is.
+func (i *intruder) snapshotOf(term uint64, size int64, data []byte) error {
 	servers := raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{{ID: i.id, Address: i.at}}})
 	return i.InstallSnapshot(i.id, i.at, &raft.InstallSnapshotRequest{
 		RPCHeader: i.header, SnapshotVersion: raft.SnapshotVersionMax, Term: term, LastLogIndex: 1 << 40, LastLogTerm: term,
-		Configuration: servers, ConfigurationIndex: 1, Size: int64(len(data)),
+		Configuration: servers, ConfigurationIndex: 1, Size: size,
 	}, &raft.InstallSnapshotResponse{}, bytes.NewReader(data))
 }
 
@@ -169,6 +174,7 @@ func (p *peers) forgedRaft(t *testing.T) string {
 			}},
 			{"a snapshot that is noise", "snapshot", "snapshot", func() error { return i.snapshot(term+1, []byte("no snapshot")) }},
 			{"a damaged snapshot", "snapshot", "snapshot", func() error { return i.snapshot(term+1, damaged) }},
+			{"a snapshot that says it has 2^62 bytes", "snapshot", "bytes", func() error { return i.snapshotOf(term+1, 1<<62, other.Bytes()) }},
 			{"half of a snapshot", "snapshot", "snapshot", func() error { return i.snapshot(term+1, other.Bytes()[:other.Len()/2]) }},
 			{"another cluster's snapshot", "snapshot", "cluster", func() error { return i.snapshot(term+1, other.Bytes()) }},
 		} {
