@@ -69,7 +69,7 @@ var errDenied = errors.New("denied")
 // so do others, up to what the limit could serve.
 func TestCheckWaitsForTheShare(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
-		l := newLeader(t, homed("10s"))
+		l := newLeader(t, homed("8s"))
 		d := used(t, l)
 		var answers []<-chan error
 		for range 4 {
@@ -113,7 +113,7 @@ func TestCheckWaitsForTheShare(t *testing.T) {
 // give each back once.
 func TestChecksThatWaitHoldNoTurn(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
-		l := newLeader(t, homed("10s"))
+		l := newLeader(t, homed("8s"))
 		d := used(t, l)
 		var answers sync.WaitGroup
 		for range 4 {
@@ -150,7 +150,7 @@ func TestCheckWaitsNoLongerThanItsRuleSays(t *testing.T) {
 
 func TestCallerLeavesWhileItWaits(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
-		l := newLeader(t, homed("10s"))
+		l := newLeader(t, homed("8s"))
 		d := used(t, l)
 		ctx, cancel := context.WithCancel(t.Context())
 		answer := asks(ctx, d)
@@ -169,18 +169,18 @@ func TestCallerLeavesWhileItWaits(t *testing.T) {
 // a request that another limit denies too, and anyone without a lease.
 func TestWhoDoesNotWait(t *testing.T) {
 	const split = "rules: [{id: r0, enforcement: strict, placement: split, params: {capacity: 4, refill_rate: 0.001}}]"
-	shadow := strings.Replace(homed("10s"), "id: r0,", "id: r0, shadow: true,", 1)
-	both := strings.Replace(homed("10s"), "}]", "}, {id: r1, enforcement: strict, placement: split, params: {capacity: 4, refill_rate: 0.001}}]", 1)
+	shadow := strings.Replace(homed("8s"), "id: r0,", "id: r0, shadow: true,", 1)
+	both := strings.Replace(homed("8s"), "}]", "}, {id: r1, enforcement: strict, placement: split, params: {capacity: 4, refill_rate: 0.001}}]", 1)
 	for name, c := range map[string]struct {
 		rules string
 		batch int
 		cut   bool
 	}{
-		"a batch":              {rules: homed("10s"), batch: 2},
+		"a batch":              {rules: homed("8s"), batch: 2},
 		"a split limit":        {rules: split, batch: 1},
 		"a shadow rule":        {rules: shadow, batch: 1},
 		"another limit denies": {rules: both, batch: 1},
-		"no lease":             {rules: homed("10s"), batch: 1, cut: true},
+		"no lease":             {rules: homed("8s"), batch: 1, cut: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inNetwork(t, func(t *testing.T) {

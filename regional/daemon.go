@@ -188,7 +188,7 @@ func (d *Daemon) build(kept *state) error {
 		planner: sample.NewPlanner(d.policies, d.auth, recent), recent: recent,
 		peers:   newCoordinators(c.Coordinators, c.HTTPClient, d.log, d.metrics),
 		metrics: d.metrics, log: d.log, bugs: d.bugs,
-		live:         func() { d.readyOnce.Do(func() { close(d.ready) }) },
+		live:         func() { d.readyOnce.Do(func() { go d.becomeReady() }) },
 		wrongCluster: d.fail,
 		leaveFor:     leaveFor,
 		wall:         newWall(c.bootClock),
@@ -332,7 +332,21 @@ func (d *Daemon) fail(err error) {
 	}
 }
 
-// Ready returns a channel that is closed when the region holds its first lease.
+// becomeReady ends once the daemon has read its store's list of daemons, or has no store to read it
+// from: before, it could admit nothing without its store.
+func (d *Daemon) becomeReady() {
+	for d.others.unread() {
+		select {
+		case <-d.stopping:
+			return
+		case <-time.After(notYet):
+		}
+	}
+	close(d.ready)
+}
+
+// Ready returns a channel that is closed when the region holds its first lease, and knows which
+// other daemons of it are in its store's list.
 func (d *Daemon) Ready() <-chan struct{} { return d.ready }
 
 // Addr, GRPCAddr and OpsAddr return the addresses on which the daemon listens: host:port, or

@@ -74,6 +74,16 @@ func (o *others) spends() bool {
 	return o.roster.Spends(o.now())
 }
 
+// unread reports whether the store has told its contents, and its list of daemons was never read.
+func (o *others) unread() bool {
+	if o == nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.auth.CurrentEpoch() != "" && o.roster.Call().Number == 0
+}
+
 // alone reports whether this daemon may admit by its emergency limit.
 func (o *others) alone() bool {
 	if o == nil {

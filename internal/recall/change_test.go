@@ -27,19 +27,3 @@ func TestAnOlderAnswerWhileAShareChanges(t *testing.T) {
 		}
 	}
 }
-
-// TestWhatAShareChangeTellsOfUse: the daemon admits a request by itself. Then a share change that does not carry this
-// debt says that the whole limit is in use. Nothing is left, however little was in use before.
-func TestWhatAShareChangeTellsOfUse(t *testing.T) {
-	table, now := New(10, 0), hour
-	answered(table, counting, 1, 40, now)
-	c := charge(counting, 1, 1, now)
-	if !table.Decide([]Charge{c}, false, now, make([]limit.Outcome, 1)) {
-		t.Fatal("40 are left, and none is admitted")
-	}
-	table.Forget(c.Key, now)
-	table.TellUse(&c, 0, 100*limit.Token, int64(now)/1000+1, now+second)
-	if n := burst(table, counting, 1, now+second); n != 0 {
-		t.Errorf("%d of 100 that are all in use are admitted", n)
-	}
-}

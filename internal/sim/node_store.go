@@ -3,7 +3,6 @@ package sim
 import (
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
-	"aliquot/internal/recall"
 	"aliquot/limit"
 )
 
@@ -169,7 +168,7 @@ func (n *node) applied(c *change, results []budget.ShareResult, i int, storeNow 
 	switch tokens := limit.Tokens(results[i].Tokens); {
 	case !made:
 	case c.limit.Algorithm.Counts():
-		n.recalled.TellUse(&recall.Charge{Key: c.rule.key, Limit: c.limit}, tokens, limit.Tokens(results[i].InUse), storeNow, n.now())
+		n.recalled.TellUse(c.rule.key, tokens, limit.Tokens(results[i].InUse), storeNow, n.now())
 	default:
 		n.recalled.Tell(c.rule.key, tokens, c.change.Share.Rate.Micro, storeNow, n.now())
 	}
