@@ -95,8 +95,9 @@ var houses = map[string]row{
 	"internal/sim/plants/run":    {aliquot: []string{"internal/sim/plants"}},
 	"internal/sim/plants/worker": {aliquot: []string{"limit", "internal/sim", "internal/sim/check"}},
 
-	// Loopback addresses for tests.
-	"internal/testaddr": {},
+	// Loopback addresses and metrics for tests.
+	"internal/testaddr":    {},
+	"internal/testmetrics": {outside: []string{"github.com/prometheus/client_golang"}},
 	// Values of before, for tests.
 	"internal/pinned":   {},
 	"internal/boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},

@@ -53,13 +53,12 @@ func TestWhichLimitsHaveAHome(t *testing.T) {
 
 // A limit with a home is lent whole.
 func TestConnectedFloorOfAHome(t *testing.T) {
-	ofThirds := NewConfig([]string{"a", "b", "c"}, 10*time.Second, 20_000)
 	third := Share{Unit / 3, Unit / 3}
 	for _, limit := range []KeyLimit{
 		{Capacity: 29 * microToken},
 		{Capacity: 1000 * microToken, Placement: PlacementHome},
 	} {
-		if k := ofThirds.ConnectedFloor(third, limit); k != (Share{}) {
+		if k := ofThirds().ConnectedFloor(third, limit); k != (Share{}) {
 			t.Errorf("%+v: %v is kept", limit, k)
 		}
 	}
@@ -68,7 +67,7 @@ func TestConnectedFloorOfAHome(t *testing.T) {
 		{Capacity: 24 * microToken, Rate: 120 * microToken},
 		{Capacity: 29 * microToken, Placement: PlacementSplit},
 	} {
-		if k := ofThirds.ConnectedFloor(third, limit); Scale(limit.Capacity, k.Burst) < microToken {
+		if k := ofThirds().ConnectedFloor(third, limit); Scale(limit.Capacity, k.Burst) < microToken {
 			t.Errorf("%+v: only %v is kept", limit, k)
 		}
 	}

@@ -127,7 +127,7 @@ func (n *network) serve(l *leader) {
 	n.t.Cleanup(func() { server.Close(); <-served })
 }
 
-// pipeListener is a listener of a network; on its own it has the connections that a test puts into conns.
+// pipeListener is a listener of a network.
 type pipeListener struct {
 	network *network
 	conns   chan net.Conn

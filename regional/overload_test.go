@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"aliquot/internal/testmetrics"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/regional/internal/storeguard"
@@ -100,7 +101,7 @@ func TestAnswersOfADaemonThatIsAskedTooMuch(t *testing.T) {
 		}
 		return err == nil && out.StatusCode == http.StatusOK
 	})
-	if n := counterOf(t, d.registry, "aliquot_overload_total"); n < 12 {
+	if n := testmetrics.Counter(t, d.registry, "aliquot_overload_total"); n < 12 {
 		t.Errorf("%v are counted", n)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/storeclock"
+	"aliquot/internal/testmetrics"
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -86,7 +87,7 @@ func TestACallThatPanicsIsToldOf(t *testing.T) {
 		}
 		response.Body.Close()
 		stop()
-		if n := counterOf(t, d.registry, "aliquot_panics_total"); n != float64(len(calls)+1) {
+		if n := testmetrics.Counter(t, d.registry, "aliquot_panics_total"); n != float64(len(calls)+1) {
 			t.Errorf("%v panics are counted of %d", n, len(calls)+1)
 		}
 		text := log.String()
@@ -115,7 +116,7 @@ func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
 				t.Errorf("%s: %+v", which, a)
 			}
 		}
-		if n := counterOf(t, d.registry, "aliquot_panics_total"); n != 3 {
+		if n := testmetrics.Counter(t, d.registry, "aliquot_panics_total"); n != 3 {
 			t.Errorf("%v panics are counted of 3", n)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"aliquot/internal/testmetrics"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
@@ -30,7 +31,7 @@ func TestWhoDoesNotReadMakesRoom(t *testing.T) {
 		for i := range 1000 {
 			large.Requests = append(large.Requests, ask1(uint64(i), "deaf"))
 		}
-		waits := func() float64 { return counterOf(t, d.registry, "aliquot_stream_waits_total") }
+		waits := func() float64 { return testmetrics.Counter(t, d.registry, "aliquot_stream_waits_total") }
 		before := waits()
 		go func() {
 			for deaf.Send(large) == nil { // until the stream has ended

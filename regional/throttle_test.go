@@ -8,29 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"aliquot/internal/testmetrics"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
-
-// counterOf is what a counter without labels stands at.
-func counterOf(t *testing.T, from *prometheus.Registry, name string) float64 {
-	t.Helper()
-	all, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range all {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
-	t.Fatalf("no metric %s", name)
-	return 0
-}
 
 const (
 	delayedAnswers   = "aliquot_throttled_answers_total"
@@ -115,7 +99,7 @@ func TestConnectionsThatHearOnlyDenials(t *testing.T) {
 				{func() { one("bad_1") }, 3},
 			} {
 				c.do()
-				if got := counterOf(t, d.registry, delayedAnswers); got != float64(c.want) {
+				if got := testmetrics.Counter(t, d.registry, delayedAnswers); got != float64(c.want) {
 					t.Fatalf("step %d: %v answers were delayed, want %d", step, got, c.want)
 				}
 			}
@@ -139,7 +123,7 @@ func TestConnectionsThatAreLeftAlone(t *testing.T) {
 				}
 				check(t, d, "bad_1")
 			}
-			if n := counterOf(t, d.registry, delayedAnswers); n != 0 {
+			if n := testmetrics.Counter(t, d.registry, delayedAnswers); n != 0 {
 				t.Errorf("%v answers were delayed", n)
 			}
 		})
@@ -179,10 +163,10 @@ func TestConnectionsAreEnded(t *testing.T) {
 			}
 		})
 	}
-	polled(func() bool { return counterOf(t, d.registry, endedConnections) > 0 })
+	polled(func() bool { return testmetrics.Counter(t, d.registry, endedConnections) > 0 })
 	close(full)
 	callers.Wait()
-	if n := counterOf(t, d.registry, endedConnections); n < 1 {
+	if n := testmetrics.Counter(t, d.registry, endedConnections); n < 1 {
 		t.Errorf("%v connections were ended", n)
 	}
 	eventually(t, "another connection serves", func() bool {

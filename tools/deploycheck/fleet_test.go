@@ -238,7 +238,7 @@ func (f *fleet) stop(t *testing.T) {
 	}
 }
 
-// ended waits for the end of a process, and reports how it ended. The time in which this machine stood still does not
+// ended waits for the end of a process, and reports how it ended. The time in which this machine did nothing does not
 // count.
 func (p *process) ended(within time.Duration) (ended bool, err error) {
 	tick := time.NewTicker(pollEvery)

@@ -3,12 +3,12 @@ package api
 import (
 	"io"
 	"net"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
+	"google.golang.org/grpc/test/bufconn"
 
 	"aliquot/regional/internal/background"
 )
@@ -19,11 +19,13 @@ func TestAnIdleGRPCConnectionIsClosed(t *testing.T) {
 		s := &Service{panics: &background.Panics{Log: discard}}
 		s.envoy = &envoyService{service: s}
 		server, _ := s.GRPC()
-		client, conn := net.Pipe()
-		l := &oneListener{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
-		l.conns <- conn
+		l := bufconn.Listen(1 << 16)
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(l) }()
+		client, err := l.DialContext(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
 		began, ended := time.Now(), make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -78,26 +80,3 @@ func idleClient(c net.Conn) {
 		}
 	}
 }
-
-// oneListener is a listener that has the connections that a test puts into conns.
-type oneListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-// Accept waits for the next connection.
-func (l *oneListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close ends Accept.
-func (l *oneListener) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
-
-// Addr returns an address.
-func (l *oneListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }

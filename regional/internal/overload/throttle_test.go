@@ -16,25 +16,10 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"aliquot/internal/testmetrics"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/telemetry"
 )
-
-// counterOf is what a counter without labels stands at.
-func counterOf(t *testing.T, from *prometheus.Registry, name string) float64 {
-	t.Helper()
-	all, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range all {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
-	t.Fatalf("no metric %s", name)
-	return 0
-}
 
 const (
 	delayedAnswers   = "aliquot_throttled_answers_total"
@@ -68,7 +53,7 @@ func TestTooManyDelayed(t *testing.T) {
 	if !l.ending.Load() || limits.delayed.Load() != mostDelayed || l.delayed.Load() != 0 {
 		t.Errorf("ending %v, %d and %d wait", l.ending.Load(), limits.delayed.Load(), l.delayed.Load())
 	}
-	if n := counterOf(t, registry, endedConnections); n != 1 {
+	if n := testmetrics.Counter(t, registry, endedConnections); n != 1 {
 		t.Errorf("%v connections ended", n)
 	}
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "peer=pipe") || !strings.Contains(text, "--trusted-proxies") {
@@ -94,7 +79,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 		limits.Answered(past, false)
 		limits.Answered(t.Context(), false)
 	}
-	if n := counterOf(t, registry, delayedAnswers); n != 0 {
+	if n := testmetrics.Counter(t, registry, delayedAnswers); n != 0 {
 		t.Errorf("%v answers were delayed", n)
 	}
 	gone, leave := context.WithCancel(ctx)
@@ -102,7 +87,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 	for range 1000 { // each for 100 ms would outlast the test
 		limits.Answered(gone, false)
 	}
-	if n := counterOf(t, registry, delayedAnswers); n != 1000 || l.ending.Load() {
+	if n := testmetrics.Counter(t, registry, delayedAnswers); n != 1000 || l.ending.Load() {
 		t.Errorf("%v answers", n)
 	}
 }
