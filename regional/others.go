@@ -81,7 +81,18 @@ func (o *others) unread() bool {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.auth.CurrentEpoch() != "" && o.roster.Call().Number == 0
+	o.reach(o.auth.CurrentEpoch())
+	return o.roster.Unread()
+}
+
+// reach records the store's contents; empty: it has not told them. The caller holds mu.
+func (o *others) reach(epoch string) {
+	if epoch == "" || epoch == o.contents {
+		return
+	}
+	o.contents = epoch
+	o.roster.Contents()
+	o.emergency.Unread(o.roster.Unread())
 }
 
 // alone reports whether this daemon may admit by its emergency limit.
@@ -225,11 +236,7 @@ func (o *others) read(ctx context.Context) (wait time.Duration) {
 		return notYet
 	}
 	o.mu.Lock()
-	if epoch != o.contents {
-		o.contents = epoch
-		o.roster.Contents()
-		o.emergency.Unread(o.roster.Unread())
-	}
+	o.reach(epoch)
 	call := o.roster.Call()
 	o.mu.Unlock()
 	var reply roster.Reply

@@ -133,7 +133,6 @@ func TestASecondDaemonThatNobodyKnows(t *testing.T) {
 	c := testConfig(l.address())
 	c.Redis, c.StateFile = way.url(), filepath.Join(t.TempDir(), "state")
 	first, _ := startKept(t, c)
-	listed(t, first)
 	burst(t, first, "k")
 	way.cut()
 	eventually(t, "the first admits without its store", func() bool {
@@ -167,7 +166,11 @@ func TestTheSameDaemonWithoutCoordinators(t *testing.T) {
 	l := newLeader(t, refilling)
 	c := withRedis(t, l)
 	first, _ := startKept(t, c)
-	listed(t, first)
+	eventually(t, "it is in the store's list", func() bool {
+		first.others.mu.Lock()
+		defer first.others.mu.Unlock()
+		return first.others.roster.Call().Number != 0
+	})
 	id := first.others.roster.Self()
 	if again := daemonID(fileID(t, c), first.Addr()); again != id {
 		t.Errorf("restarted it would be daemon %x, it is %x", again, id)
@@ -175,16 +178,6 @@ func TestTheSameDaemonWithoutCoordinators(t *testing.T) {
 	if copy := daemonID(fileID(t, c), "127.0.0.1:1"); copy == id {
 		t.Error("another daemon with a copy of its file would be the same one")
 	}
-}
-
-// listed waits until a daemon has read the store's list, and is in it.
-func listed(t *testing.T, d *Daemon) {
-	t.Helper()
-	eventually(t, "it is in the store's list", func() bool {
-		d.others.mu.Lock()
-		defer d.others.mu.Unlock()
-		return d.others.roster.Call().Number != 0
-	})
 }
 
 // fileID is the id in a daemon's state file.

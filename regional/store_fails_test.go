@@ -77,7 +77,6 @@ func TestStoreFails(t *testing.T) {
 			}
 			d, _ := startLive(t, c)
 			eventually(t, "the store decides", func() bool { return on(t, d, "local").Mode == modes.Store })
-			listed(t, d)
 			fault.stop(redis)
 			fault.isFelt(t, d)
 			fault.cure(redis)
