@@ -143,10 +143,10 @@ func (w *world) stepClock(region int) {
 	}
 	for _, r := range w.rules {
 		if r.book != nil {
-			r.book.clockSet(region, d)
+			r.book.ClockSet(region, d)
 			continue
 		}
-		r.clockSet(region, d)
+		r.ideal.ClockSet(region, d, w.now)
 	}
 	w.suspectAll()
 }

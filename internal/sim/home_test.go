@@ -14,9 +14,9 @@ func small() []limit.Limit { return []limit.Limit{of(3, 1), of(10, 5), of(20, 2)
 // rateOver is how much of its rate a client got over a time, and the tokens of that.
 func (w *world) rateOver(t *testing.T, d time.Duration) float64 {
 	t.Helper()
-	before := w.rules[0].ideal.spent
+	before := w.rules[0].ideal.Spent()
 	w.pass(t, d)
-	got := float64(w.rules[0].ideal.spent - before)
+	got := float64(w.rules[0].ideal.Spent() - before)
 	return got / (float64(w.rules[0].latest().Rate.Micro) * d.Seconds())
 }
 

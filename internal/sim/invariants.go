@@ -2,6 +2,7 @@ package sim
 
 import (
 	"aliquot/budget"
+	"aliquot/internal/sim/oracle"
 	"aliquot/limit"
 )
 
@@ -63,6 +64,19 @@ func (w *world) checkKey(r *rule) {
 	}
 }
 
+// checkRights checks I3: what counts in the regions, or could count, is at most the limit at every
+// instant.
+func (w *world) checkRights(r *rule) {
+	var sum float64
+	whole := float64(r.book.Limit().Capacity)
+	for i := range w.stores {
+		sum += max(float64(r.book.InUse(i))/whole, w.enforced(i, r).burst)
+	}
+	if sum > 1+1e-12 {
+		w.violate("I3, key %d, %v: %.9f of the limit is in use or may be", r.key.Rule, r.book.Limit().Algorithm, sum)
+	}
+}
+
 // part is a part of a limit.
 type part struct{ burst, rate float64 }
 
@@ -94,7 +108,7 @@ func (w *world) enforced(region int, r *rule) part {
 		_, b, _ := limit.Settle(record, v, s.time())
 		if record.Hot && !(v.Hot && v.Gen == record.Gen) {
 			// The record's share may be of another limit than this daemon's.
-			l = larger(l, s.records[r.index].limit)
+			l = oracle.Larger(l, s.records[r.index].limit)
 		}
 		p := partOf(b, l)
 		most.burst, most.rate = max(most.burst, p.burst), max(most.rate, p.rate)

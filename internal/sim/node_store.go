@@ -47,7 +47,7 @@ func (n *node) distrust(leapt bool) {
 	n.step(budget.ClockStopped{})
 	for _, r := range n.w.rules {
 		if r.book != nil {
-			r.book.clockLeapt(n.region)
+			r.book.ClockLeapt(n.region)
 		}
 	}
 }

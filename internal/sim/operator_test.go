@@ -82,9 +82,9 @@ func TestCalmFence(t *testing.T) {
 	w.pass(t, 6*time.Second)
 	t.Logf("fenced: steady after %v", w.steady(t, 30*time.Second))
 	w.pass(t, 10*time.Second)
-	before := w.rules[0].ideal.spent
+	before := w.rules[0].ideal.Spent()
 	w.pass(t, 30*time.Second)
-	if got := int64(w.rules[0].ideal.spent - before); got < 100*million*30/100*98 {
+	if got := int64(w.rules[0].ideal.Spent() - before); got < 100*million*30/100*98 {
 		t.Errorf("%d of %d micro-tokens used without the fenced region", got, 100*million*30)
 	}
 }

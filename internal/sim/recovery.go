@@ -73,7 +73,7 @@ func (w *world) checkUse(began []limit.Tokens) {
 			continue // too slow for its demand to be measured in this time
 		}
 		l := r.latest()
-		got := int64(r.ideal.spent - began[i])
+		got := int64(r.ideal.Spent() - began[i])
 		due := l.PerSecond().Micro * int64(recovery/2) / second
 		due += due / 1000 * shell.Slowest(w.cfg.RhoPPM) / million
 		if fills := c.fills(); l.Capacity < 2*limit.Token {

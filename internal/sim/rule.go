@@ -8,6 +8,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
+	"aliquot/internal/sim/oracle"
 	"aliquot/limit"
 )
 
@@ -23,8 +24,8 @@ type rule struct {
 	local     bool // daemons may borrow its tokens, and remember denials
 	forgives  bool // a key starts afresh if a store has lost its contents and nothing is known
 	placement budget.Placement
-	ideal     ideal
-	book      *book          // of a counting limit
+	ideal     *oracle.Bucket
+	book      *oracle.Book   // of a counting limit
 	got       []limit.Tokens // by region: what was admitted there
 	gone      uint64         // the first version without it; 0: none yet
 	next      *rule          // the rule that replaced it
@@ -52,7 +53,7 @@ func (w *world) newRule(l limit.Limit, elastic, local bool, p budget.Placement, 
 	}
 	r.key = budget.KeyID{Rule: uint32(r.index + 1)}
 	r.key.Hash[0] = byte(r.index)
-	r.ideal, r.book = newIdeal(l, w.cfg.RhoPPM, len(w.stores), r.bursts(), w.now), w.newBook(l)
+	r.ideal, r.book = oracle.NewBucket(l, w.cfg.RhoPPM, len(w.stores), r.bursts(), w.now), oracle.NewBook(l, w.cfg.RhoPPM, len(w.stores), w)
 	if d := w.opts.driven; d != nil {
 		r.forgives = d.Keys[r.index].Forgives
 	} else {
@@ -123,15 +124,6 @@ func (r *rule) keyLimit(l limit.Limit) budget.KeyLimit {
 // latest returns the limit by the latest version.
 func (r *rule) latest() limit.Limit { return r.at(math.MaxUint64, r.w.now) }
 
-// larger returns the larger of two limits, in each part.
-func larger(a, b limit.Limit) limit.Limit {
-	a.Capacity = max(a.Capacity, b.Capacity)
-	if a.Rate.Min(b.Rate) == a.Rate {
-		a.Rate = b.Rate
-	}
-	return a
-}
-
 // inForce reports whether a version of the rules has the rule.
 func (r *rule) inForce(version uint64) bool {
 	return r.terms[0].since <= version && (r.gone == 0 || version < r.gone)
@@ -151,7 +143,7 @@ func (r *rule) under(version uint64) *rule {
 // burst describes what the rule may admit at once.
 func (r *rule) burst() string {
 	if r.elastic {
-		return fmt.Sprintf("%d C", r.ideal.bursts)
+		return fmt.Sprintf("%d C", r.ideal.Bursts())
 	}
 	return "C"
 }

@@ -125,8 +125,8 @@ func (r *Result) add(w *world) {
 		r.Kinds[drifting]++
 	}
 	for _, x := range w.rules {
-		r.Closest = max(r.Closest, x.ideal.closest)
-		r.BurstUsed = max(r.BurstUsed, x.ideal.burstUsed)
+		r.Closest = max(r.Closest, x.ideal.Closest())
+		r.BurstUsed = max(r.BurstUsed, x.ideal.BurstUsed())
 	}
 	r.Hash = r.Hash*31 + w.hash
 	if w.failure == nil {

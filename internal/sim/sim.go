@@ -88,7 +88,7 @@ func (w *world) recover() {
 	w.checkRecovered()
 	began := make([]limit.Tokens, len(w.clients))
 	for i, c := range w.clients {
-		began[i] = c.rule().ideal.spent
+		began[i] = c.rule().ideal.Spent()
 	}
 	w.guarded(w.now + int64(recovery/2))
 	if w.failure == nil {

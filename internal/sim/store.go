@@ -214,7 +214,7 @@ func (s *store) take(c *takeCall) taken {
 		}
 		s.put(asks[i].rule, records[i], &views[i], l)
 		if lent := outs[i].Lent; lent > 0 {
-			asks[i].rule.ideal.borrowed(s.region, lent, s.w.now)
+			asks[i].rule.ideal.Borrowed(s.region, lent, s.w.now)
 		}
 		if rep.admitted > 0 && !c.given { // otherwise its client has it already
 			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*c.cost, rep.slotsOf(i))
@@ -269,6 +269,14 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 		})
 	}
 	return results, n == len(changes)
+}
+
+// release frees a slot, if the store still knows it.
+func (s *store) release(r *rule, slot uint64) {
+	if r.index < len(s.records) {
+		k := &s.records[r.index]
+		k.record, _ = limit.Release(k.record, slot)
+	}
 }
 
 // change is one share change in flight to the store.

@@ -167,6 +167,12 @@ func (w *world) drawOneWay(region int) int64 {
 	return w.between(200_000, 100*milli)
 }
 
+// Now returns the true time. (See oracle.Clocks.)
+func (w *world) Now() int64 { return w.now }
+
+// StoreNow returns what the clock of a region's store shows.
+func (w *world) StoreNow(region int) int64 { return w.stores[region].time() }
+
 // newClock draws a clock, often one of the fastest or slowest that rho allows.
 func (w *world) newClock() shell.Clock {
 	low, high := shell.Slowest(w.cfg.RhoPPM), shell.Fastest(w.cfg.RhoPPM)

@@ -1,14 +1,14 @@
-package sim
+package oracle
 
 import (
 	"aliquot/internal/sim/shell"
 	"aliquot/limit"
 )
 
-// book is the exact account of a counting limit, over all regions: what is in use by the definition
+// Book is the exact account of a counting limit, over all regions: what is in use by the definition
 // of its algorithm. It is nil for a bucket.
-type book struct {
-	w       *world
+type Book struct {
+	clocks  Clocks
 	limit   limit.Limit
 	lasts   int64 // shortest true time for which an entry of a log, or a slot, counts
 	regions []ledgerOfUse
@@ -38,32 +38,47 @@ type inWindow struct {
 	used  limit.Tokens
 }
 
-func (w *world) newBook(l limit.Limit) *book {
+// Clocks are the clocks of a world.
+type Clocks interface {
+	// Now returns the true time, in nanoseconds.
+	Now() int64
+	// StoreNow returns what the clock of a region's store shows, in microseconds.
+	StoreNow(region int) int64
+}
+
+// NewBook returns the account of a limit over a number of stores; nil if the limit does not count.
+func NewBook(l limit.Limit, rhoPPM int32, stores int, clocks Clocks) *Book {
 	if !l.Algorithm.Counts() {
 		return nil
 	}
 	window := int64(l.Window)
-	return &book{
-		w: w, limit: l, regions: make([]ledgerOfUse, len(w.stores)),
-		lasts: window - window/second*shell.Fastest(w.cfg.RhoPPM) - second/million, // what a fast clock shows as the window
+	return &Book{
+		clocks: clocks, limit: l, regions: make([]ledgerOfUse, stores),
+		lasts: window - window/second*shell.Fastest(rhoPPM) - 1000, // what a fast clock shows as the window
 	}
 }
 
+// Limit returns the limit, which never changes.
+func (b *Book) Limit() limit.Limit { return b.limit }
+
+// Lasts returns the shortest true time for which an entry of a log, or a slot, counts.
+func (b *Book) Lasts() int64 { return b.lasts }
+
 // entered reports whether the book has a separate entry for every admission.
-func (b *book) entered() bool {
+func (b *Book) entered() bool {
 	return b.limit.Algorithm == limit.SlidingLog || b.limit.Algorithm == limit.Concurrency
 }
 
-// admit records what one region's store admitted at its present time. It returns what is in use by
+// Admit records what one region's store admitted at its present time. It returns what is in use by
 // the definition in all regions.
-func (b *book) admit(region int, storeNow int64, cost limit.Tokens, slots []uint64) limit.Tokens {
-	r := &b.regions[region]
+func (b *Book) Admit(region int, cost limit.Tokens, slots []uint64) limit.Tokens {
+	r, storeNow := &b.regions[region], b.clocks.StoreNow(region)
 	if !b.entered() {
 		b.roll(r, storeNow)
 		r.cur += cost
-		return b.used(func(i int) int64 { return b.w.stores[i].time() })
+		return b.used()
 	}
-	e := bookEntry{until: b.w.now + b.lasts, storeUntil: storeNow + b.limit.Window.Microseconds(), cost: cost}
+	e := bookEntry{until: b.clocks.Now() + b.lasts, storeUntil: storeNow + b.limit.Window.Microseconds(), cost: cost}
 	if len(slots) == 0 {
 		r.entries = append(r.entries, e)
 	}
@@ -72,9 +87,10 @@ func (b *book) admit(region int, storeNow int64, cost limit.Tokens, slots []uint
 		r.entries = append(r.entries, e)
 	}
 	var sum limit.Tokens
+	now := b.clocks.Now()
 	for i := range b.regions {
 		for _, e := range b.regions[i].entries {
-			if e.until > b.w.now {
+			if e.until > now {
 				sum += e.cost
 			}
 		}
@@ -82,26 +98,26 @@ func (b *book) admit(region int, storeNow int64, cost limit.Tokens, slots []uint
 	return sum
 }
 
-// used returns the sum over all regions, each at its store's time.
-func (b *book) used(at func(region int) int64) limit.Tokens {
+// used returns the sum over all regions.
+func (b *Book) used() limit.Tokens {
 	var sum limit.Tokens
 	for i := range b.regions {
-		sum += b.inUse(i, at(i))
+		sum += b.InUse(i)
 	}
 	return sum
 }
 
-// inUse returns what counts in one region by its store's clock, whatever the store remembers of it.
-func (b *book) inUse(region int, storeNow int64) limit.Tokens {
-	r := &b.regions[region]
+// InUse returns what counts in one region by its store's clock, whatever the store remembers of it.
+func (b *Book) InUse(region int) limit.Tokens {
+	r, storeNow := &b.regions[region], b.clocks.StoreNow(region)
 	if b.entered() {
-		kept := r.entries[:0]
+		kept, now := r.entries[:0], b.clocks.Now()
 		var sum limit.Tokens
 		for _, e := range r.entries {
 			if e.storeUntil > storeNow {
 				sum += e.cost
 			}
-			if e.storeUntil > storeNow || e.until > b.w.now {
+			if e.storeUntil > storeNow || e.until > now {
 				kept = append(kept, e)
 			}
 		}
@@ -119,7 +135,7 @@ func (b *book) inUse(region int, storeNow int64) limit.Tokens {
 
 // roll brings the windows of a region to its store's time. A clock that was set back counts what is
 // in the book in full again.
-func (b *book) roll(r *ledgerOfUse, storeNow int64) {
+func (b *Book) roll(r *ledgerOfUse, storeNow int64) {
 	label := storeNow / b.limit.Window.Microseconds()
 	switch {
 	case label == r.label:
@@ -134,20 +150,20 @@ func (b *book) roll(r *ledgerOfUse, storeNow int64) {
 	r.label = label
 }
 
-// unstored records that a daemon admits without the store at its store's present time. A nil book
+// Unstored records that a daemon admits without the store at its store's present time. A nil book
 // records nothing.
-func (b *book) unstored(region int, cost limit.Tokens) {
+func (b *Book) Unstored(region int, cost limit.Tokens) {
 	if b == nil {
 		return
 	}
-	b.roll(&b.regions[region], b.w.stores[region].time())
+	b.roll(&b.regions[region], b.clocks.StoreNow(region))
 	b.regions[region].unstored += cost
 }
 
-// inLabel adds to what was admitted in the window of a store's present time, and returns the sum.
-func (b *book) inLabel(storeNow int64, cost limit.Tokens) limit.Tokens {
+// InLabel adds to what was admitted in the window of a store's present time, and returns the sum.
+func (b *Book) InLabel(region int, cost limit.Tokens) limit.Tokens {
 	const kept = 8 // clocks that agree are at most one window apart
-	label := storeNow / b.limit.Window.Microseconds()
+	label := b.clocks.StoreNow(region) / b.limit.Window.Microseconds()
 	for i := range b.labels {
 		if b.labels[i].label == label {
 			b.labels[i].used += cost
@@ -161,10 +177,10 @@ func (b *book) inLabel(storeNow int64, cost limit.Tokens) limit.Tokens {
 	return cost
 }
 
-// forget removes what nothing knows of any more from what one region admitted, the latest first.
+// Forget removes what nothing knows of any more from what one region admitted, the latest first.
 // amount is what its daemon knew to be in use. Of the previous window of a sliding counter a part is
 // in use, so the whole of it is more, but no more than daemons admitted in it without the store.
-func (b *book) forget(region int, amount limit.Tokens) {
+func (b *Book) Forget(region int, amount limit.Tokens) {
 	r := &b.regions[region]
 	take := func(from *limit.Tokens, most limit.Tokens) limit.Tokens {
 		part := min(*from, most)
@@ -184,10 +200,10 @@ func (b *book) forget(region int, amount limit.Tokens) {
 	}
 }
 
-// lost forgets all use of one region.
-func (b *book) lost(region int) {
+// Lost forgets all use of one region.
+func (b *Book) Lost(region int) {
 	r := &b.regions[region]
-	b.roll(r, b.w.stores[region].time())
+	b.roll(r, b.clocks.StoreNow(region))
 	for i := range b.labels {
 		if b.labels[i].label == r.label {
 			b.labels[i].used -= min(r.cur, b.labels[i].used)
@@ -196,8 +212,8 @@ func (b *book) lost(region int) {
 	r.cur, r.prev, r.entries = 0, 0, nil
 }
 
-// release ends the use of a slot.
-func (b *book) release(region int, slot uint64) {
+// Release ends the use of a slot.
+func (b *Book) Release(region int, slot uint64) {
 	r := &b.regions[region]
 	for i := range r.entries {
 		if r.entries[i].slot == slot {
@@ -207,68 +223,10 @@ func (b *book) release(region int, slot uint64) {
 	}
 }
 
-// admitCounted checks what a store admitted of a counting limit by the definition of the limit.
-func (w *world) admitCounted(r *rule, region int, amount limit.Tokens, slots []uint64) {
-	now := w.stores[region].time()
-	l := r.book.limit
-	if sum := r.book.admit(region, now, amount, slots); sum > l.Capacity {
-		w.violate("key %d, %v: %d of %d micro-tokens in use", r.key.Rule, l.Algorithm, sum, l.Capacity)
-	}
-	if l.Algorithm == limit.FixedWindow && w.clocksAgree {
-		if sum := r.book.inLabel(now, amount); sum > l.Capacity {
-			w.violate("key %d: %d of %d micro-tokens in one window", r.key.Rule, sum, l.Capacity)
-		}
-	}
-}
-
-// checkRights checks I3: what counts in the regions, or could count, is at most the limit at every
-// instant.
-func (w *world) checkRights(r *rule) {
-	var sum float64
-	whole := float64(r.book.limit.Capacity)
-	for i, s := range w.stores {
-		sum += max(float64(r.book.inUse(i, s.time()))/whole, w.enforced(i, r).burst)
-	}
-	if sum > 1+1e-12 {
-		w.violate("I3, key %d, %v: %.9f of the limit is in use or may be", r.key.Rule, r.book.limit.Algorithm, sum)
-	}
-}
-
-// hold keeps each slot for a while of its own. Some callers die with their slots.
-func (r *rule) hold(region int, slots []uint64) {
-	for _, slot := range slots {
-		if r.w.chance(1, 8) {
-			continue
-		}
-		r.w.after(r.w.between(milli, r.book.lasts), func() {
-			r.book.release(region, slot)
-			r.w.after(r.w.storeDelay(region), func() { r.w.stores[region].release(r, slot) })
-		})
-	}
-}
-
-// release frees a slot, if the store still knows it.
-func (s *store) release(r *rule, slot uint64) {
-	if r.index < len(s.records) {
-		k := &s.records[r.index]
-		k.record, _ = limit.Release(k.record, slot)
-	}
-}
-
-// nameSlots gives every requested slot a unique name.
-func (w *world) nameSlots(views []limit.View) {
-	for i := range views {
-		if views[i].Algorithm == limit.Concurrency {
-			w.slots++
-			views[i].Slot = w.slots
-		}
-	}
-}
-
-// clockSet adapts the book to a store's clock that was set by d nanoseconds. What the clock shows
+// ClockSet adapts the book to a store's clock that was set by d nanoseconds. What the clock shows
 // as passed has passed for what it counts. Counts by the earlier clock belong to no window of the
 // new one, and entries last as long as they would have.
-func (b *book) clockSet(region int, d int64) {
+func (b *Book) ClockSet(region int, d int64) {
 	r := &b.regions[region]
 	if d < 0 {
 		r.label, r.cur, r.prev, r.unstored, r.prevUnstored = 0, 0, 0, 0, 0
@@ -283,10 +241,10 @@ func (b *book) clockSet(region int, d int64) {
 	}
 }
 
-// clockLeapt adapts the book to a daemon that learns that its store's clock was set forward. What it
+// ClockLeapt adapts the book to a daemon that learns that its store's clock was set forward. What it
 // admitted meanwhile without the store, it admitted in windows of the earlier clock: as if the clock
 // had been set now.
-func (b *book) clockLeapt(region int) {
+func (b *Book) ClockLeapt(region int) {
 	r := &b.regions[region]
 	r.cur, r.unstored = max(0, r.cur-r.unstored), 0
 }
