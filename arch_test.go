@@ -79,7 +79,9 @@ var houses = map[string]row{
 	"lua":               {aliquot: []string{"budget", "internal/hashslot", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"internal/sim":  {aliquot: []string{"internal/boottime", "internal/recall", "internal/sim/oracle", "internal/sim/shell", "internal/roster", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
+	"internal/sim":  {aliquot: []string{"internal/boottime", "internal/recall", "internal/sim/oracle", "internal/sim/shell", "internal/sim/timeline", "internal/roster", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
+	// What is planned in a world, and its random numbers.
+	"internal/sim/timeline": {},
 	// What clients were given, counted without the ledger and the records.
 	"internal/sim/oracle": {aliquot: []string{"internal/prefetch", "internal/sim/shell", "limit"}, banned: pure},
 	// What makes two states of a search one.

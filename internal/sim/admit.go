@@ -10,7 +10,7 @@ import (
 func (w *world) admit(r *rule, region int, amount limit.Tokens, slots []uint64) {
 	w.admitted += int64(amount / limit.Token)
 	r.got[region] += amount
-	w.note("admitted", region, int64(r.key.Rule), int64(amount/limit.Token), r.ideal.Left(), 0)
+	w.Note("admitted", region, int64(r.key.Rule), int64(amount/limit.Token), r.ideal.Left(), 0)
 	if r.book != nil {
 		r.ideal.Count(amount)
 		w.admitCounted(r, region, amount, slots)
@@ -19,14 +19,14 @@ func (w *world) admit(r *rule, region int, amount limit.Tokens, slots []uint64) 
 	if w.forgives(region) {
 		return
 	}
-	if !r.ideal.Spend(amount, w.now) {
+	if !r.ideal.Spend(amount, w.Now()) {
 		w.violate("key %d: %d micro-tokens more admitted than %s + r(1+rho)t", r.key.Rule, -r.ideal.Left(), r.burst())
 	}
 }
 
 func (w *world) violate(format string, args ...any) {
 	if w.failure == nil {
-		w.failure = &Violation{Seed: w.seed, At: duration(w.now), What: fmt.Sprintf(format, args...)}
+		w.failure = &Violation{Seed: w.seed, At: duration(w.Now()), What: fmt.Sprintf(format, args...)}
 	}
 }
 
@@ -46,12 +46,12 @@ func (w *world) admitCounted(r *rule, region int, amount limit.Tokens, slots []u
 // hold keeps each slot for a while of its own. Some callers die with their slots.
 func (r *rule) hold(region int, slots []uint64) {
 	for _, slot := range slots {
-		if r.w.chance(1, 8) {
+		if r.w.Chance(1, 8) {
 			continue
 		}
-		r.w.after(r.w.between(milli, r.book.Lasts()), func() {
+		r.w.After(r.w.Between(milli, r.book.Lasts()), func() {
 			r.book.Release(region, slot)
-			r.w.after(r.w.storeDelay(region), func() { r.w.stores[region].release(r, slot) })
+			r.w.After(r.w.storeDelay(region), func() { r.w.stores[region].release(r, slot) })
 		})
 	}
 }

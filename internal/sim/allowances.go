@@ -54,7 +54,7 @@ func (w *world) versionsChanged() {
 	for _, r := range w.rules {
 		r.allow(oldest, false)
 	}
-	w.after(settleRules, func() {
+	w.After(settleRules, func() {
 		for _, r := range w.rules {
 			r.allow(oldest, oldest == w.oldestVersion())
 		}
@@ -76,14 +76,14 @@ func (w *world) oldestVersion() uint64 {
 // allow sets what the rule may admit in the oracle. If that is more than before it holds at once;
 // if it is less it holds only with less.
 func (r *rule) allow(oldest uint64, less bool) {
-	soon, late := r.w.now+wallApart, r.w.now-wallApart-settleRules
+	soon, late := r.w.Now()+wallApart, r.w.Now()-wallApart-settleRules
 	most := oracle.Larger(r.at(oldest, soon), r.at(oldest, late))
 	for _, t := range r.terms {
 		if t.since > oldest {
 			most = oracle.Larger(most, oracle.Larger(r.at(t.since, soon), r.at(t.since, late)))
 		}
 	}
-	r.ideal.Allow(most, r.bursts(), less, r.w.now)
+	r.ideal.Allow(most, r.bursts(), less, r.w.Now())
 }
 
 // lost allows for a region's store that begins with other contents. What was in use there is
@@ -108,7 +108,7 @@ func (n *node) forgiveDebts() {
 				r.book.Forget(n.region, owed)
 				continue
 			}
-			r.ideal.Give(owed, n.w.now)
+			r.ideal.Give(owed, n.w.Now())
 		}
 	}
 }

@@ -27,7 +27,7 @@ func calmly(l limit.Limit, b Behaviour) Options {
 
 func (w *world) pass(t *testing.T, d time.Duration) {
 	t.Helper()
-	w.guarded(w.now + int64(d))
+	w.guarded(w.Now() + int64(d))
 	if w.failure != nil {
 		w.failure.Trace = w.lines()
 		t.Fatal(w.failure)

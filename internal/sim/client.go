@@ -44,7 +44,7 @@ const (
 
 func (w *world) newClient() *client {
 	c := &client{w: w, cost: limit.Token}
-	l, elastic, placement := w.drawLimit(), w.chance(1, 2), w.drawPlacement()
+	l, elastic, placement := w.drawLimit(), w.Chance(1, 2), w.drawPlacement()
 	local := w.drawLocal()
 	if local && !l.Algorithm.Counts() && l.Capacity <= 30*limit.Token && w.cached.IntN(3) == 0 {
 		l.Rate.Micro = int64(l.Capacity) * (2 + w.cached.Int64N(14)) // fills in hardly more than a chunk's life
@@ -58,8 +58,8 @@ func (w *world) newClient() *client {
 	}
 	c.first = w.newRule(l, elastic, local, placement, w.version)
 	c.rates, c.due = make([]int64, len(w.stores)), make([]int64, len(w.stores))
-	c.every = w.between(10*milli, 60*milli)
-	if also := w.rand.IntN(3 * (len(w.clients) + 1)); also < len(w.clients) && !w.opts.Calm {
+	c.every = w.Between(10*milli, 60*milli)
+	if also := w.Rand.IntN(3 * (len(w.clients) + 1)); also < len(w.clients) && !w.opts.Calm {
 		c.also = w.clients[also]
 	}
 	if w.opts.Calm {
@@ -82,8 +82,8 @@ func (w *world) drawLocal() bool {
 }
 
 func (w *world) drawPlacement() budget.Placement {
-	if w.chance(1, 4) {
-		if w.chance(1, 2) {
+	if w.Chance(1, 4) {
+		if w.Chance(1, 2) {
 			return budget.PlacementHome
 		}
 		return budget.PlacementSplit
@@ -95,27 +95,27 @@ func (w *world) drawPlacement() budget.Placement {
 // minute.
 func (w *world) drawLimit() limit.Limit {
 	caps := [...]int64{3, 10, 30, 60, 300, 1000}
-	l := limit.Limit{Capacity: limit.Token * limit.Tokens(caps[w.rand.IntN(len(caps))])}
-	algorithm, window := w.drawAlgorithm(), time.Duration(w.between(1, 31))*time.Second
+	l := limit.Limit{Capacity: limit.Token * limit.Tokens(caps[w.Rand.IntN(len(caps))])}
+	algorithm, window := w.drawAlgorithm(), time.Duration(w.Between(1, 31))*time.Second
 	if w.operated() {
 		window = min(window, 4*time.Second) // a change of floors takes several tails
 	}
 	if algorithm.Counts() {
 		l.Algorithm, l.Window = algorithm, window
 	} else {
-		l.Algorithm, l.Rate.Micro = algorithm, max(int64(l.Capacity)/w.between(1, 20), million)
+		l.Algorithm, l.Rate.Micro = algorithm, max(int64(l.Capacity)/w.Between(1, 20), million)
 	}
 	return l
 }
 
 func (w *world) drawAlgorithm() limit.Algorithm {
 	if all := w.opts.Algorithms; len(all) > 0 {
-		return all[w.rand.IntN(len(all))]
+		return all[w.Rand.IntN(len(all))]
 	}
-	if w.chance(1, 4) {
+	if w.Chance(1, 4) {
 		return limit.TokenBucket
 	}
-	return limit.Algorithm(w.rand.IntN(int(limit.Concurrency) + 1))
+	return limit.Algorithm(w.Rand.IntN(int(limit.Concurrency) + 1))
 }
 
 // rule returns the client's rule by the latest rules, or the last one that it had.
@@ -129,65 +129,65 @@ func (c *client) rule() *rule {
 
 func (c *client) limit() limit.Limit { return c.rule().latest() }
 
-// happen is one turn of the client's loop.
-func (c *client) happen() {
-	if c.w.now >= c.changes {
+// Happen is one turn of the client's loop.
+func (c *client) Happen() {
+	if c.w.Now() >= c.changes {
 		c.change()
 	}
 	c.act()
-	c.w.plan(c.every*c.turns(), c)
+	c.w.Plan(c.every*c.turns(), c)
 }
 
 // turns returns after how many of its turns the client next does something. When the recovery is
 // checked, every client begins to ask.
 func (c *client) turns() int64 {
 	until := c.changes
-	if greedyFrom := c.w.faultsEnd + int64(recovery/2); c.w.now < greedyFrom {
+	if greedyFrom := c.w.faultsEnd + int64(recovery/2); c.w.Now() < greedyFrom {
 		until = min(until, greedyFrom)
 	}
-	switch now := c.w.now; {
+	switch now := c.w.Now(); {
 	case c.mode == pulsing && now >= c.pauseTo-c.pause:
 		until = min(until, c.pauseTo)
 	case c.mode != idle:
 		until = now
 	}
-	return max((until-c.w.now+c.every-1)/c.every, 1)
+	return max((until-c.w.Now()+c.every-1)/c.every, 1)
 }
 
 // change draws another behaviour.
 func (c *client) change() {
 	w := c.w
-	c.changes = w.now + w.exponential(12*second)
+	c.changes = w.Now() + w.Exponential(12*second)
 	if w.opts.Mode != nil {
 		c.mode, c.home, c.pause = w.opts.Mode.mode, w.opts.Mode.home, c.fills()
-		c.changes = w.now + second
+		c.changes = w.Now() + second
 		return
 	}
-	c.mode, c.home = mode(w.rand.IntN(int(modes))), w.rand.IntN(len(w.stores))
+	c.mode, c.home = mode(w.Rand.IntN(int(modes))), w.Rand.IntN(len(w.stores))
 	c.cost = limit.Token
-	if w.chance(1, 4) && c.limit().Capacity >= 30*limit.Token {
-		c.cost = limit.Token * limit.Tokens(w.between(1, 6))
+	if w.Chance(1, 4) && c.limit().Capacity >= 30*limit.Token {
+		c.cost = limit.Token * limit.Tokens(w.Between(1, 6))
 	}
 	for i := range c.rates {
 		c.rates[i] = 0
-		if w.chance(1, 2) {
-			c.rates[i] = w.between(0, 2*c.limit().PerSecond().Micro)
+		if w.Chance(1, 2) {
+			c.rates[i] = w.Between(0, 2*c.limit().PerSecond().Micro)
 		}
 	}
 	if c.mode == pulsing {
 		c.pause = c.fills()
-		if w.chance(1, 2) {
-			c.pause = max(c.pause*w.between(1, int64(len(w.stores))+1), 12*second) // long enough to cool down
+		if w.Chance(1, 2) {
+			c.pause = max(c.pause*w.Between(1, int64(len(w.stores))+1), 12*second) // long enough to cool down
 		}
-		if w.chance(1, 3) {
-			c.pause = w.between(second, 15*second) // whatever the limit needs to be full
+		if w.Chance(1, 3) {
+			c.pause = w.Between(second, 15*second) // whatever the limit needs to be full
 		}
-		c.changes += w.exponential(4 * c.pause)
+		c.changes += w.Exponential(4 * c.pause)
 	}
-	if c.mode == idle && w.chance(1, 2) {
-		c.changes += w.between(10*second, 40*second) // long enough to cool down
+	if c.mode == idle && w.Chance(1, 2) {
+		c.changes += w.Between(10*second, 40*second) // long enough to cool down
 	}
-	w.note("client changes", int(c.first.key.Rule), int64(c.mode), int64(c.home), int64(c.cost/limit.Token), 0)
+	w.Note("client changes", int(c.first.key.Rule), int64(c.mode), int64(c.home), int64(c.cost/limit.Token), 0)
 }
 
 func (c *client) act() {
@@ -216,13 +216,13 @@ func (c *client) act() {
 
 // pulse asks for everything for up to half a second, and then waits until a bucket has filled.
 func (c *client) pulse(all int) {
-	switch now := c.w.now; {
+	switch now := c.w.Now(); {
 	case now < c.pauseTo-c.pause:
 		for i := range c.due {
 			c.ask(i, all)
 		}
 	case now >= c.pauseTo:
-		c.pauseTo = now + c.pause + c.w.between(0, 500*milli)
+		c.pauseTo = now + c.pause + c.w.Between(0, 500*milli)
 	}
 }
 
@@ -240,7 +240,7 @@ func (c *client) ask(region, tries int) {
 		if n.region != region {
 			continue
 		}
-		if nodes++; nodes == 1 || c.w.chance(1, nodes) {
+		if nodes++; nodes == 1 || c.w.Chance(1, nodes) {
 			chosen = n
 		}
 	}

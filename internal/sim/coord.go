@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/sim/shell"
+	"aliquot/internal/sim/timeline"
 )
 
 // coord is one coordinator during its time as leader: the state machine, the shell around it, and
@@ -57,7 +58,7 @@ func (w *world) elect() {
 	w.coords = append(w.coords, c)
 	w.leader = c
 	c.beginEpoch()
-	w.plan(0, c)
+	w.Plan(0, c)
 }
 
 // beginEpoch starts a state machine on the present ledger, with its own epoch. A coordinator does
@@ -73,7 +74,7 @@ func (c *coord) beginEpoch() {
 		c.machine.SpendGenerations(nearlySpent)
 	}
 	c.takeRules()
-	w.note("epoch begins", c.name, int64(w.ledger.Epoch), int64(c.cfg.Version), 0, 0)
+	w.Note("epoch begins", c.name, int64(w.ledger.Epoch), int64(c.cfg.Version), 0, 0)
 }
 
 // refuseAll refuses every call that waits.
@@ -94,41 +95,41 @@ func (w *world) depose() {
 	if c == nil {
 		return
 	}
-	w.leader, c.deposedAt = nil, w.now
-	if c.pending != nil && w.chance(1, 2) {
+	w.leader, c.deposedAt = nil, w.Now()
+	if c.pending != nil && w.Chance(1, 2) {
 		c.applyPending()
 	}
 	c.pending = nil
 }
 
-func (c *coord) now() budget.Instant { return c.clock.Boot(c.w.now) }
+func (c *coord) now() budget.Instant { return c.clock.Boot(c.w.Now()) }
 func (c *coord) leads() bool         { return c.w.leader == c }
 
-func (c *coord) when(do func()) callback {
+func (c *coord) when(do func()) timeline.Callback {
 	return func() {
 		switch {
 		case c.dead:
-		case c.w.now < c.pauseTo:
-			c.w.after(min(c.pauseTo-c.w.now, napEvery), c.when(do))
+		case c.w.Now() < c.pauseTo:
+			c.w.After(min(c.pauseTo-c.w.Now(), napEvery), c.when(do))
 		default:
 			do()
 		}
 	}
 }
 
-// happen is a tick.
-func (c *coord) happen() {
+// Happen is a tick.
+func (c *coord) Happen() {
 	switch {
 	case c.dead:
-	case c.w.now < c.pauseTo:
-		c.w.plan(min(c.pauseTo-c.w.now, napEvery), c)
+	case c.w.Now() < c.pauseTo:
+		c.w.Plan(min(c.pauseTo-c.w.Now(), napEvery), c)
 	default:
 		c.step(budget.Tick{})
 		c.advanceFloors()
 		if c.leads() && c.machine.EpochSpent() {
 			c.beginEpoch()
 		}
-		c.w.plan(tickEvery, c)
+		c.w.Plan(tickEvery, c)
 	}
 }
 
@@ -137,7 +138,7 @@ func (c *coord) stop() {
 	if c.dead {
 		return
 	}
-	c.w.note("coordinator stops", c.name, 0, 0, 0, 0)
+	c.w.Note("coordinator stops", c.name, 0, 0, 0, 0)
 	if c.leads() {
 		c.w.depose()
 	}
@@ -161,7 +162,7 @@ func (c *coord) report(rep budget.Report, r reply) {
 	for _, effect := range effects {
 		if e, ok := effect.(budget.Refuse); ok && e.Nonce == 0 && e.Region == rep.Region {
 			if e.Seq == rep.Seq {
-				c.w.quiet("refused", c.name, int64(rep.Region), int64(e.Seq), int64(rep.Session), 0)
+				c.w.Quiet("refused", c.name, int64(rep.Region), int64(e.Seq), int64(rep.Session), 0)
 				c.reports[rep.Region] = older
 				r(budget.CallFailed{})
 			} else if older != nil {

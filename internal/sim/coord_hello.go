@@ -29,12 +29,12 @@ func (c *coord) refuseHello(e budget.Refuse) {
 		return
 	}
 	d := c.w.logDelay()
-	c.w.after(d/2, func() {
+	c.w.After(d/2, func() {
 		if !c.leads() || c.dead {
 			answer(budget.CallFailed{})
 			return
 		}
-		c.w.after(d-d/2, c.when(func() {
+		c.w.After(d-d/2, c.when(func() {
 			cfg := told(c.w.ledger.Config)
 			answer(budget.CallFailed{
 				Busy: true, Wait: !c.machine.Vouches(e.Region, hello.daemon), Config: &cfg, Self: e.Region, InitialRedisEpoch: cfg.Regions[e.Region].InitialRedisEpoch,

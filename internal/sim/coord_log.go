@@ -12,9 +12,9 @@ func (w *world) logDelay() int64 {
 		return int64(d.Quorum)
 	}
 	if w.strikes(slowLog, 100) {
-		return w.between(0, 4*second)
+		return w.Between(0, 4*second)
 	}
-	return w.between(milli, 30*milli)
+	return w.Between(milli, 30*milli)
 }
 
 // commit replicates a plan. A coordinator that is deposed meanwhile is not told and steps down
@@ -22,18 +22,18 @@ func (w *world) logDelay() int64 {
 func (c *coord) commit(p budget.Plan) {
 	c.pending = &p
 	d, m := c.w.logDelay(), c.machine
-	c.w.after(d/2, func() {
+	c.w.After(d/2, func() {
 		if c.machine != m {
 			return // the ledger would refuse it, because its epoch is over
 		}
 		if c.dead || !c.leads() || c.pending != &p {
-			c.w.after(c.w.between(0, 20*second), c.when(c.stop))
+			c.w.After(c.w.Between(0, 20*second), c.when(c.stop))
 			return
 		}
 		if !c.applyPending() {
 			return
 		}
-		c.w.after(d-d/2, c.when(func() { c.stepOf(m, budget.Committed{}) }))
+		c.w.After(d-d/2, c.when(func() { c.stepOf(m, budget.Committed{}) }))
 	})
 }
 
@@ -53,7 +53,7 @@ func (c *coord) applyPending() bool {
 	kept := c.w.kept(c.w.version)
 	p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), func(e budget.Entry) bool { return e.Shares != nil && !kept(e.Key.Rule) })
 	stale := c.cfg.Version != c.w.ledger.Config.Version
-	c.w.note("committed", c.name, int64(len(p.Changes)), int64(b2i(stale)), 0, 0)
+	c.w.Note("committed", c.name, int64(len(p.Changes)), int64(b2i(stale)), 0, 0)
 	if err := c.w.ledger.Apply(p); err != nil {
 		if !stale {
 			c.w.violate("the ledger refuses the leader's plan: %v", err)
@@ -78,7 +78,7 @@ const lateAnswer = 5 * second
 // d: one that is in flight, and one that is sent now. Where the log is slow an answer can be late,
 // and a coordinator that stopped finds the answer to an earlier message.
 func (c *coord) beats(d int64) [2]beat {
-	now := c.w.now
+	now := c.w.Now()
 	before := now - d
 	if c.w.has(slowLog) {
 		before = now - max(d, now%lateAnswer) // any time will do, and none is drawn
@@ -95,21 +95,21 @@ func (c *coord) ledAt(t int64) bool { return c.leads() || t < c.deposedAt }
 // verify proves the leadership by the answers to messages that are sent from now on
 // (cluster/proof.go). Other answers may be from before the coordinator was deposed.
 func (c *coord) verify() {
-	m, asked, proven := c.machine, c.w.now, false
+	m, asked, proven := c.machine, c.w.Now(), false
 	for _, b := range c.beats(c.w.logDelay()) {
 		if b.sent < asked {
 			continue
 		}
-		c.w.after(b.answered-asked, func() {
+		c.w.After(b.answered-asked, func() {
 			if c.machine != m || proven {
 				return
 			}
 			if c.dead || !c.ledAt(b.answered) {
-				c.w.after(c.w.between(0, 20*second), c.when(c.stop))
+				c.w.After(c.w.Between(0, 20*second), c.when(c.stop))
 				return
 			}
 			proven = true
-			c.w.after(b.back-max(b.answered, asked), c.when(func() { c.stepOf(m, budget.Verified{}) }))
+			c.w.After(b.back-max(b.answered, asked), c.when(func() { c.stepOf(m, budget.Verified{}) }))
 		})
 	}
 }

@@ -59,10 +59,10 @@ func NewDriven(o DriveOptions) *Driven {
 }
 
 // Now returns the time since the world began.
-func (d *Driven) Now() time.Duration { return duration(d.w.now) }
+func (d *Driven) Now() time.Duration { return duration(d.w.Now()) }
 
 // After calls do at a later time.
-func (d *Driven) After(wait time.Duration, do func()) { d.w.after(int64(wait), do) }
+func (d *Driven) After(wait time.Duration, do func()) { d.w.After(int64(wait), do) }
 
 // Run lets time pass. If a promise is broken it stops early and returns the violation.
 func (d *Driven) Run(until time.Duration) *Violation {
@@ -82,7 +82,7 @@ func (d *Driven) StoreTime(region int) time.Duration {
 }
 
 // Store draws the time that a message takes from a daemon to the store beside it.
-func (d *Driven) Store() time.Duration { return duration(d.w.between(milli/20, milli)) }
+func (d *Driven) Store() time.Duration { return duration(d.w.Between(milli/20, milli)) }
 
 // Ask makes the same request n times at the region's daemon. answer is not called if there is no
 // daemon, or if its store has other contents than the daemon knows.
@@ -124,7 +124,7 @@ func (d *Driven) Moves() int64 { return d.w.moves }
 // do not reach each other.
 func (d *Driven) Cut(region int, length time.Duration) {
 	d.w.cutUp[region], d.w.cutDown[region] = true, true
-	d.w.after(int64(length), func() { d.w.cutUp[region], d.w.cutDown[region] = false, false })
+	d.w.After(int64(length), func() { d.w.cutUp[region], d.w.cutDown[region] = false, false })
 }
 
 // KillLeader kills the leader. Another coordinator leads after a while.
@@ -140,5 +140,5 @@ func (d *Driven) Flush(region int) { d.w.stores[region].flush() }
 
 // Stop has a region's store answer nothing for a while.
 func (d *Driven) Stop(region int, length time.Duration) {
-	d.w.stuck[region] = d.w.now + int64(length)
+	d.w.stuck[region] = d.w.Now() + int64(length)
 }

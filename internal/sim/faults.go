@@ -8,14 +8,14 @@ func (w *world) linger() {
 	if c == nil {
 		return
 	}
-	w.note("leader deposed", c.name, 0, 0, 0, 0)
+	w.Note("leader deposed", c.name, 0, 0, 0, 0)
 	w.depose()
-	w.after(w.between(second, 60*second), c.when(c.stop))
-	w.electSoon(w.between(0, 4*second))
+	w.After(w.Between(second, 60*second), c.when(c.stop))
+	w.electSoon(w.Between(0, 4*second))
 }
 
 func (w *world) electSoon(d int64) {
-	w.after(d, func() {
+	w.After(d, func() {
 		if w.leader == nil {
 			w.elect()
 		}
@@ -28,8 +28,8 @@ func (w *world) replace(n *node, after int64) {
 		return
 	}
 	w.kill(n)
-	withFile := w.chance(3, 4)
-	w.after(after, func() {
+	withFile := w.Chance(3, 4)
+	w.After(after, func() {
 		if w.nodeOf(n.region) == nil {
 			w.startNode(n.region, withFile, n.id())
 		}
@@ -37,7 +37,7 @@ func (w *world) replace(n *node, after int64) {
 }
 
 func (w *world) kill(n *node) {
-	w.note("daemon dies", n.region, int64(n.name), 0, 0, 0)
+	w.Note("daemon dies", n.region, int64(n.name), 0, 0, 0)
 	n.dead = true
 	n.forgiveDebts()
 	for i, other := range w.nodes {
@@ -55,11 +55,11 @@ func (w *world) doubleUp(n *node) {
 	if n == nil {
 		return
 	}
-	w.note("second daemon", n.region, int64(n.name), 0, 0, 0)
-	n.cut = w.chance(1, 2)
-	w.startNode(n.region, w.chance(3, 4), 0)
-	w.after(w.between(second, 60*second), func() {
-		if n.dead || w.now >= w.faultsEnd {
+	w.Note("second daemon", n.region, int64(n.name), 0, 0, 0)
+	n.cut = w.Chance(1, 2)
+	w.startNode(n.region, w.Chance(3, 4), 0)
+	w.After(w.Between(second, 60*second), func() {
+		if n.dead || w.Now() >= w.faultsEnd {
 			return // or the other daemon has died, and this one was the last when trouble ended
 		}
 		w.kill(n)
@@ -71,18 +71,18 @@ func (w *world) doubleUp(n *node) {
 
 // pause stops a daemon for a while. Its clock continues.
 func (n *node) pause(d int64) {
-	n.pauseTo = n.w.now + d
-	n.w.after(d, n.w.suspectAll)
+	n.pauseTo = n.w.Now() + d
+	n.w.After(d, n.w.suspectAll)
 }
 
 // copyStores makes an older copy of every store available.
 func (w *world) copyStores() {
 	for _, s := range w.stores {
-		if w.chance(1, 4) {
+		if w.Chance(1, 4) {
 			s.copyAway()
 		}
 	}
-	w.after(5*second, w.copyStores)
+	w.After(5*second, w.copyStores)
 }
 
 // heal ends all trouble.
@@ -106,11 +106,11 @@ func (w *world) heal() {
 		}
 	}
 	for _, n := range w.nodes {
-		n.cut, n.pauseTo, n.storeCutTo = false, min(n.pauseTo, w.now), 0
+		n.cut, n.pauseTo, n.storeCutTo = false, min(n.pauseTo, w.Now()), 0
 	}
 	for _, c := range w.coords {
 		clear(c.cutOff)
-		c.pauseTo = min(c.pauseTo, w.now)
+		c.pauseTo = min(c.pauseTo, w.Now())
 	}
 	for len(w.coords) > 0 && w.coords[0] != w.leader {
 		w.coords[0].stop()
@@ -133,20 +133,20 @@ func b2i(b bool) int {
 // stepClock sets a store's clock, forward or back, by a millisecond to an hour.
 func (w *world) stepClock(region int) {
 	const hour = 3600 * second
-	d := int64(float64(milli) * math.Pow(float64(hour/milli), w.rand.Float64()))
-	if w.chance(1, 2) {
+	d := int64(float64(milli) * math.Pow(float64(hour/milli), w.Rand.Float64()))
+	if w.Chance(1, 2) {
 		d = -d
 	}
 	w.stores[region].clock.Offset += d
 	if d < 0 {
-		w.stores[region].setBack = w.now
+		w.stores[region].setBack = w.Now()
 	}
 	for _, r := range w.rules {
 		if r.book != nil {
 			r.book.ClockSet(region, d)
 			continue
 		}
-		r.ideal.ClockSet(region, d, w.now)
+		r.ideal.ClockSet(region, d, w.Now())
 	}
 	w.suspectAll()
 }

@@ -18,7 +18,7 @@ type former struct {
 }
 
 // wall returns a daemon's wall clock as a true time. Overrides end by it.
-func (n *node) wall() int64 { return n.w.now + int64(n.name)*37%200*milli - wallApart }
+func (n *node) wall() int64 { return n.w.Now() + int64(n.name)*37%200*milli - wallApart }
 
 // maxUnnoticedStop is how long a daemon may have stopped without a limit's end being older than it
 // assumes.
@@ -93,7 +93,7 @@ func (n *node) toldFormers(version uint64) {
 			continue
 		}
 		f := n.formerOf(r)
-		for _, l := range r.past(version, n.w.now) {
+		for _, l := range r.past(version, n.w.Now()) {
 			if f.known {
 				f.change = f.change.Then(f.limit, l, n.minFloor(), r.elastic, n.now()).Unknown(l.Algorithm.Counts())
 			}

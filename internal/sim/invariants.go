@@ -39,8 +39,8 @@ func (w *world) checkShares() {
 				w.checkKey(r)
 			}
 		}
-	case w.now >= w.sampleAt:
-		w.sampleAt = w.now + sampleEvery
+	case w.Now() >= w.sampleAt:
+		w.sampleAt = w.Now() + sampleEvery
 		w.turn = (w.turn + 1) % len(w.rules)
 		w.checkKey(w.rules[w.turn])
 	}

@@ -87,24 +87,24 @@ func faultNamed(name string) (fault, bool) {
 // between.
 func (w *world) drawFaults() {
 	for f := range ownKinds {
-		w.faults[f] = w.chance(1, 2) && !w.opts.Calm
+		w.faults[f] = w.Chance(1, 2) && !w.opts.Calm
 	}
 	for f := ownKinds; f < storeCut; f++ {
 		w.faults[f] = w.clockTrouble.IntN(8) == 0 && !w.opts.Calm && w.opts.driven == nil
 	}
 	w.faults[storeCut] = w.cuts.IntN(2) == 0 && w.faults[secondDaemon]
-	if w.chance(1, 2) { // no operator in this world
+	if w.Chance(1, 2) { // no operator in this world
 		for f := addRegion; f <= retime; f++ {
 			w.faults[f] = false
 		}
 	}
-	if w.chance(1, 2) { // no changes of rules either
+	if w.Chance(1, 2) { // no changes of rules either
 		for f := lowerLimit; f <= stageLimit; f++ {
 			w.faults[f] = false
 		}
 	}
-	w.faultGap = w.between(second, 15*second)
-	if w.chance(1, 4) {
+	w.faultGap = w.Between(second, 15*second)
+	if w.Chance(1, 4) {
 		w.faultGap *= 5
 	}
 	if w.opts.confined {
@@ -128,11 +128,11 @@ func (w *world) operated() bool {
 }
 
 // has reports whether there is steady trouble of a kind now.
-func (w *world) has(f fault) bool { return w.faults[f] && w.now < w.faultsEnd }
+func (w *world) has(f fault) bool { return w.faults[f] && w.Now() < w.faultsEnd }
 
 // strikes draws whether steady trouble hits a single message or command; the chance is one in once.
 func (w *world) strikes(f fault, once int) bool {
-	if !w.has(f) || !w.chance(1, once) {
+	if !w.has(f) || !w.Chance(1, once) {
 		return false
 	}
 	w.caused[f]++

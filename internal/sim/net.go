@@ -14,12 +14,12 @@ func (n *node) send(deliver func(*coord, reply)) {
 	w := n.w
 	n.call++
 	n.calling = true
-	n.sent, n.sentAt = w.now, n.now()
+	n.sent, n.sentAt = w.Now(), n.now()
 	id := n.call
-	n.deadline = w.now + callDeadline
+	n.deadline = w.Now() + callDeadline
 	if !n.waiting {
 		n.waiting = true
-		w.plan(callDeadline, (*callTimer)(n))
+		w.Plan(callDeadline, (*callTimer)(n))
 	}
 	fail := n.when(func() { n.answered(id, nil, budget.CallFailed{}) })
 	c := n.target
@@ -27,14 +27,14 @@ func (n *node) send(deliver func(*coord, reply)) {
 		c = w.anyCoord()
 	}
 	if c == nil {
-		w.after(w.between(milli, 50*milli), fail)
+		w.After(w.Between(milli, 50*milli), fail)
 		return
 	}
 	n.target = c
 	back := func(ev budget.RegionEvent) {
-		version, shows := w.versionFor(n.region, c.version), c.clock.Micros(w.now)
+		version, shows := w.versionFor(n.region, c.version), c.clock.Micros(w.Now())
 		for range w.copies(n.cut || w.cutDown[n.region] || c.cutOff[n.region]) {
-			w.after(w.delay(n.region), n.when(func() {
+			w.After(w.delay(n.region), n.when(func() {
 				n.takeRules(version)
 				n.noteEnds()
 				if id == n.call && n.calling {
@@ -45,9 +45,9 @@ func (n *node) send(deliver func(*coord, reply)) {
 		}
 	}
 	for range w.copies(n.cut || w.cutUp[n.region] || c.cutOff[n.region]) {
-		w.after(w.delay(n.region), func() {
+		w.After(w.delay(n.region), func() {
 			if c.dead {
-				w.after(w.delay(n.region), fail)
+				w.After(w.delay(n.region), fail)
 				return
 			}
 			c.when(func() { deliver(c, back) })()
@@ -59,17 +59,17 @@ func (n *node) send(deliver func(*coord, reply)) {
 // because most are answered long before.
 type callTimer node
 
-func (t *callTimer) happen() {
+func (t *callTimer) Happen() {
 	n := (*node)(t)
 	n.waiting = false
 	switch {
 	case n.dead || !n.calling:
 	case n.paused():
 		n.waiting = true
-		n.w.plan(n.nap(), t)
-	case n.w.now < n.deadline:
+		n.w.Plan(n.nap(), t)
+	case n.w.Now() < n.deadline:
 		n.waiting = true
-		n.w.plan(n.deadline-n.w.now, t)
+		n.w.Plan(n.deadline-n.w.Now(), t)
 	default:
 		n.answered(n.call, nil, budget.CallFailed{})
 	}
@@ -93,25 +93,25 @@ func (w *world) delay(region int) int64 {
 	if w.opts.Calm {
 		return d
 	}
-	d += w.between(0, d/4+milli/5)
+	d += w.Between(0, d/4+milli/5)
 	if w.strikes(reordering, 20) {
-		d += w.between(0, 200*milli)
+		d += w.Between(0, 200*milli)
 	}
 	if w.strikes(duplicates, 200) {
-		d += w.between(0, 20*second) // long after
+		d += w.Between(0, 20*second) // long after
 	}
 	return d
 }
 
 // storeDelay returns the delay from a daemon to its store. A command can be delayed for long.
 func (w *world) storeDelay(region int) int64 {
-	if w.stuck[region] > w.now {
-		return w.between(0, w.stuck[region]-w.now)
+	if w.stuck[region] > w.Now() {
+		return w.Between(0, w.stuck[region]-w.Now())
 	}
 	if w.strikes(stuckStore, 300) {
-		return w.between(0, 40*second)
+		return w.Between(0, 40*second)
 	}
-	return w.between(milli/20, milli)
+	return w.Between(milli/20, milli)
 }
 
 // anyCoord returns a coordinator that answers: mostly the leader, otherwise an earlier one.
@@ -119,7 +119,7 @@ func (w *world) anyCoord() *coord {
 	var alive []*coord
 	for _, c := range w.coords {
 		if !c.dead {
-			if c == w.leader && w.chance(3, 4) {
+			if c == w.leader && w.Chance(3, 4) {
 				return c
 			}
 			alive = append(alive, c)
@@ -128,5 +128,5 @@ func (w *world) anyCoord() *coord {
 	if len(alive) == 0 {
 		return nil
 	}
-	return alive[w.rand.IntN(len(alive))]
+	return alive[w.Rand.IntN(len(alive))]
 }

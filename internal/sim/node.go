@@ -11,6 +11,7 @@ import (
 	"aliquot/internal/recall"
 	"aliquot/internal/roster"
 	"aliquot/internal/sim/shell"
+	"aliquot/internal/sim/timeline"
 )
 
 // tickEvery is the tick interval of both state machines, on their own clocks.
@@ -104,7 +105,7 @@ func (w *world) startNode(region int, withFile bool, id budget.DaemonID) {
 		return
 	}
 	w.names++
-	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.now, readAt: -1, clockMap: shell.ClockMap{Rho: int64(w.cfg.RhoPPM)}}
+	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.Now(), readAt: -1, clockMap: shell.ClockMap{Rho: int64(w.cfg.RhoPPM)}}
 	n.machine = budget.NewRegion(region, budget.Config{}, uint64(n.name), n.now())
 	n.recalled = recall.New(recalledKeys, n.now())
 	n.machine.ApplyAtMost(1 + n.name%3) // few keys are hot at once, and their shares must come in parts
@@ -114,31 +115,31 @@ func (w *world) startNode(region int, withFile bool, id budget.DaemonID) {
 		n.machine.SetConfig(region, file.cfg, file.initialEpoch, file.epoch, n.now())
 	}
 	w.nodes = append(w.nodes, n)
-	w.note("daemon starts", region, int64(n.name), 0, 0, 0)
+	w.Note("daemon starts", region, int64(n.name), 0, 0, 0)
 	n.learn()
 	w.newRoster(n, id, withFile)
 	n.arm()
-	w.after(w.between(0, second), n.probe)
+	w.After(w.Between(0, second), n.probe)
 	w.versionsChanged()
 }
 
 // now returns what the daemon's clock shows. It is called many times at one instant.
 func (n *node) now() budget.Instant {
-	if n.readAt != n.w.now {
-		n.read, n.readAt = n.clock.Boot(n.w.now), n.w.now
+	if n.readAt != n.w.Now() {
+		n.read, n.readAt = n.clock.Boot(n.w.Now()), n.w.Now()
 	}
 	return n.read
 }
 
-func (n *node) paused() bool     { return n.w.now < n.pauseTo }
+func (n *node) paused() bool     { return n.w.Now() < n.pauseTo }
 func (n *node) configured() bool { return len(n.machine.Config().Regions) > 0 }
 
 // nap returns how long a paused daemon waits until it checks whether it still is paused.
-func (n *node) nap() int64 { return min(n.pauseTo-n.w.now, napEvery) }
+func (n *node) nap() int64 { return min(n.pauseTo-n.w.Now(), napEvery) }
 
 // when returns a callback that calls do as soon as the daemon runs, or never if it is dead.
-func (n *node) when(do func()) callback {
-	var happen callback
+func (n *node) when(do func()) timeline.Callback {
+	var happen timeline.Callback
 	happen = func() {
 		if n.runs(happen) {
 			do()
@@ -149,12 +150,12 @@ func (n *node) when(do func()) callback {
 
 // runs reports whether the daemon does what is due now. If it is paused, that is planned again. A
 // dead daemon never does it.
-func (n *node) runs(due happening) bool {
+func (n *node) runs(due timeline.Happening) bool {
 	switch {
 	case n.dead:
 		return false
 	case n.paused():
-		n.w.plan(n.nap(), due)
+		n.w.Plan(n.nap(), due)
 		return false
 	default:
 		return true
@@ -165,21 +166,21 @@ func (n *node) runs(due happening) bool {
 // change only the time that a run takes.
 func (n *node) arm() {
 	due := n.clock.Reaches(int64(min(n.machine.NextTick(n.now()), n.now().Add(lookEvery))))
-	steps := max((due-n.w.now+tickEvery-1)/tickEvery, 1)
-	at := n.w.now - n.w.now%tickEvery + steps*tickEvery + int64(n.name)%tickEvery
+	steps := max((due-n.w.Now()+tickEvery-1)/tickEvery, 1)
+	at := n.w.Now() - n.w.Now()%tickEvery + steps*tickEvery + int64(n.name)%tickEvery
 	if n.ticks == 0 || at < n.ticks {
 		n.ticks = at
-		n.w.plan(at-n.w.now, n)
+		n.w.Plan(at-n.w.Now(), n)
 	}
 }
 
-// happen is a tick.
-func (n *node) happen() {
+// Happen is a tick.
+func (n *node) Happen() {
 	switch {
-	case n.dead || n.ticks != n.w.now:
+	case n.dead || n.ticks != n.w.Now():
 	case n.paused():
 		n.ticks += n.nap()
-		n.w.plan(n.nap(), n)
+		n.w.Plan(n.nap(), n)
 	case n.staleFloors():
 		n.w.replace(n, 100*milli)
 	default:
@@ -245,11 +246,11 @@ func (n *node) step(ev budget.RegionEvent) {
 		switch e := effect.(type) {
 		case budget.SendHello:
 			e.Hello.RulesVersion, e.Hello.RulesEnded, e.Hello.Standing = n.version, n.ended, n.standing(false)
-			n.w.note("says Hello", n.region, int64(n.name), int64(e.Hello.Nonce), int64(len(e.Hello.Held)), 0)
+			n.w.Note("says Hello", n.region, int64(n.name), int64(e.Hello.Nonce), int64(len(e.Hello.Held)), 0)
 			n.send(func(c *coord, reply reply) { c.hello(e.Hello, reply) })
 		case budget.SendReport:
 			e.Report.RulesVersion, e.Report.RulesEnded, e.Report.Standing = n.version, n.ended, n.standing(n.unmarked)
-			n.w.quiet("reports", n.region, int64(n.name), int64(e.Report.Seq), int64(e.Report.Session), int64(len(e.Report.Keys)))
+			n.w.Quiet("reports", n.region, int64(n.name), int64(e.Report.Seq), int64(e.Report.Session), int64(len(e.Report.Keys)))
 			n.send(func(c *coord, reply reply) { c.report(e.Report, reply) })
 		case budget.ApplyShares:
 			n.apply(e.Changes, e.Heard)
@@ -286,12 +287,12 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 		if e.OK.Epoch < n.machine.Info(n.now()).Epoch {
 			n.target = nil // an old leader: try another coordinator
 		}
-		n.w.note("is welcomed", n.region, int64(n.name), int64(e.OK.Nonce), int64(e.OK.Session), int64(len(e.OK.Actions)))
+		n.w.Note("is welcomed", n.region, int64(n.name), int64(e.OK.Nonce), int64(e.OK.Session), int64(len(e.OK.Actions)))
 	case budget.DirectiveReceived:
 		if e.Directive.Renew {
-			n.w.note("lease renewed", n.region, int64(n.name), int64(e.Directive.Seq), int64(e.Directive.Session), int64(len(e.Directive.Actions)))
+			n.w.Note("lease renewed", n.region, int64(n.name), int64(e.Directive.Seq), int64(e.Directive.Session), int64(len(e.Directive.Actions)))
 		} else {
-			n.w.quiet("directive", n.region, int64(n.name), int64(e.Directive.Seq), int64(e.Directive.Session), int64(len(e.Directive.Actions)))
+			n.w.Quiet("directive", n.region, int64(n.name), int64(e.Directive.Seq), int64(e.Directive.Session), int64(len(e.Directive.Actions)))
 		}
 	}
 	if d, ok := ev.(budget.DirectiveReceived); ok && current {
@@ -326,7 +327,7 @@ func (n *node) hears(wait bool) {
 // happens at the same instant, so before anything is acknowledged.
 func (n *node) writeDown(cfg budget.Config, initialEpoch string) {
 	if last := &n.w.adopted[n.region]; last.version < n.machine.Config().Version {
-		*last = adoption{version: n.machine.Config().Version, at: n.w.now}
+		*last = adoption{version: n.machine.Config().Version, at: n.w.Now()}
 	}
 	if n.machine.Config().Version == cfg.Version && cfg.Version >= n.w.known[n.region].cfg.Version {
 		n.w.known[n.region] = stateFile{cfg: cfg, initialEpoch: initialEpoch, epoch: n.machine.Info(n.now()).Epoch, rules: max(n.version, n.w.known[n.region].rules), formers: slices.Clone(n.formers)}

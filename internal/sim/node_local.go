@@ -104,7 +104,7 @@ func (c *takeCall) decidable() (holds int, denied bool) {
 func (c *takeCall) spend(tries int) {
 	n, amount := c.n, limit.Tokens(tries)*c.cost
 	c.tries -= tries
-	c.here = append(c.here, Admission{N: tries, At: duration(n.w.now)})
+	c.here = append(c.here, Admission{N: tries, At: duration(n.w.Now())})
 	n.w.decisions += int64(tries)
 	n.w.chunked += int64(tries)
 	for _, r := range c.rules {
@@ -173,7 +173,7 @@ func (c *takeCall) took(rep *taken) {
 		out.Lent, out.LentFor, out.LentUntil, out.Kept = first.Lent, first.LentFor, first.LentUntil, first.Kept
 		k.Took(a.trip, last < rep.admitted, out, rep.time, n.now())
 		if out.Lent > 0 {
-			n.w.quiet("borrows", n.region, int64(a.rule.key.Rule), int64(n.name), int64(out.Lent), 0)
+			n.w.Quiet("borrows", n.region, int64(a.rule.key.Rule), int64(n.name), int64(out.Lent), 0)
 		}
 		n.look()
 		n.tell(a.rule)
@@ -195,14 +195,14 @@ func (c *takeCall) lose() {
 func (n *node) look() {
 	if !n.sweeping {
 		n.sweeping = true
-		n.w.plan(sweepEvery, (*sweeper)(n))
+		n.w.Plan(sweepEvery, (*sweeper)(n))
 	}
 }
 
 // sweeper is a daemon's next sweep.
 type sweeper node
 
-func (s *sweeper) happen() {
+func (s *sweeper) Happen() {
 	if n := (*node)(s); n.runs(s) {
 		n.sweep()
 	}
@@ -259,7 +259,7 @@ func (n *node) errand(r *rule, renew bool) {
 	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || !r.inForce(n.version) {
 		return
 	}
-	if !n.spends() || !n.breaker.passes(n.w.now) {
+	if !n.spends() || !n.breaker.passes(n.w.Now()) {
 		return
 	}
 	c := n.newCall(takeCall{rules: []*rule{r}, tries: 1, errand: true})

@@ -3,6 +3,7 @@ package sim
 import (
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
+	"aliquot/internal/sim/timeline"
 	"aliquot/limit"
 )
 
@@ -19,10 +20,10 @@ func (n *node) learn() {
 		return
 	}
 	n.learning = true
-	s, sent, began := n.w.stores[n.region], n.now(), n.w.now
-	n.w.atStore(n.region, n.w.between(milli/10, 2*milli), func() {
+	s, sent, began := n.w.stores[n.region], n.now(), n.w.Now()
+	n.w.atStore(n.region, n.w.Between(milli/10, 2*milli), func() {
 		epoch, time := s.learn(), s.time()
-		n.w.after(n.w.between(milli/10, 2*milli), n.when(func() {
+		n.w.After(n.w.Between(milli/10, 2*milli), n.when(func() {
 			n.learning = false
 			n.storeIs(epoch)
 			n.sample(time, sent, began)
@@ -60,7 +61,7 @@ func (n *node) storeIs(epoch string) {
 		n.w.replace(n, 100*milli) // nothing in the new contents fences it
 		return
 	}
-	n.w.note("learns contents", n.region, int64(n.name), 0, 0, 0)
+	n.w.Note("learns contents", n.region, int64(n.name), 0, 0, 0)
 	birth, _ := limit.EpochBirth(epoch)
 	if n.clockMap.Until(n.now()) != 0 {
 		n.oldClock = n.clockMap
@@ -85,7 +86,7 @@ func (n *node) probe() {
 			n.learn()
 		})()
 	}
-	n.w.after(second, n.probe)
+	n.w.After(second, n.probe)
 }
 
 // apply makes a directive's changes in the store, and marks the lease in it.
@@ -122,7 +123,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		}})
 	}
 	answered := false
-	answer := func(results []budget.ShareResult, storeNow int64) callback {
+	answer := func(results []budget.ShareResult, storeNow int64) timeline.Callback {
 		return n.when(func() {
 			if !answered {
 				answered = true
@@ -137,27 +138,27 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 			}
 		})
 	}
-	s, epoch, sent, sampled := n.w.stores[n.region], n.epoch, n.w.now, n.sampled
+	s, epoch, sent, sampled := n.w.stores[n.region], n.epoch, n.w.Now(), n.sampled
 	n.w.atStore(n.region, n.w.storeDelay(n.region), func() {
 		if n.buried || n.storeCut() || s.outlived(sampled, sent, applyDeadline) {
 			return
 		}
 		upTo, lost := len(call), false
 		if n.w.strikes(stuckStore, 50) {
-			upTo, lost = int(n.w.between(0, int64(len(call)))), true
+			upTo, lost = int(n.w.Between(0, int64(len(call)))), true
 		}
 		now := s.time()
 		results, ok := s.apply(epoch, call, upTo, lease)
 		switch {
 		case !ok && !lost:
-			n.w.after(milli, n.when(n.learn))
-			n.w.after(milli, answer(failed(changes), 0))
+			n.w.After(milli, n.when(n.learn))
+			n.w.After(milli, answer(failed(changes), 0))
 		case !lost:
-			n.w.after(n.w.between(milli/20, milli), answer(append(results, unknown...), now))
+			n.w.After(n.w.Between(milli/20, milli), answer(append(results, unknown...), now))
 		}
 	})
 	// Without a reply in time it is unknown whether the changes were made.
-	n.w.after(applyDeadline+applyDeadline/20, answer(failed(changes), 0))
+	n.w.After(applyDeadline+applyDeadline/20, answer(failed(changes), 0))
 }
 
 // applied applies the store's result for one of the changes of a call, at its clock's time; 0:

@@ -20,7 +20,7 @@ func (w *world) slowestFill(cfg *budget.Config) time.Duration {
 	slowest := 0.0
 	for _, r := range w.rules {
 		if r.gone == 0 {
-			for _, l := range []limit.Limit{r.latest(), r.at(w.inForce(w.version), w.now)} {
+			for _, l := range []limit.Limit{r.latest(), r.at(w.inForce(w.version), w.Now())} {
 				slowest = max(slowest, float64(l.Capacity)/float64(l.PerSecond().Micro))
 			}
 		}
@@ -41,13 +41,13 @@ func (c *coord) advanceFloors() {
 	}
 	c.advancing = true
 	d, version := c.w.logDelay(), c.cfg.Version
-	c.w.after(d/2, func() {
+	c.w.After(d/2, func() {
 		if c.leads() && !c.dead {
 			c.w.command("floors advance", func(l *budget.Ledger) error {
 				return l.AdvanceFloors(version, progress)
 			})
 		}
-		c.w.after(d-d/2, func() { c.advancing = false })
+		c.w.After(d-d/2, func() { c.advancing = false })
 	})
 }
 
@@ -61,9 +61,9 @@ func (w *world) command(what string, do func(*budget.Ledger) error) bool {
 	w.floorsMoved = w.floorsMoved || what != retimed
 	w.versionsChanged() // how many regions may hold a burst has changed too
 	version := w.ledger.Config.Version
-	w.note(what, 0, int64(version), int64(len(w.ledger.Config.Regions)), int64(b2i(w.ledger.Config.Steady())), int64(b2i(w.ledger.Config.Settled())))
+	w.Note(what, 0, int64(version), int64(len(w.ledger.Config.Regions)), int64(b2i(w.ledger.Config.Steady())), int64(b2i(w.ledger.Config.Settled())))
 	if c := w.leader; c != nil {
-		w.after(w.between(0, 200*milli), c.when(func() {
+		w.After(w.Between(0, 200*milli), c.when(func() {
 			if c.leads() && c.cfg.Version < version {
 				c.beginEpoch()
 			}
@@ -87,7 +87,7 @@ func (w *world) operate(f fault, region int) bool {
 		}
 		w.propose("region drained", func(l *budget.Ledger) error { return l.DrainRegion(regionName(region)) })
 	case reweight:
-		weight := int32(w.between(1, 8))
+		weight := int32(w.Between(1, 8))
 		if region >= len(declared) || !declared[region].Takes() {
 			return false
 		}
@@ -108,12 +108,12 @@ func (w *world) operate(f fault, region int) bool {
 func (w *world) retime() {
 	cfg := &w.ledger.Config
 	lease, rho := cfg.NextLease(), cfg.RhoPPM
-	which := w.rand.IntN(3)
+	which := w.Rand.IntN(3)
 	if which != 0 {
-		lease = time.Duration(w.between(int64(budget.MinLease), int64(longestSet)))
+		lease = time.Duration(w.Between(int64(budget.MinLease), int64(longestSet)))
 	}
 	if which != 1 {
-		rho = int32(w.between(int64(w.cfg.RhoPPM), min(2*int64(w.cfg.RhoPPM), budget.MaxRhoPPM)))
+		rho = int32(w.Between(int64(w.cfg.RhoPPM), min(2*int64(w.cfg.RhoPPM), budget.MaxRhoPPM)))
 	}
 	w.propose(retimed, func(l *budget.Ledger) error { return l.SetTiming(lease, rho) })
 }
@@ -136,8 +136,8 @@ func (w *world) lastRegion(region int) bool {
 
 // propose adds an operator's command to the log, if there is a leader.
 func (w *world) propose(what string, do func(*budget.Ledger) error) {
-	w.after(w.logDelay(), func() {
-		if w.leader != nil && w.now < w.faultsEnd {
+	w.After(w.logDelay(), func() {
+		if w.leader != nil && w.Now() < w.faultsEnd {
 			w.command(what, do)
 		}
 	})
@@ -153,7 +153,7 @@ func (w *world) addRegion() bool {
 	if i >= len(w.stores) {
 		return false
 	}
-	weight := int32(w.between(1, 4))
+	weight := int32(w.Between(1, 4))
 	w.propose("region added", func(l *budget.Ledger) error {
 		declared := len(l.Config.Regions)
 		if i > declared {
@@ -164,7 +164,7 @@ func (w *world) addRegion() bool {
 			return err
 		}
 		w.declared = max(w.declared, i+1)
-		w.after(w.between(0, 10*second), func() {
+		w.After(w.Between(0, 10*second), func() {
 			if w.fences[i] != fences {
 				return
 			}

@@ -17,7 +17,7 @@ func operated(t *testing.T) *world {
 }
 
 // at is the world's time.
-func (w *world) at() time.Duration { return duration(w.now) }
+func (w *world) at() time.Duration { return duration(w.Now()) }
 
 // steady lets time pass until the floors are what the weights amount to, and reports
 // how long that took.

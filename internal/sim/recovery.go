@@ -35,10 +35,10 @@ func (w *world) checkRecovered() {
 		}
 	}
 	for _, c := range w.clients {
-		c.mode, c.cost, c.changes = greedy, limit.Token, w.now+int64(recovery)
-		if w.chance(1, 2) {
+		c.mode, c.cost, c.changes = greedy, limit.Token, w.Now()+int64(recovery)
+		if w.Chance(1, 2) {
 			c.mode = single
-			for c.home = w.rand.IntN(len(cfg.Regions)); !cfg.Regions[c.home].Takes(); {
+			for c.home = w.Rand.IntN(len(cfg.Regions)); !cfg.Regions[c.home].Takes(); {
 				c.home = (c.home + 1) % len(cfg.Regions)
 			}
 		}

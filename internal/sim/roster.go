@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/roster"
+	"aliquot/internal/sim/timeline"
 )
 
 // cutStream draws which worlds have stores that are lost for one daemon, and when. The worlds
@@ -21,11 +22,11 @@ func (w *world) listed() bool { return w.faults[secondDaemon] || w.faults[storeC
 
 // cutStores cuts single daemons off their stores.
 func (w *world) cutStores() {
-	if w.now >= w.faultsEnd {
+	if w.Now() >= w.faultsEnd {
 		return
 	}
 	w.strike(storeCut)
-	w.after(exponential(w.cuts, 20*second), w.cutStores)
+	w.After(timeline.Exponential(w.cuts, 20*second), w.cutStores)
 }
 
 // cutStore cuts one of a region's two daemons off its store, if a region has two.
@@ -44,13 +45,13 @@ func (w *world) cutStore(region int) bool {
 	if len(all) == 0 {
 		return false
 	}
-	n := all[w.rand.IntN(len(all))]
-	n.storeCutTo = w.now + w.between(second, 60*second)
+	n := all[w.Rand.IntN(len(all))]
+	n.storeCutTo = w.Now() + w.Between(second, 60*second)
 	return true
 }
 
 // storeCut reports whether no command of this daemon reaches its store.
-func (n *node) storeCut() bool { return n.w.now < n.storeCutTo }
+func (n *node) storeCut() bool { return n.w.Now() < n.storeCutTo }
 
 // standing returns what the daemon reports of itself. unmarked: the store did not take the latest
 // mark.
@@ -72,7 +73,7 @@ func (n *node) spends() bool {
 	}
 	may := n.roster.Spends(n.now())
 	if may && !n.spent {
-		n.w.note("may spend", n.region, int64(n.name), 0, 0, 0)
+		n.w.Note("may spend", n.region, int64(n.name), 0, 0, 0)
 		n.w.joined(n)
 	}
 	n.spent = may
@@ -86,26 +87,26 @@ func (n *node) readList() {
 	}
 	w, s := n.w, n.w.stores[n.region]
 	if n.epoch == "" {
-		w.after(20*milli, n.when(n.readList)) // the store has not answered yet
+		w.After(20*milli, n.when(n.readList)) // the store has not answered yet
 		return
 	}
-	w.after(int64(n.roster.NextRead(n.now())), n.when(n.readList))
+	w.After(int64(n.roster.NextRead(n.now())), n.when(n.readList))
 	if n.epoch != n.listOf {
 		n.listOf = n.epoch
 		n.roster.Contents()
 	}
-	if n.storeCut() || w.stuck[n.region] > w.now || !n.breaker.passes(w.now) {
+	if n.storeCut() || w.stuck[n.region] > w.Now() || !n.breaker.passes(w.Now()) {
 		return
 	}
 	call, epoch := n.roster.Call(), n.epoch
-	w.after(milli, func() {
+	w.After(milli, func() {
 		if s.epoch != epoch || n.buried {
 			return
 		}
 		reply := s.list.Answer(call, s.time())
-		w.after(milli, n.when(func() {
+		w.After(milli, n.when(func() {
 			if n.epoch == epoch && !n.storeCut() {
-				n.breaker.done(w.now, true) // the real daemon's probe finds that out
+				n.breaker.done(w.Now(), true) // the real daemon's probe finds that out
 				n.updateRoster(func() { n.roster.Answered(reply, n.now()) })
 			}
 		}))
@@ -136,7 +137,7 @@ func (w *world) joined(n *node) {
 	for _, other := range w.nodes {
 		switch {
 		case other == n || other.region != n.region || other.roster == nil:
-		case w.now-other.heardAt >= silent && other.roster.Alone(other.now()):
+		case w.Now()-other.heardAt >= silent && other.roster.Alone(other.now()):
 			w.replace(other, 100*milli) // nothing can tell it of the new one
 		default:
 			other.forgiveDebts()

@@ -48,12 +48,12 @@ type term struct {
 // newRule adds a rule, from a version of the rules on.
 func (w *world) newRule(l limit.Limit, elastic, local bool, p budget.Placement, version uint64) *rule {
 	r := &rule{
-		w: w, index: len(w.rules), elastic: elastic && !l.Algorithm.Counts(), local: local, placement: p, terms: []term{{since: version, limit: l, at: w.now}},
+		w: w, index: len(w.rules), elastic: elastic && !l.Algorithm.Counts(), local: local, placement: p, terms: []term{{since: version, limit: l, at: w.Now()}},
 		got: make([]limit.Tokens, len(w.stores)),
 	}
 	r.key = budget.KeyID{Rule: uint32(r.index + 1)}
 	r.key.Hash[0] = byte(r.index)
-	r.ideal, r.book = oracle.NewBucket(l, w.cfg.RhoPPM, len(w.stores), r.bursts(), w.now), oracle.NewBook(l, w.cfg.RhoPPM, len(w.stores), w)
+	r.ideal, r.book = oracle.NewBucket(l, w.cfg.RhoPPM, len(w.stores), r.bursts(), w.Now()), oracle.NewBook(l, w.cfg.RhoPPM, len(w.stores), w)
 	if d := w.opts.driven; d != nil {
 		r.forgives = d.Keys[r.index].Forgives
 	} else {
@@ -122,7 +122,7 @@ func (r *rule) keyLimit(l limit.Limit) budget.KeyLimit {
 }
 
 // latest returns the limit by the latest version.
-func (r *rule) latest() limit.Limit { return r.at(math.MaxUint64, r.w.now) }
+func (r *rule) latest() limit.Limit { return r.at(math.MaxUint64, r.w.Now()) }
 
 // inForce reports whether a version of the rules has the rule.
 func (r *rule) inForce(version uint64) bool {
@@ -157,7 +157,7 @@ func (w *world) changeRules(what string, r *rule, change ruleChange) {
 	w.version++
 	change(w.version)
 	l := r.latest()
-	w.note(what, int(r.key.Rule), int64(w.version), int64(l.Capacity), l.Rate.Micro, 0)
+	w.Note(what, int(r.key.Rule), int64(w.version), int64(l.Capacity), l.Rate.Micro, 0)
 	w.ledger.DropRules(w.kept(w.version))
 	w.rulesApplied()
 }
@@ -166,7 +166,7 @@ func (w *world) changeRules(what string, r *rule, change ruleChange) {
 func (w *world) rulesApplied() {
 	w.versionsChanged()
 	if c := w.leader; c != nil {
-		w.after(w.between(0, 200*milli), c.when(func() {
+		w.After(w.Between(0, 200*milli), c.when(func() {
 			if c.leads() {
 				c.takeRules()
 			}
@@ -181,8 +181,8 @@ func (w *world) kept(version uint64) func(uint32) bool {
 
 // proposeRules adds a change of the rules to the log, if there is a leader.
 func (w *world) proposeRules(what string, r *rule, change ruleChange) {
-	w.after(w.logDelay(), func() {
-		if w.leader != nil && w.now < w.faultsEnd && r.gone == 0 && !w.staging() {
+	w.After(w.logDelay(), func() {
+		if w.leader != nil && w.Now() < w.faultsEnd && r.gone == 0 && !w.staging() {
 			w.changeRules(what, r, change)
 		}
 	})
@@ -190,7 +190,7 @@ func (w *world) proposeRules(what string, r *rule, change ruleChange) {
 
 // operateRules lets the operator change a rule.
 func (w *world) operateRules(f fault) {
-	r := w.clients[w.rand.IntN(len(w.clients))].rule()
+	r := w.clients[w.Rand.IntN(len(w.clients))].rule()
 	if f == stageLimit {
 		w.stageRule(r)
 		return
@@ -205,18 +205,18 @@ func (w *world) operateRules(f fault) {
 	switch f {
 	case lowerLimit, raiseLimit:
 		lasts := int64(0)
-		if w.chance(1, 3) {
-			lasts = w.between(second, 40*second)
+		if w.Chance(1, 3) {
+			lasts = w.Between(second, 40*second)
 		}
 		w.proposeRules(f.String(), r, func(version uint64) { r.changes(version, l, lasts) })
 	case replaceRule:
-		elastic := w.chance(1, 2)
+		elastic := w.Chance(1, 2)
 		w.proposeRules(f.String(), r, func(version uint64) { r.replaced(version, elastic) })
 	case remakeRule:
-		again := w.between(0, 20*second)
+		again := w.Between(0, 20*second)
 		w.proposeRules(f.String(), r, func(version uint64) {
 			r.gone = version
-			w.after(again, r.remake)
+			w.After(again, r.remake)
 		})
 	}
 }
@@ -238,7 +238,7 @@ func (r *rule) raised(factor int64) limit.Limit {
 
 // redrawn returns a bucket's limit lowered or raised: its burst, its rate, or both.
 func (w *world) redrawn(f fault, l limit.Limit) limit.Limit {
-	factor, part := w.between(2, 6), w.rand.IntN(4)
+	factor, part := w.Between(2, 6), w.Rand.IntN(4)
 	if part == 0 {
 		factor *= factor
 	}
@@ -258,11 +258,11 @@ func (w *world) redrawn(f fault, l limit.Limit) limit.Limit {
 // changes gives the rule another limit, from a version on. If lasts is not 0, the limit is an
 // override for that time.
 func (r *rule) changes(version uint64, l limit.Limit, lasts int64) {
-	t := term{since: version, limit: l, at: r.w.now}
+	t := term{since: version, limit: l, at: r.w.Now()}
 	if lasts != 0 {
-		t.ends = r.w.now + lasts
-		r.w.after(lasts-wallApart, r.w.versionsChanged)
-		r.w.after(lasts+wallApart, r.w.versionsChanged)
+		t.ends = r.w.Now() + lasts
+		r.w.After(lasts-wallApart, r.w.versionsChanged)
+		r.w.After(lasts+wallApart, r.w.versionsChanged)
 	}
 	r.terms = append(r.terms, t)
 }
@@ -287,7 +287,7 @@ func (r *rule) remake() {
 		return
 	}
 	if r.w.staging() {
-		r.w.after(second, r.remake)
+		r.w.After(second, r.remake)
 		return
 	}
 	r.w.changeRules("rule made again", r, func(version uint64) { r.replaced(version, r.elastic) })

@@ -111,8 +111,8 @@ func (j *Job) collect(lived <-chan livedWorld) Result {
 
 func (r *Result) add(w *world) {
 	r.Worlds++
-	r.Virtual += duration(w.now)
-	r.Events += w.events
+	r.Virtual += duration(w.Now())
+	r.Events += w.Events()
 	r.Faults += w.faulted
 	r.Decisions += w.decisions
 	r.Local += w.chunked
@@ -128,7 +128,7 @@ func (r *Result) add(w *world) {
 		r.Closest = max(r.Closest, x.ideal.Closest())
 		r.BurstUsed = max(r.BurstUsed, x.ideal.BurstUsed())
 	}
-	r.Hash = r.Hash*31 + w.hash
+	r.Hash = r.Hash*31 + w.Hash()
 	if w.failure == nil {
 		return
 	}

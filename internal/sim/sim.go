@@ -71,6 +71,16 @@ func live(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	return w
 }
 
+// run lets true time pass until end, or until there is a violation.
+func (w *world) run(end int64) {
+	for w.failure == nil && w.Next(end) {
+		w.checkShares()
+	}
+	if w.failure == nil {
+		w.Skip(end)
+	}
+}
+
 // guarded runs until end. A state machine that panics has broken a promise too.
 func (w *world) guarded(end int64) {
 	defer func() {
@@ -84,13 +94,13 @@ func (w *world) guarded(end int64) {
 // recover checks the recovery. Half a recovery after the last fault every region must hold a lease.
 // In the other half a client that asks for everything must get at least 0.9 of the rate.
 func (w *world) recover() {
-	w.guarded(w.now + int64(recovery/2))
+	w.guarded(w.Now() + int64(recovery/2))
 	w.checkRecovered()
 	began := make([]limit.Tokens, len(w.clients))
 	for i, c := range w.clients {
 		began[i] = c.rule().ideal.Spent()
 	}
-	w.guarded(w.now + int64(recovery/2))
+	w.guarded(w.Now() + int64(recovery/2))
 	if w.failure == nil {
 		w.checkUse(began)
 	}

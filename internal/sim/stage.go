@@ -14,18 +14,18 @@ type stage struct {
 func (w *world) stageRule(r *rule) {
 	in, some := make([]bool, len(w.stores)), false
 	for i := range in {
-		in[i] = w.chance(1, 2)
+		in[i] = w.Chance(1, 2)
 		some = some || in[i]
 	}
-	in[w.rand.IntN(len(in))] = false
+	in[w.Rand.IntN(len(in))] = false
 	before, l := r.latest(), r.latest()
-	factor := w.between(2, 6)
-	if w.chance(1, 2) {
+	factor := w.Between(2, 6)
+	if w.Chance(1, 2) {
 		l = r.lowered(factor)
 	} else {
 		l = r.raised(factor)
 	}
-	promote, lasts := w.chance(1, 2), w.between(second, 30*second)
+	promote, lasts := w.Chance(1, 2), w.Between(second, 30*second)
 	if r.book != nil || !some {
 		return
 	}
@@ -35,8 +35,8 @@ func (w *world) stageRule(r *rule) {
 			s.base = w.inForce(s.base)
 		}
 		w.stage = &s
-		r.terms = append(r.terms, term{since: version, limit: l, at: w.now})
-		w.after(lasts, func() { w.endStage(r, promote, term{limit: before}) })
+		r.terms = append(r.terms, term{since: version, limit: l, at: w.Now()})
+		w.After(lasts, func() { w.endStage(r, promote, term{limit: before}) })
 	})
 }
 
@@ -44,13 +44,13 @@ func (w *world) stageRule(r *rule) {
 func (w *world) endStage(r *rule, promote bool, before term) {
 	if promote {
 		w.stage.promoted, w.stage.over = true, true
-		w.note("stage promoted", int(r.key.Rule), int64(w.version), 0, 0, 0)
+		w.Note("stage promoted", int(r.key.Rule), int64(w.version), 0, 0, 0)
 		w.rulesApplied()
 		return
 	}
 	w.stage.over = true
 	w.changeRules("stage taken back", r, func(version uint64) {
-		r.terms = append(r.terms, term{since: version, limit: before.limit, at: w.now})
+		r.terms = append(r.terms, term{since: version, limit: before.limit, at: w.Now()})
 	})
 }
 

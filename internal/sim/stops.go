@@ -45,31 +45,31 @@ func (w *world) stopClocks(region int, d int64) {
 			continue
 		}
 		n.unseen.stops = append(n.unseen.stops, clockStop{clock: n.clock, reading: n.now()})
-		n.unseen.back, n.unseen.leader = w.now+d, n.heard
-		n.clock.Stop(w.now, d)
+		n.unseen.back, n.unseen.leader = w.Now()+d, n.heard
+		n.clock.Stop(w.Now(), d)
 		n.readAt = -1
 		n.pause(d)
 	}
-	s.clock.Stop(w.now, d)
-	s.pauseTo = w.now + d
+	s.clock.Stop(w.Now(), d)
+	s.pauseTo = w.Now() + d
 }
 
 // turnClocks changes the rates of a region's clocks, or of the leader's, within rho.
 func (w *world) turnClocks(region int) {
 	rate := func() int64 {
-		return w.between(shell.Slowest(w.cfg.RhoPPM), shell.Fastest(w.cfg.RhoPPM)+1)
+		return w.Between(shell.Slowest(w.cfg.RhoPPM), shell.Fastest(w.cfg.RhoPPM)+1)
 	}
 	for _, n := range w.nodes {
 		if n.region == region && !n.paused() {
-			n.clock.Run(w.now, rate())
+			n.clock.Run(w.Now(), rate())
 			n.readAt = -1
 		}
 	}
-	if s := w.stores[region]; !w.clocksAgree && w.now >= s.pauseTo {
-		s.clock.Run(w.now, rate())
+	if s := w.stores[region]; !w.clocksAgree && w.Now() >= s.pauseTo {
+		s.clock.Run(w.Now(), rate())
 	}
 	if w.leader != nil {
-		w.leader.clock.Run(w.now, rate())
+		w.leader.clock.Run(w.Now(), rate())
 	}
 }
 
@@ -86,7 +86,7 @@ func (n *node) compare(other int64, ev budget.RegionEvent) {
 		return
 	}
 	if n.reference.Read(leader, other, n.sentAt, n.now(), n.w.cfg.RhoPPM) > 0 {
-		n.w.note("stood still", n.region, int64(n.name), 0, 0, 0)
+		n.w.Note("stood still", n.region, int64(n.name), 0, 0, 0)
 		n.step(budget.ClockStopped{})
 	}
 	if n.sent >= n.unseen.back && leader == n.unseen.leader && leader == n.heard {
@@ -105,7 +105,7 @@ func (n *node) forgiven() bool {
 		return false
 	}
 	over := n.unseen.over(r.Until.Add(-n.machine.Config().Lease), r.Until)
-	return over != 0 && n.w.now >= over
+	return over != 0 && n.w.Now() >= over
 }
 
 // forgives reports whether the oracle allows what a region spends now.
@@ -131,9 +131,9 @@ func (w *world) counts() bool {
 
 // atStore calls do at a region's store after a while, or when its host runs again.
 func (w *world) atStore(region int, after int64, do func()) {
-	w.after(after, func() {
-		if wait := w.stores[region].pauseTo - w.now; wait > 0 {
-			w.after(wait, do)
+	w.After(after, func() {
+		if wait := w.stores[region].pauseTo - w.Now(); wait > 0 {
+			w.After(wait, do)
 			return
 		}
 		do()

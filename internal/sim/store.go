@@ -59,19 +59,19 @@ const sinceTheEpoch = 1_000_000 * second
 func newStore(w *world, region int) *store {
 	s := &store{w: w, region: region, clock: w.newClock()}
 	if w.clocksAgree {
-		s.clock = shell.Clock{Offset: 1000*second + w.between(0, second)}
+		s.clock = shell.Clock{Offset: 1000*second + w.Between(0, second)}
 	}
 	s.clock.Offset += sinceTheEpoch
 	return s
 }
 
-func (s *store) time() int64 { return s.clock.Micros(s.w.now) }
+func (s *store) time() int64 { return s.clock.Micros(s.w.Now()) }
 
 // outlived reports whether a command that was sent at a true time would be late by now, if the
 // clock had not been set back since the reading from which its deadline was made; see doc.go. That
 // reading was requested at the true time sampled.
 func (s *store) outlived(sampled, sent, deadline int64) bool {
-	return sampled < s.setBack && s.w.now-sent > deadline
+	return sampled < s.setBack && s.w.Now()-sent > deadline
 }
 
 // learn returns the identity of the contents. It creates one if there is none, or if the server was
@@ -178,7 +178,7 @@ func (s *store) take(c *takeCall) taken {
 		return taken{otherEpoch: true}
 	}
 	now, asks := s.time(), c.asks
-	rep := taken{time: now, at: s.w.now, limits: len(asks)}
+	rep := taken{time: now, at: s.w.Now(), limits: len(asks)}
 	records, views, outs := s.desk.records[:0], s.desk.views[:0], s.desk.outs[:0]
 	for i := range asks {
 		views = append(views, asks[i].view)
@@ -214,7 +214,7 @@ func (s *store) take(c *takeCall) taken {
 		}
 		s.put(asks[i].rule, records[i], &views[i], l)
 		if lent := outs[i].Lent; lent > 0 {
-			asks[i].rule.ideal.Borrowed(s.region, lent, s.w.now)
+			asks[i].rule.ideal.Borrowed(s.region, lent, s.w.Now())
 		}
 		if rep.admitted > 0 && !c.given { // otherwise its client has it already
 			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*c.cost, rep.slotsOf(i))
@@ -259,9 +259,9 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 		if a.Stale || a.Late {
 			what = "store: stale change"
 		}
-		s.w.note(what, s.region, int64(c.rule.key.Rule), int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Tokens))
+		s.w.Note(what, s.region, int64(c.rule.key.Rule), int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Tokens))
 		if a.Released > 0 || c.change.Grant > 0 {
-			s.w.note("released, granted", s.region, int64(c.rule.key.Rule), int64(c.change.Gen), int64(a.Released), int64(c.change.Grant))
+			s.w.Note("released, granted", s.region, int64(c.rule.key.Rule), int64(c.change.Gen), int64(a.Released), int64(c.change.Grant))
 		}
 		results = append(results, budget.ShareResult{
 			Key: c.rule.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,

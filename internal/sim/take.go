@@ -93,7 +93,7 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decid
 	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || len(rules) == 0 {
 		return
 	}
-	c := n.newCall(takeCall{rules: rules, tries: tries, cost: cost, done: done, began: n.w.now})
+	c := n.newCall(takeCall{rules: rules, tries: tries, cost: cost, done: done, began: n.w.Now()})
 	c.seen()
 	if c.decideLocally() {
 		c.finish(&taken{})
@@ -101,7 +101,7 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decid
 		return
 	}
 	c.asks = n.asks(c.asks, rules)
-	if !n.spends() || !n.breaker.passes(n.w.now) || n.settling(rules) {
+	if !n.spends() || !n.breaker.passes(n.w.Now()) || n.settling(rules) {
 		c.decideAlone()
 		return
 	}
@@ -117,7 +117,7 @@ func (n *node) settling(rules []*rule) bool {
 // leave sends the call.
 func (c *takeCall) leave() {
 	n := c.n
-	c.epoch, c.sent, c.began, c.sampled = n.epoch, n.now(), n.w.now, n.sampled
+	c.epoch, c.sent, c.began, c.sampled = n.epoch, n.now(), n.w.Now(), n.sampled
 	c.deadline = n.takenUntil()
 	c.charged()
 	if n.storeCut() {
@@ -125,7 +125,7 @@ func (c *takeCall) leave() {
 		return
 	}
 	d := n.w.storeDelay(n.region)
-	n.w.plan(d, (*arrival)(c))
+	n.w.Plan(d, (*arrival)(c))
 	if d > takeDeadline-2*milli {
 		c.watch()
 	}
@@ -134,7 +134,7 @@ func (c *takeCall) leave() {
 // watch plans that the daemon gives up in time.
 func (c *takeCall) watch() {
 	c.watched = true
-	c.n.w.plan(takeDeadline, (*patience)(c))
+	c.n.w.Plan(takeDeadline, (*patience)(c))
 }
 
 // takenUntil returns up to when, on its store's clock, the store accepts a call that the daemon
@@ -153,16 +153,16 @@ type (
 	patience  takeCall
 )
 
-func (a *arrival) happen() { (*takeCall)(a).arrive() }
+func (a *arrival) Happen() { (*takeCall)(a).arrive() }
 
-func (a *answering) happen() {
+func (a *answering) Happen() {
 	if c := (*takeCall)(a); c.n.runs(a) {
 		c.answer()
 		c.spared()
 	}
 }
 
-func (p *patience) happen() {
+func (p *patience) Happen() {
 	if c := (*takeCall)(p); c.n.runs(p) {
 		c.giveUp()
 	}
@@ -178,15 +178,15 @@ func (c *takeCall) finish(rep *taken) {
 // arrive handles the call at the store.
 func (c *takeCall) arrive() {
 	n, s := c.n, c.n.w.stores[c.n.region]
-	if n.w.now < s.pauseTo {
-		n.w.plan(s.pauseTo-n.w.now, (*arrival)(c))
+	if n.w.Now() < s.pauseTo {
+		n.w.Plan(s.pauseTo-n.w.Now(), (*arrival)(c))
 		return
 	}
 	if n.buried || s.outlived(c.sampled, c.began, takeLate) {
 		return
 	}
 	if now := s.time(); now > c.deadline {
-		n.w.after(n.w.between(milli/20, milli), n.when(func() { c.late(now) }))
+		n.w.After(n.w.Between(milli/20, milli), n.when(func() { c.late(now) }))
 		return
 	}
 	c.rep = s.take(c)
@@ -194,7 +194,7 @@ func (c *takeCall) arrive() {
 		c.watch()
 		return
 	}
-	n.w.plan(n.w.between(milli/20, milli), (*answering)(c))
+	n.w.Plan(n.w.Between(milli/20, milli), (*answering)(c))
 }
 
 // late handles a call that the store has refused to decide by its clock. If that clock was set, the
@@ -214,7 +214,7 @@ func (c *takeCall) late(now int64) {
 // giveUp ends a call without an answer in time.
 func (c *takeCall) giveUp() {
 	if !c.over {
-		c.n.breaker.done(c.n.w.now, false)
+		c.n.breaker.done(c.n.w.Now(), false)
 		c.ended(false)
 		c.decideAlone()
 	}
@@ -222,13 +222,13 @@ func (c *takeCall) giveUp() {
 
 func (c *takeCall) answer() {
 	n, rep := c.n, &c.rep
-	if n.w.now-c.began > takeDeadline {
+	if n.w.Now()-c.began > takeDeadline {
 		c.giveUp()
 	}
 	if c.over {
 		return
 	}
-	n.breaker.done(n.w.now, true)
+	n.breaker.done(n.w.Now(), true)
 	if rep.otherEpoch {
 		n.learn()
 		c.ended(true)
@@ -264,7 +264,7 @@ func (c *takeCall) answer() {
 func (c *takeCall) observeLoss(outs []limit.Outcome) {
 	for i, out := range outs {
 		if out.Amnesia {
-			c.n.w.note("store lost a hot key", c.n.region, int64(c.n.name), int64(c.asks[i].rule.key.Rule), 0, 0)
+			c.n.w.Note("store lost a hot key", c.n.region, int64(c.n.name), int64(c.asks[i].rule.key.Rule), 0, 0)
 			c.n.step(budget.StoreLost{})
 		}
 	}

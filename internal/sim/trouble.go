@@ -3,6 +3,8 @@ package sim
 import (
 	"math/rand/v2"
 	"slices"
+
+	"aliquot/internal/sim/timeline"
 )
 
 // Streams of random numbers besides the world's own: when single faults come, the details of each,
@@ -26,25 +28,25 @@ type mishap struct {
 
 // trouble causes one fault, if this world has its kind, and plans the next.
 func (w *world) trouble() {
-	if w.now >= w.faultsEnd {
+	if w.Now() >= w.faultsEnd {
 		return
 	}
 	const singles = int(ownKinds - steadyKinds)
 	if f := steadyKinds + fault(w.troubles.IntN(singles)); w.faults[f] {
 		w.strike(f)
 	}
-	w.after(exponential(w.troubles, w.faultGap/int64(singles)*3), w.trouble)
+	w.After(timeline.Exponential(w.troubles, w.faultGap/int64(singles)*3), w.trouble)
 }
 
 // troubleClocks causes faults of clocks.
 func (w *world) troubleClocks() {
-	if w.now >= w.faultsEnd {
+	if w.Now() >= w.faultsEnd {
 		return
 	}
 	if f := ownKinds + fault(w.clockTrouble.IntN(int(storeCut-ownKinds))); w.faults[f] {
 		w.strike(f)
 	}
-	w.after(exponential(w.clockTrouble, 5*second), w.troubleClocks)
+	w.After(timeline.Exponential(w.clockTrouble, 5*second), w.troubleClocks)
 }
 
 // strike causes the next fault, unless it is left out.
@@ -54,15 +56,15 @@ func (w *world) strike(f fault) {
 	if w.opts.Only != nil && !slices.Contains(w.opts.Only.Faults, number) {
 		return
 	}
-	own := w.rand
-	w.rand = rand.New(rand.NewPCG(w.seed^faultStream, uint64(number)))
-	region := w.rand.IntN(len(w.stores))
+	own := w.Rand
+	w.Rand = rand.New(rand.NewPCG(w.seed^faultStream, uint64(number)))
+	region := w.Rand.IntN(len(w.stores))
 	if w.cause(f, region) {
 		w.faulted++
 		w.caused[f]++
-		w.mishaps = append(w.mishaps, mishap{number: number, kind: f, region: region, at: w.now})
+		w.mishaps = append(w.mishaps, mishap{number: number, kind: f, region: region, at: w.Now()})
 	}
-	w.rand = own
+	w.Rand = own
 }
 
 // cause lets one fault happen. It returns false if there is nothing to which the fault could
@@ -88,54 +90,54 @@ func (w *world) cause(f fault, region int) bool {
 	if f == storeCut && !w.cutStore(region) {
 		return false
 	}
-	w.note(f.String(), region, int64(f), 0, 0, 0)
+	w.Note(f.String(), region, int64(f), 0, 0, 0)
 	switch f {
 	case leaderDies:
 		w.leader.stop()
-		w.electSoon(w.between(50*milli, 8*second))
+		w.electSoon(w.Between(50*milli, 8*second))
 	case leaderLingers:
 		w.linger()
 	case noCoordinators:
 		for len(w.coords) > 0 {
 			w.coords[0].stop()
 		}
-		w.electSoon(w.between(second, 120*second))
+		w.electSoon(w.Between(second, 120*second))
 	case restart:
-		w.replace(n, w.between(100*milli, 10*second))
+		w.replace(n, w.Between(100*milli, 10*second))
 	case flush:
 		w.stores[region].flush()
 	case flushAndRestart:
 		w.stores[region].flush()
-		w.replace(n, w.between(100*milli, 5*second))
+		w.replace(n, w.Between(100*milli, 5*second))
 	case rollBack:
 		w.stores[region].rollBack()
 	case secondDaemon:
 		w.doubleUp(n)
 	case pauseDaemon:
-		n.pause(w.between(second, 60*second))
+		n.pause(w.Between(second, 60*second))
 	case pauseCoordinator:
-		w.leader.pausedAt, w.leader.pauseTo = w.now, w.now+w.between(100*milli, 20*second)
-		if w.chance(1, 2) {
-			w.after(w.between(0, 5*second), w.linger)
+		w.leader.pausedAt, w.leader.pauseTo = w.Now(), w.Now()+w.Between(100*milli, 20*second)
+		if w.Chance(1, 2) {
+			w.After(w.Between(0, 5*second), w.linger)
 		}
 	case cutOneWay, cutBothWays:
-		up := f == cutBothWays || w.chance(1, 2)
+		up := f == cutBothWays || w.Chance(1, 2)
 		w.cutUp[region], w.cutDown[region] = up, f == cutBothWays || !up
-		w.after(w.between(100*milli, 60*second), func() { w.cutUp[region], w.cutDown[region] = false, false })
+		w.After(w.Between(100*milli, 60*second), func() { w.cutUp[region], w.cutDown[region] = false, false })
 	case cutFromLeader:
 		c := w.leader
 		c.cutOff[region] = true
-		w.after(w.between(second, 30*second), func() { c.cutOff[region] = false })
+		w.After(w.Between(second, 30*second), func() { c.cutOff[region] = false })
 	case stuckForAll:
-		w.stuck[region] = w.now + w.between(100*milli, 30*second)
+		w.stuck[region] = w.Now() + w.Between(100*milli, 30*second)
 	case suspendMachine:
-		d := w.between(second, 120*second)
-		w.stuck[region] = w.now + d
+		d := w.Between(second, 120*second)
+		w.stuck[region] = w.Now() + d
 		n.pause(d)
 	case stepClock:
 		w.stepClock(region)
 	case stopClocks:
-		w.stopClocks(region, w.between(second, 3*second))
+		w.stopClocks(region, w.Between(second, 3*second))
 	case turnClocks:
 		w.turnClocks(region)
 	case lowerLimit, raiseLimit, replaceRule, remakeRule, stageLimit:

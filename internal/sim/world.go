@@ -1,24 +1,20 @@
 package sim
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"aliquot/budget"
 	"aliquot/internal/sim/shell"
+	"aliquot/internal/sim/timeline"
 )
 
 // world is one run. It is not safe for concurrent use.
 type world struct {
 	seed uint64
 	opts Options
-	rand *rand.Rand
-
-	now    int64 // true time, nanoseconds
-	queue  queue
-	events int64
+	timeline.Timeline
 
 	cfg    budget.Config  // as at the bootstrap
 	ledger *budget.Ledger // built by the commands of the log
@@ -66,21 +62,18 @@ type world struct {
 	emergencies int64 // decisions in the daemon without the store
 	admitted    int64
 	failure     *Violation
-	trace       [traceKept]entry
-	noted       int
-	hash        uint64
 }
 
 // newWorld creates a world from a seed, and starts everything in it.
 func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	w := &world{
-		seed: seed, opts: opts, rand: rand.New(rand.NewPCG(seed, 0x616c6971756f74)),
+		seed: seed, opts: opts, Timeline: timeline.New(rand.New(rand.NewPCG(seed, 0x616c6971756f74))),
 		troubles: rand.New(rand.NewPCG(seed, troubleStream)),
 		cached:   rand.New(rand.NewPCG(seed, cachedStream)),
 
 		cuts:         rand.New(rand.NewPCG(seed, cutStream)),
 		clockTrouble: rand.New(rand.NewPCG(seed, clockStream)),
-		faultsEnd:    int64(faultsEnd), hash: 14695981039346656037,
+		faultsEnd:    int64(faultsEnd),
 	}
 	declared := w.drawn(opts.Regions, 2, 6)
 	names := make([]string, declared)
@@ -92,9 +85,9 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	w.drawFaults()
 	regions := declared + opts.spare
 	if w.faults[addRegion] {
-		regions += w.rand.IntN(3)
+		regions += w.Rand.IntN(3)
 	}
-	w.clocksAgree = w.chance(1, 2) && !w.faults[stepClock]
+	w.clocksAgree = w.Chance(1, 2) && !w.faults[stepClock]
 	w.buried, w.fences, w.adopted = make([]bool, regions), make([]int, regions), make([]adoption, regions)
 	w.known, w.opened, w.stuck = make([]stateFile, regions), make([]budget.SessionID, regions), make([]int64, regions)
 	w.cutUp, w.cutDown = make([]bool, regions), make([]bool, regions)
@@ -120,20 +113,20 @@ func (w *world) begin() {
 	if w.opts.driven == nil {
 		w.beginClients()
 	}
-	w.after(second, w.trouble)
+	w.After(second, w.trouble)
 	if slices.Contains(w.faults[ownKinds:], true) {
-		w.after(second, w.troubleClocks)
+		w.After(second, w.troubleClocks)
 	}
-	w.after(second, w.copyStores)
+	w.After(second, w.copyStores)
 	if w.faults[storeCut] {
-		w.after(exponential(w.cuts, 20*second), w.cutStores)
+		w.After(timeline.Exponential(w.cuts, 20*second), w.cutStores)
 	}
-	w.after(w.faultsEnd, w.heal)
+	w.After(w.faultsEnd, w.heal)
 }
 
 func (w *world) beginClients() {
 	for _, c := range w.clients {
-		w.plan(w.between(0, 100*milli)+int64(w.opts.Start), c)
+		w.Plan(w.Between(0, 100*milli)+int64(w.opts.Start), c)
 	}
 }
 
@@ -141,7 +134,7 @@ func (w *world) drawLease() time.Duration {
 	if w.opts.Lease > 0 {
 		return w.opts.Lease
 	}
-	if w.opts.Calm || w.chance(1, 3) {
+	if w.opts.Calm || w.Chance(1, 3) {
 		return 10 * time.Second
 	}
 	return 3 * time.Second
@@ -151,7 +144,7 @@ func (w *world) drawRho() int32 {
 	if w.opts.RhoPPM > 0 {
 		return w.opts.RhoPPM
 	}
-	if w.opts.Calm || w.chance(1, 2) {
+	if w.opts.Calm || w.Chance(1, 2) {
 		return 20_000
 	}
 	return 100_000
@@ -164,11 +157,8 @@ func (w *world) drawOneWay(region int) int64 {
 	if w.opts.RTT > 0 {
 		return int64(w.opts.RTT) / 2
 	}
-	return w.between(200_000, 100*milli)
+	return w.Between(200_000, 100*milli)
 }
-
-// Now returns the true time. (See oracle.Clocks.)
-func (w *world) Now() int64 { return w.now }
 
 // StoreNow returns what the clock of a region's store shows.
 func (w *world) StoreNow(region int) int64 { return w.stores[region].time() }
@@ -176,8 +166,8 @@ func (w *world) StoreNow(region int) int64 { return w.stores[region].time() }
 // newClock draws a clock, often one of the fastest or slowest that rho allows.
 func (w *world) newClock() shell.Clock {
 	low, high := shell.Slowest(w.cfg.RhoPPM), shell.Fastest(w.cfg.RhoPPM)
-	c := shell.Clock{Offset: w.between(second, 1000*second), Drift: w.between(low, high+1)}
-	switch w.rand.IntN(3) {
+	c := shell.Clock{Offset: w.Between(second, 1000*second), Drift: w.Between(low, high+1)}
+	switch w.Rand.IntN(3) {
 	case 0:
 		c.Drift = low
 	case 1:
@@ -218,26 +208,9 @@ func (w *world) oldest(region int) *node {
 	return nil
 }
 
-// between draws from low up to but not including high.
-func (w *world) between(low, high int64) int64 {
-	if high <= low {
-		return low
-	}
-	return low + w.rand.Int64N(high-low)
-}
-
 func (w *world) drawn(given, low, high int) int {
 	if given > 0 {
 		return given
 	}
-	return int(w.between(int64(low), int64(high)))
-}
-
-func (w *world) chance(n, of int) bool { return w.rand.IntN(of) < n }
-
-// exponential draws a time with the given mean.
-func (w *world) exponential(mean int64) int64 { return exponential(w.rand, mean) }
-
-func exponential(from *rand.Rand, mean int64) int64 {
-	return int64(-math.Log(1-from.Float64()) * float64(mean))
+	return int(w.Between(int64(low), int64(high)))
 }

@@ -1,13 +1,17 @@
-package sim
+package timeline
 
-// happening is something that is planned for a true time.
-type happening interface{ happen() }
+// Happening is something that is planned for a true time.
+type Happening interface {
+	// Happen is called once, at that time.
+	Happen()
+}
 
-// callback is a happening that is a function. (It is one pointer, so planning it costs no more than
+// Callback is a Happening that is a function. (It is one pointer, so planning it costs no more than
 // the closure. What is planned most often has its own type, which needs no closure either.)
-type callback func()
+type Callback func()
 
-func (do callback) happen() { do() }
+// Happen calls the function.
+func (do Callback) Happen() { do() }
 
 // event is the true time of a happening, and its place in the queue.
 type event struct {
@@ -30,7 +34,7 @@ func (e *event) before(f *event) bool {
 // that the nodes that move are small and the garbage collector need not scan them.
 type queue struct {
 	heap  []event
-	do    []happening // by place
+	do    []Happening // by place
 	free  []uint32    // unused places
 	count uint64      // events so far
 }
@@ -38,7 +42,7 @@ type queue struct {
 const children = 4
 
 // push plans a happening, after all others that are planned for the same time.
-func (q *queue) push(at int64, do happening) {
+func (q *queue) push(at int64, do Happening) {
 	q.count++
 	e := event{at: at, order: q.count<<placeBits | uint64(q.place(do))}
 	h := append(q.heap, e)
@@ -56,7 +60,7 @@ func (q *queue) push(at int64, do happening) {
 }
 
 // place stores a happening at an unused place.
-func (q *queue) place(do happening) uint32 {
+func (q *queue) place(do Happening) uint32 {
 	if last := len(q.free) - 1; last >= 0 {
 		place := q.free[last]
 		q.free = q.free[:last]
@@ -64,7 +68,7 @@ func (q *queue) place(do happening) uint32 {
 		return place
 	}
 	if len(q.do) == 1<<placeBits {
-		panic("sim: too much is planned at once")
+		panic("timeline: too much is planned at once")
 	}
 	q.do = append(q.do, do)
 	return uint32(len(q.do) - 1)
@@ -74,7 +78,7 @@ func (q *queue) place(do happening) uint32 {
 func (q *queue) due(end int64) bool { return len(q.heap) > 0 && q.heap[0].at <= end }
 
 // pop removes the earliest happening and returns it with its time. The queue must not be empty.
-func (q *queue) pop() (at int64, do happening) {
+func (q *queue) pop() (at int64, do Happening) {
 	first := q.heap[0]
 	q.sink()
 	place := first.order & (1<<placeBits - 1)
@@ -110,26 +114,4 @@ func (q *queue) sink() {
 		i = least
 	}
 	h[i] = last
-}
-
-// after plans a call for d nanoseconds from now.
-func (w *world) after(d int64, do callback) { w.plan(d, do) }
-
-// plan is after for a happening that is not a function.
-func (w *world) plan(d int64, do happening) {
-	w.queue.push(w.now+max(d, 0), do)
-}
-
-// run lets true time pass until end, or until there is a violation.
-func (w *world) run(end int64) {
-	for w.queue.due(end) && w.failure == nil {
-		var do happening
-		w.now, do = w.queue.pop()
-		w.events++
-		do.happen()
-		w.checkShares()
-	}
-	if w.failure == nil {
-		w.now = end
-	}
 }

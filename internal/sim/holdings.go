@@ -1,0 +1,34 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+)
+
+// lines describes the last events, oldest first, and what every participant holds.
+func (w *world) lines() []string { return append(w.Trace(), w.holdings()...) }
+
+// holdings describes what every participant holds at the end.
+func (w *world) holdings() []string {
+	out := []string{fmt.Sprintf("lease %v, rho %d ppm, faults every %v", w.cfg.Lease, w.cfg.RhoPPM, duration(w.faultGap))}
+	for _, c := range w.rules {
+		out = append(out, fmt.Sprintf("key %d: limits %v, gone %d, ledger %v", c.key.Rule, c.terms, c.gone, w.ledger.Shares(c.key)))
+		for _, l := range w.coords {
+			if status, ok := l.machine.Key(c.key); ok {
+				out = append(out, fmt.Sprintf("  coordinator %d: %+v", l.name, status.Regions))
+			}
+		}
+		for i, s := range w.stores {
+			record := s.get(c)
+			use := record.Use // printed separately, because its address is another one every time
+			record.Use = nil
+			out = append(out, fmt.Sprintf("  store %d: %+v, in use %+v, enforces %+v", i, record, use, w.enforced(i, c)))
+		}
+		for _, n := range w.nodes {
+			out = append(out, fmt.Sprintf("  daemon %d of %d, rules %d: %+v", n.name, n.region, n.version, n.machine.Right(c.key, c.keyLimit(c.at(n.version, n.wall())), n.now())))
+		}
+	}
+	return out
+}
+
+func duration(ns int64) time.Duration { return time.Duration(ns) }
