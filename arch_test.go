@@ -79,9 +79,11 @@ var houses = map[string]row{
 	"lua":               {aliquot: []string{"budget", "internal/hashslot", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"internal/sim":  {aliquot: []string{"internal/boottime", "internal/recall", "internal/sim/oracle", "internal/sim/shell", "internal/sim/timeline", "internal/roster", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
+	"internal/sim":  {aliquot: []string{"internal/boottime", "internal/recall", "internal/sim/faults", "internal/sim/oracle", "internal/sim/shell", "internal/sim/timeline", "internal/roster", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
 	// What is planned in a world, and its random numbers.
 	"internal/sim/timeline": {},
+	// The kinds of a world's trouble.
+	"internal/sim/faults": {aliquot: []string{"internal/sim/timeline"}},
 	// What clients were given, counted without the ledger and the records.
 	"internal/sim/oracle": {aliquot: []string{"internal/prefetch", "internal/sim/shell", "limit"}, banned: pure},
 	// What makes two states of a search one.
@@ -90,7 +92,7 @@ var houses = map[string]row{
 	"internal/sim/check/run":  {aliquot: []string{"internal/sim/check"}},
 	"internal/sim/shell":      {aliquot: []string{"budget", "limit"}, banned: pure},
 	"internal/sim/fleet":      {aliquot: []string{"budget"}, banned: pure},
-	"internal/sim/run":        {aliquot: []string{"internal/sim", "internal/sim/compare"}},
+	"internal/sim/run":        {aliquot: []string{"internal/sim", "internal/sim/faults", "internal/sim/compare"}},
 	// Other limiters in the simulator's world.
 	"internal/sim/compare":     {aliquot: []string{"budget", "limit", "internal/sim"}},
 	"internal/sim/compare/run": {aliquot: []string{"internal/sim/compare"}},

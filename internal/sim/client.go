@@ -142,7 +142,7 @@ func (c *client) Happen() {
 // checked, every client begins to ask.
 func (c *client) turns() int64 {
 	until := c.changes
-	if greedyFrom := c.w.faultsEnd + int64(recovery/2); c.w.Now() < greedyFrom {
+	if greedyFrom := c.w.faults.Until + int64(recovery/2); c.w.Now() < greedyFrom {
 		until = min(until, greedyFrom)
 	}
 	switch now := c.w.Now(); {

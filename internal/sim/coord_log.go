@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/faults"
 )
 
 // logDelay returns the time of a quorum round.
@@ -11,7 +12,7 @@ func (w *world) logDelay() int64 {
 	if d := w.opts.driven; d != nil {
 		return int64(d.Quorum)
 	}
-	if w.strikes(slowLog, 100) {
+	if w.faults.Strikes(faults.SlowLog, 100) {
 		return w.Between(0, 4*second)
 	}
 	return w.Between(milli, 30*milli)
@@ -80,7 +81,7 @@ const lateAnswer = 5 * second
 func (c *coord) beats(d int64) [2]beat {
 	now := c.w.Now()
 	before := now - d
-	if c.w.has(slowLog) {
+	if c.w.faults.Has(faults.SlowLog) {
 		before = now - max(d, now%lateAnswer) // any time will do, and none is drawn
 	}
 	if before < c.pauseTo {

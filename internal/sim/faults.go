@@ -59,7 +59,7 @@ func (w *world) doubleUp(n *node) {
 	n.cut = w.Chance(1, 2)
 	w.startNode(n.region, w.Chance(3, 4), 0)
 	w.After(w.Between(second, 60*second), func() {
-		if n.dead || w.Now() >= w.faultsEnd {
+		if n.dead || w.faults.Over() {
 			return // or the other daemon has died, and this one was the last when trouble ended
 		}
 		w.kill(n)

@@ -3,6 +3,7 @@ package sim
 import (
 	"testing"
 
+	"aliquot/internal/sim/faults"
 	"aliquot/limit"
 )
 
@@ -12,7 +13,7 @@ func TestRulesThatChange(t *testing.T) {
 	for seed := range uint64(20) {
 		opts := Options{
 			Algorithms: []limit.Algorithm{limit.TokenBucket, limit.LeakyBucket}, confined: true,
-			faults: []fault{lowerLimit, raiseLimit, restart, noCoordinators, cutBothWays},
+			faults: []faults.Kind{faults.LowerLimit, faults.RaiseLimit, faults.Restart, faults.NoCoordinators, faults.CutBothWays},
 		}
 		if w := live(seed, opts, worldSpan-recovery); w.failure != nil {
 			t.Errorf("seed %d: %s", seed, w.failure)

@@ -1,6 +1,9 @@
 package sim
 
-import "aliquot/budget"
+import (
+	"aliquot/budget"
+	"aliquot/internal/sim/faults"
+)
 
 // callDeadline is when a daemon gives up on a Hello or a Report.
 const callDeadline = 2 * second
@@ -78,9 +81,9 @@ func (t *callTimer) Happen() {
 // copies returns how often a message arrives.
 func (w *world) copies(cut bool) int {
 	switch {
-	case cut || w.strikes(loss, 20):
+	case cut || w.faults.Strikes(faults.Loss, 20):
 		return 0
-	case w.strikes(duplicates, 20):
+	case w.faults.Strikes(faults.Duplicates, 20):
 		return 2
 	default:
 		return 1
@@ -94,10 +97,10 @@ func (w *world) delay(region int) int64 {
 		return d
 	}
 	d += w.Between(0, d/4+milli/5)
-	if w.strikes(reordering, 20) {
+	if w.faults.Strikes(faults.Reordering, 20) {
 		d += w.Between(0, 200*milli)
 	}
-	if w.strikes(duplicates, 200) {
+	if w.faults.Strikes(faults.Duplicates, 200) {
 		d += w.Between(0, 20*second) // long after
 	}
 	return d
@@ -108,7 +111,7 @@ func (w *world) storeDelay(region int) int64 {
 	if w.stuck[region] > w.Now() {
 		return w.Between(0, w.stuck[region]-w.Now())
 	}
-	if w.strikes(stuckStore, 300) {
+	if w.faults.Strikes(faults.StuckStore, 300) {
 		return w.Between(0, 40*second)
 	}
 	return w.Between(milli/20, milli)

@@ -3,6 +3,7 @@ package sim
 import (
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
+	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/timeline"
 	"aliquot/limit"
 )
@@ -144,7 +145,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 			return
 		}
 		upTo, lost := len(call), false
-		if n.w.strikes(stuckStore, 50) {
+		if n.w.faults.Strikes(faults.StuckStore, 50) {
 			upTo, lost = int(n.w.Between(0, int64(len(call)))), true
 		}
 		now := s.time()

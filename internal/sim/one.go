@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"slices"
+
+	"aliquot/internal/sim/faults"
 )
 
 // One runs the one world of a seed and returns the first promise that was broken in it, as it
@@ -15,12 +17,12 @@ func One(seed uint64, opts Options) *Violation {
 	return w.failure
 }
 
-// Force returns o with kinds of faults, by their FaultName, that every world has besides those that
+// Force returns o with kinds of faults, by their names, that every world has besides those that
 // its seed draws.
 func (o Options) Force(names ...string) (Options, error) {
 	o.faults = slices.Clone(o.faults)
 	for _, name := range names {
-		kind, ok := faultNamed(name)
+		kind, ok := faults.Named(name)
 		if !ok {
 			return o, fmt.Errorf("sim: no fault is called %q", name)
 		}

@@ -1,6 +1,10 @@
 package sim
 
-import "testing"
+import (
+	"testing"
+
+	"aliquot/internal/sim/faults"
+)
 
 // A fault that is forced is in every world; a name that is none is refused.
 func TestForce(t *testing.T) {
@@ -9,7 +13,7 @@ func TestForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seed := range uint64(8) {
-		if w := newWorld(seed, opts, worldSpan); !w.faults[leaderDies] || !w.faults[flush] {
+		if w := newWorld(seed, opts, worldSpan); !w.faults.Kinds[faults.LeaderDies] || !w.faults.Kinds[faults.Flush] {
 			t.Errorf("seed %d does without", seed)
 		}
 	}
@@ -17,7 +21,7 @@ func TestForce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := newWorld(3, opts, worldSpan); !w.faults[leaderDies] || w.faults[flush] || w.faults[loss] {
+	if w := newWorld(3, opts, worldSpan); !w.faults.Kinds[faults.LeaderDies] || w.faults.Kinds[faults.Flush] || w.faults.Kinds[faults.Loss] {
 		t.Errorf("a confined world has %v", w.faults)
 	}
 	if _, err := (Options{}).Force("leader dances"); err == nil {

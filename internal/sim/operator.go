@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/faults"
 	"aliquot/limit"
 )
 
@@ -76,28 +77,28 @@ func (w *world) command(what string, do func(*budget.Ledger) error) bool {
 func regionName(i int) string { return string(rune('a' + i)) }
 
 // operate lets the operator make one change, if one is possible.
-func (w *world) operate(f fault, region int) bool {
+func (w *world) operate(f faults.Kind, region int) bool {
 	declared := w.ledger.Config.Regions
 	switch f {
-	case addRegion:
+	case faults.AddRegion:
 		return w.addRegion()
-	case drainRegion:
+	case faults.DrainRegion:
 		if region >= len(declared) || !declared[region].Takes() || w.lastRegion(region) {
 			return false
 		}
 		w.propose("region drained", func(l *budget.Ledger) error { return l.DrainRegion(regionName(region)) })
-	case reweight:
+	case faults.Reweight:
 		weight := int32(w.Between(1, 8))
 		if region >= len(declared) || !declared[region].Takes() {
 			return false
 		}
 		w.propose("region reweighted", func(l *budget.Ledger) error { return l.UpdateRegion(regionName(region), weight) })
-	case fenceRegion:
+	case faults.FenceRegion:
 		if region >= len(declared) || declared[region].Fenced || w.lastRegion(region) {
 			return false
 		}
 		w.fence(region)
-	case retime:
+	case faults.Retime:
 		w.retime()
 	}
 	return true
@@ -137,7 +138,7 @@ func (w *world) lastRegion(region int) bool {
 // propose adds an operator's command to the log, if there is a leader.
 func (w *world) propose(what string, do func(*budget.Ledger) error) {
 	w.After(w.logDelay(), func() {
-		if w.leader != nil && w.Now() < w.faultsEnd {
+		if w.leader != nil && !w.faults.Over() {
 			w.command(what, do)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/roster"
+	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/timeline"
 )
 
@@ -18,14 +19,16 @@ const silentFor = 3 * second
 
 // listed reports whether the daemons of this world's regions keep the list in their store. The only
 // daemon of a region finds no other in it.
-func (w *world) listed() bool { return w.faults[secondDaemon] || w.faults[storeCut] }
+func (w *world) listed() bool {
+	return w.faults.Kinds[faults.SecondDaemon] || w.faults.Kinds[faults.StoreCut]
+}
 
 // cutStores cuts single daemons off their stores.
 func (w *world) cutStores() {
-	if w.Now() >= w.faultsEnd {
+	if w.faults.Over() {
 		return
 	}
-	w.strike(storeCut)
+	w.strike(faults.StoreCut)
 	w.After(timeline.Exponential(w.cuts, 20*second), w.cutStores)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
+	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/oracle"
 	"aliquot/limit"
 )
@@ -182,37 +183,37 @@ func (w *world) kept(version uint64) func(uint32) bool {
 // proposeRules adds a change of the rules to the log, if there is a leader.
 func (w *world) proposeRules(what string, r *rule, change ruleChange) {
 	w.After(w.logDelay(), func() {
-		if w.leader != nil && w.Now() < w.faultsEnd && r.gone == 0 && !w.staging() {
+		if w.leader != nil && !w.faults.Over() && r.gone == 0 && !w.staging() {
 			w.changeRules(what, r, change)
 		}
 	})
 }
 
 // operateRules lets the operator change a rule.
-func (w *world) operateRules(f fault) {
+func (w *world) operateRules(f faults.Kind) {
 	r := w.clients[w.Rand.IntN(len(w.clients))].rule()
-	if f == stageLimit {
+	if f == faults.StageLimit {
 		w.stageRule(r)
 		return
 	}
 	l := r.latest()
-	if f == lowerLimit || f == raiseLimit {
+	if f == faults.LowerLimit || f == faults.RaiseLimit {
 		if r.book != nil {
 			return // there is no exact account of what is in use by which limit
 		}
 		l = w.redrawn(f, l)
 	}
 	switch f {
-	case lowerLimit, raiseLimit:
+	case faults.LowerLimit, faults.RaiseLimit:
 		lasts := int64(0)
 		if w.Chance(1, 3) {
 			lasts = w.Between(second, 40*second)
 		}
 		w.proposeRules(f.String(), r, func(version uint64) { r.changes(version, l, lasts) })
-	case replaceRule:
+	case faults.ReplaceRule:
 		elastic := w.Chance(1, 2)
 		w.proposeRules(f.String(), r, func(version uint64) { r.replaced(version, elastic) })
-	case remakeRule:
+	case faults.RemakeRule:
 		again := w.Between(0, 20*second)
 		w.proposeRules(f.String(), r, func(version uint64) {
 			r.gone = version
@@ -237,17 +238,17 @@ func (r *rule) raised(factor int64) limit.Limit {
 }
 
 // redrawn returns a bucket's limit lowered or raised: its burst, its rate, or both.
-func (w *world) redrawn(f fault, l limit.Limit) limit.Limit {
+func (w *world) redrawn(f faults.Kind, l limit.Limit) limit.Limit {
 	factor, part := w.Between(2, 6), w.Rand.IntN(4)
 	if part == 0 {
 		factor *= factor
 	}
-	if burst := part != 1; burst && f == lowerLimit {
+	if burst := part != 1; burst && f == faults.LowerLimit {
 		l.Capacity = max(l.Capacity/limit.Tokens(factor), limit.Token)
 	} else if burst {
 		l.Capacity = min(l.Capacity*limit.Tokens(factor), 1000*limit.Token)
 	}
-	if rate := part != 2; rate && f == lowerLimit {
+	if rate := part != 2; rate && f == faults.LowerLimit {
 		l.Rate.Micro = max(l.Rate.Micro/factor, million/10)
 	} else if rate {
 		l.Rate.Micro = min(l.Rate.Micro*factor, 1000*million)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"aliquot/internal/sim/faults"
 )
 
 // Result is what a run came to. It is a function of the run's seed, length and
@@ -13,10 +15,10 @@ type Result struct {
 	Worlds  int           `json:"worlds"`
 	Virtual time.Duration `json:"virtual_ns"`
 	Events  int64         `json:"events"`
-	// Faults are the single faults; Kinds counts these by FaultName, and how often
+	// Faults are the single faults; Kinds counts these by their kind, and how often
 	// steady trouble struck a message or a command (of drifting clocks: the worlds).
-	Faults int64             `json:"faults"`
-	Kinds  [FaultKinds]int64 `json:"-"`
+	Faults int64               `json:"faults"`
+	Kinds  [faults.Count]int64 `json:"-"`
 	// Decisions are requests decided, Local those of them that were admitted without the
 	// store, Moves shares changed in a region's store, and Admitted whole tokens.
 	Decisions int64 `json:"decisions"`
@@ -118,11 +120,11 @@ func (r *Result) add(w *world) {
 	r.Local += w.chunked
 	r.Moves += w.moves
 	r.Admitted += w.admitted
-	for f, n := range w.caused {
+	for f, n := range w.faults.Caused {
 		r.Kinds[f] += n
 	}
-	if w.faults[drifting] {
-		r.Kinds[drifting]++
+	if w.faults.Kinds[faults.Drifting] {
+		r.Kinds[faults.Drifting]++
 	}
 	for _, x := range w.rules {
 		r.Closest = max(r.Closest, x.ideal.Closest())

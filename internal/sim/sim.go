@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"aliquot/internal/sim/faults"
 	"aliquot/limit"
 )
 
@@ -30,11 +31,11 @@ type Options struct {
 	Start time.Duration
 	Mode  *Behaviour
 	// Only, if not nil, is the only trouble; see Violation.Enough.
-	Only *Selection
+	Only *faults.Selection
 
 	driven *DriveOptions
-	spare  int     // regions that may be added, besides drawn ones
-	faults []fault // every world has these
+	spare  int           // regions that may be added, besides drawn ones
+	faults []faults.Kind // every world has these
 	// confined: no world has other faults.
 	confined bool
 	// spoil changes what daemons send to their stores, for the test of how a failure is handled.

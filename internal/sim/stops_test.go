@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/shell"
 	"aliquot/limit"
 )
@@ -12,7 +13,7 @@ import (
 // daemons. Of seeds 27 and 49 an answer was on its way meanwhile, and renewed the lease.
 func TestMachinesThatStoodStill(t *testing.T) {
 	opts := Options{
-		faults:     []fault{stopClocks, turnClocks, restart, flush, rollBack, pauseCoordinator, stuckForAll},
+		faults:     []faults.Kind{faults.StopClocks, faults.TurnClocks, faults.Restart, faults.Flush, faults.RollBack, faults.PauseCoordinator, faults.StuckForAll},
 		Algorithms: []limit.Algorithm{limit.TokenBucket, limit.LeakyBucket}, confined: true,
 	}
 	for _, seed := range []uint64{27, 31, 49, 50, 51, 52, 53, 54, 55, 56} {

@@ -6,6 +6,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/prefetch"
 	"aliquot/internal/recall"
+	"aliquot/internal/sim/faults"
 	"aliquot/limit"
 )
 
@@ -190,7 +191,7 @@ func (c *takeCall) arrive() {
 		return
 	}
 	c.rep = s.take(c)
-	if n.w.strikes(stuckStore, 200) {
+	if n.w.faults.Strikes(faults.StuckStore, 200) {
 		c.watch()
 		return
 	}

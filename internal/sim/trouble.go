@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/timeline"
 )
 
@@ -21,18 +22,63 @@ const (
 // mishap is one single fault that was caused.
 type mishap struct {
 	number int
-	kind   fault
+	kind   faults.Kind
 	region int
 	at     int64
 }
 
+// drawFaults chooses the world's kinds of trouble, and how much of it there is. In most worlds a
+// single fault comes every few seconds. In some they are so rare that the world comes to rest in
+// between.
+func (w *world) drawFaults() {
+	for f := range faults.Own {
+		w.faults.Kinds[f] = w.Chance(1, 2) && !w.opts.Calm
+	}
+	for f := faults.Own; f < faults.StoreCut; f++ {
+		w.faults.Kinds[f] = w.clockTrouble.IntN(8) == 0 && !w.opts.Calm && w.opts.driven == nil
+	}
+	w.faults.Kinds[faults.StoreCut] = w.cuts.IntN(2) == 0 && w.faults.Kinds[faults.SecondDaemon]
+	if w.Chance(1, 2) { // no operator in this world
+		for f := faults.AddRegion; f <= faults.Retime; f++ {
+			w.faults.Kinds[f] = false
+		}
+	}
+	if w.Chance(1, 2) { // no changes of rules either
+		for f := faults.LowerLimit; f <= faults.StageLimit; f++ {
+			w.faults.Kinds[f] = false
+		}
+	}
+	w.faultGap = w.Between(second, 15*second)
+	if w.Chance(1, 4) {
+		w.faultGap *= 5
+	}
+	if w.opts.confined {
+		clear(w.faults.Kinds[:])
+	}
+	for _, f := range w.opts.faults {
+		w.faults.Kinds[f] = true
+	}
+	if w.faults.Kinds[faults.SecondDaemon] {
+		// Nothing fences a daemon that alone has not learned that a rule is gone.
+		w.faults.Kinds[faults.ReplaceRule], w.faults.Kinds[faults.RemakeRule] = false, false
+	}
+	for f := range faults.Single {
+		w.faults.Kinds[f] = w.faults.Kinds[f] && (w.opts.Only == nil || slices.Contains(w.opts.Only.Steady, f.String()))
+	}
+}
+
+// operated reports whether an operator changes the regions of this world.
+func (w *world) operated() bool {
+	return slices.Contains(w.faults.Kinds[faults.AddRegion:faults.Own], true)
+}
+
 // trouble causes one fault, if this world has its kind, and plans the next.
 func (w *world) trouble() {
-	if w.Now() >= w.faultsEnd {
+	if w.faults.Over() {
 		return
 	}
-	const singles = int(ownKinds - steadyKinds)
-	if f := steadyKinds + fault(w.troubles.IntN(singles)); w.faults[f] {
+	const singles = int(faults.Own - faults.Single)
+	if f := faults.Single + faults.Kind(w.troubles.IntN(singles)); w.faults.Kinds[f] {
 		w.strike(f)
 	}
 	w.After(timeline.Exponential(w.troubles, w.faultGap/int64(singles)*3), w.trouble)
@@ -40,17 +86,17 @@ func (w *world) trouble() {
 
 // troubleClocks causes faults of clocks.
 func (w *world) troubleClocks() {
-	if w.Now() >= w.faultsEnd {
+	if w.faults.Over() {
 		return
 	}
-	if f := ownKinds + fault(w.clockTrouble.IntN(int(storeCut-ownKinds))); w.faults[f] {
+	if f := faults.Own + faults.Kind(w.clockTrouble.IntN(int(faults.StoreCut-faults.Own))); w.faults.Kinds[f] {
 		w.strike(f)
 	}
 	w.After(timeline.Exponential(w.clockTrouble, 5*second), w.troubleClocks)
 }
 
 // strike causes the next fault, unless it is left out.
-func (w *world) strike(f fault) {
+func (w *world) strike(f faults.Kind) {
 	number := w.struck
 	w.struck++
 	if w.opts.Only != nil && !slices.Contains(w.opts.Only.Faults, number) {
@@ -61,7 +107,7 @@ func (w *world) strike(f fault) {
 	region := w.Rand.IntN(len(w.stores))
 	if w.cause(f, region) {
 		w.faulted++
-		w.caused[f]++
+		w.faults.Caused[f]++
 		w.mishaps = append(w.mishaps, mishap{number: number, kind: f, region: region, at: w.Now()})
 	}
 	w.Rand = own
@@ -69,78 +115,78 @@ func (w *world) strike(f fault) {
 
 // cause lets one fault happen. It returns false if there is nothing to which the fault could
 // happen.
-func (w *world) cause(f fault, region int) bool {
+func (w *world) cause(f faults.Kind, region int) bool {
 	n := w.nodeOf(region)
 	switch f {
-	case leaderDies, leaderLingers, pauseCoordinator, cutFromLeader:
+	case faults.LeaderDies, faults.LeaderLingers, faults.PauseCoordinator, faults.CutFromLeader:
 		if w.leader == nil {
 			return false
 		}
-	case restart, secondDaemon, pauseDaemon, suspendMachine:
+	case faults.Restart, faults.SecondDaemon, faults.PauseDaemon, faults.SuspendMachine:
 		if n == nil {
 			return false
 		}
-	case stopClocks:
+	case faults.StopClocks:
 		if n == nil || w.counts() {
 			return false
 		}
-	case addRegion, drainRegion, reweight, fenceRegion, retime:
+	case faults.AddRegion, faults.DrainRegion, faults.Reweight, faults.FenceRegion, faults.Retime:
 		return w.operate(f, region)
 	}
-	if f == storeCut && !w.cutStore(region) {
+	if f == faults.StoreCut && !w.cutStore(region) {
 		return false
 	}
 	w.Note(f.String(), region, int64(f), 0, 0, 0)
 	switch f {
-	case leaderDies:
+	case faults.LeaderDies:
 		w.leader.stop()
 		w.electSoon(w.Between(50*milli, 8*second))
-	case leaderLingers:
+	case faults.LeaderLingers:
 		w.linger()
-	case noCoordinators:
+	case faults.NoCoordinators:
 		for len(w.coords) > 0 {
 			w.coords[0].stop()
 		}
 		w.electSoon(w.Between(second, 120*second))
-	case restart:
+	case faults.Restart:
 		w.replace(n, w.Between(100*milli, 10*second))
-	case flush:
+	case faults.Flush:
 		w.stores[region].flush()
-	case flushAndRestart:
+	case faults.FlushAndRestart:
 		w.stores[region].flush()
 		w.replace(n, w.Between(100*milli, 5*second))
-	case rollBack:
+	case faults.RollBack:
 		w.stores[region].rollBack()
-	case secondDaemon:
+	case faults.SecondDaemon:
 		w.doubleUp(n)
-	case pauseDaemon:
+	case faults.PauseDaemon:
 		n.pause(w.Between(second, 60*second))
-	case pauseCoordinator:
+	case faults.PauseCoordinator:
 		w.leader.pausedAt, w.leader.pauseTo = w.Now(), w.Now()+w.Between(100*milli, 20*second)
 		if w.Chance(1, 2) {
 			w.After(w.Between(0, 5*second), w.linger)
 		}
-	case cutOneWay, cutBothWays:
-		up := f == cutBothWays || w.Chance(1, 2)
-		w.cutUp[region], w.cutDown[region] = up, f == cutBothWays || !up
+	case faults.CutOneWay, faults.CutBothWays:
+		up := f == faults.CutBothWays || w.Chance(1, 2)
+		w.cutUp[region], w.cutDown[region] = up, f == faults.CutBothWays || !up
 		w.After(w.Between(100*milli, 60*second), func() { w.cutUp[region], w.cutDown[region] = false, false })
-	case cutFromLeader:
+	case faults.CutFromLeader:
 		c := w.leader
 		c.cutOff[region] = true
 		w.After(w.Between(second, 30*second), func() { c.cutOff[region] = false })
-	case stuckForAll:
+	case faults.StuckForAll:
 		w.stuck[region] = w.Now() + w.Between(100*milli, 30*second)
-	case suspendMachine:
+	case faults.SuspendMachine:
 		d := w.Between(second, 120*second)
 		w.stuck[region] = w.Now() + d
 		n.pause(d)
-	case stepClock:
+	case faults.StepClock:
 		w.stepClock(region)
-	case stopClocks:
+	case faults.StopClocks:
 		w.stopClocks(region, w.Between(second, 3*second))
-	case turnClocks:
+	case faults.TurnClocks:
 		w.turnClocks(region)
-	case lowerLimit, raiseLimit, replaceRule, remakeRule, stageLimit:
+	case faults.LowerLimit, faults.RaiseLimit, faults.ReplaceRule, faults.RemakeRule, faults.StageLimit:
 		w.operateRules(f)
 	}
 	return true

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"aliquot/internal/sim/faults"
 )
 
 // Violation is a broken promise.
@@ -15,8 +17,8 @@ type Violation struct {
 	Trace []string      `json:"trace,omitempty"` // the last events
 	// Enough is the smallest trouble found with which the same seed still breaks a promise. Faults
 	// describes its single faults, in order. Both are nil if nothing searched for it.
-	Enough *Selection `json:"enough,omitempty"`
-	Faults []string   `json:"faults,omitempty"`
+	Enough *faults.Selection `json:"enough,omitempty"`
+	Faults []string          `json:"faults,omitempty"`
 	// Of is how many single faults and kinds of steady trouble there were.
 	Of int `json:"of,omitempty"`
 }
@@ -26,7 +28,7 @@ func (v *Violation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, at %v: %s\n", v.Seed, v.At, v.What)
 	if v.Enough != nil {
-		fmt.Fprintf(&b, "enough of the trouble, %d of %d: %s\n", v.Enough.len(), v.Of, strings.Join(slices.Concat(v.Faults, v.Enough.Steady), "; "))
+		fmt.Fprintf(&b, "enough of the trouble, %d of %d: %s\n", v.Enough.Len(), v.Of, strings.Join(slices.Concat(v.Faults, v.Enough.Steady), "; "))
 		fmt.Fprintf(&b, "again: -seed %d -faults '%s'\n", v.Seed, v.Enough)
 	}
 	for _, line := range v.Trace {
@@ -50,17 +52,17 @@ func Shorten(seed uint64, opts Options) *Violation {
 	}
 	all := w.troubleSoFar()
 	s := shortener{opts: opts, seed: seed, best: w, enough: all}
-	for parts := 2; s.enough.len() > 0 && s.worlds < shorteningWorlds; {
+	for parts := 2; s.enough.Len() > 0 && s.worlds < shorteningWorlds; {
 		if s.dropPart(parts) {
 			parts = max(parts-1, 2)
-		} else if parts < s.enough.len() {
-			parts = min(2*parts, s.enough.len())
+		} else if parts < s.enough.Len() {
+			parts = min(2*parts, s.enough.Len())
 		} else {
 			break
 		}
 	}
 	v := s.best.failure
-	v.Trace, v.Enough, v.Of = s.best.lines(), s.enough, all.len()
+	v.Trace, v.Enough, v.Of = s.best.lines(), s.enough, all.Len()
 	for _, m := range s.best.mishaps {
 		v.Faults = append(v.Faults, m.String())
 	}
@@ -72,17 +74,17 @@ type shortener struct {
 	seed   uint64
 	opts   Options
 	best   *world // with the least trouble so far
-	enough *Selection
+	enough *faults.Selection
 	worlds int
 }
 
 // dropPart leaves out one of parts equal parts, and reports whether something still breaks.
 func (s *shortener) dropPart(parts int) bool {
-	n := s.enough.len()
+	n := s.enough.Len()
 	parts = min(parts, n)
 	// The latest trouble first: what comes before is the same in every try.
 	for part := parts - 1; part >= 0 && s.worlds < shorteningWorlds; part-- {
-		less := s.enough.without(part*n/parts, (part+1)*n/parts)
+		less := s.enough.Without(part*n/parts, (part+1)*n/parts)
 		opts := s.opts
 		opts.Only = less
 		s.worlds++
@@ -95,13 +97,13 @@ func (s *shortener) dropPart(parts int) bool {
 }
 
 // troubleSoFar returns the trouble that a world has had so far.
-func (w *world) troubleSoFar() *Selection {
-	s := &Selection{}
+func (w *world) troubleSoFar() *faults.Selection {
+	s := &faults.Selection{}
 	for _, m := range w.mishaps {
 		s.Faults = append(s.Faults, m.number)
 	}
-	for f := range steadyKinds {
-		if w.faults[f] {
+	for f := range faults.Single {
+		if w.faults.Kinds[f] {
 			s.Steady = append(s.Steady, f.String())
 		}
 	}

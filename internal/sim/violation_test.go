@@ -4,13 +4,14 @@ import (
 	"reflect"
 	"testing"
 
+	"aliquot/internal/sim/faults"
 	"aliquot/limit"
 )
 
 // A failure is reduced to the little trouble that it takes, and replays with that
 // alone.
 func TestViolationsAreShortened(t *testing.T) {
-	opts := Options{faults: []fault{cutBothWays}, Regions: 3, Keys: 1, Algorithms: []limit.Algorithm{limit.TokenBucket}}
+	opts := Options{faults: []faults.Kind{faults.CutBothWays}, Regions: 3, Keys: 1, Algorithms: []limit.Algorithm{limit.TokenBucket}}
 	opts.spoil = func(v *limit.View) { // floors are taken back as soon as leases end
 		if v.Phase == limit.Limbo {
 			v.Phase = limit.Floor
@@ -23,11 +24,11 @@ func TestViolationsAreShortened(t *testing.T) {
 		}
 	}
 	v := Shorten(seed, opts)
-	t.Logf("%v\n%d of %d: %v", v.What, v.Enough.len(), v.Of, v.Faults)
-	if v.Of < 5 || 3*v.Enough.len() > v.Of {
+	t.Logf("%v\n%d of %d: %v", v.What, v.Enough.Len(), v.Of, v.Faults)
+	if v.Of < 5 || 3*v.Enough.Len() > v.Of {
 		t.Errorf("%v is enough, of %d", v.Enough, v.Of)
 	}
-	only, err := ParseSelection(v.Enough.String())
+	only, err := faults.ParseSelection(v.Enough.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,12 +48,12 @@ func TestViolationsAreShortened(t *testing.T) {
 
 func TestSelectionsAreWrittenAndRead(t *testing.T) {
 	for _, s := range []string{"none", "0", "3,17", "3,messages lost", "slow commits,drifting clocks"} {
-		if parsed, err := ParseSelection(s); err != nil || parsed.String() != s {
+		if parsed, err := faults.ParseSelection(s); err != nil || parsed.String() != s {
 			t.Errorf("%q is %v, %v", s, parsed, err)
 		}
 	}
 	for _, s := range []string{"", "-1", "x", "leader dies", "1,,2"} {
-		if parsed, err := ParseSelection(s); err == nil {
+		if parsed, err := faults.ParseSelection(s); err == nil {
 			t.Errorf("%q is %v", s, parsed)
 		}
 	}

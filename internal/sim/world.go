@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/shell"
 	"aliquot/internal/sim/timeline"
 )
@@ -39,10 +40,9 @@ type world struct {
 	declared       int        // regions, including those that have left
 	floorsMoved    bool       // by an operator
 	stuck          []int64    // until when a region's store commands are delayed
-	faults         [faultKinds]bool
+	faults         faults.Set
 	clocksAgree    bool // the stores' clocks show the same, within a second
 	faultGap       int64
-	faultsEnd      int64
 	troubles       *rand.Rand // when which single fault comes
 	cuts           *rand.Rand // when a store is lost for one daemon
 	cached         *rand.Rand // which rules let daemons borrow chunks
@@ -50,7 +50,6 @@ type world struct {
 	struck         int        // single faults so far, including those left out
 	mishaps        []mishap   // caused
 	faulted        int64
-	caused         [faultKinds]int64
 
 	turn        int    // whose shares are checked next, if none is suspect
 	sampleAt    int64  // when
@@ -73,8 +72,8 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 
 		cuts:         rand.New(rand.NewPCG(seed, cutStream)),
 		clockTrouble: rand.New(rand.NewPCG(seed, clockStream)),
-		faultsEnd:    int64(faultsEnd),
 	}
+	w.faults = faults.NewSet(&w.Timeline, int64(faultsEnd))
 	declared := w.drawn(opts.Regions, 2, 6)
 	names := make([]string, declared)
 	for i := range names {
@@ -84,10 +83,10 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	w.ledger, w.version = &budget.Ledger{Config: w.cfg}, 1
 	w.drawFaults()
 	regions := declared + opts.spare
-	if w.faults[addRegion] {
+	if w.faults.Kinds[faults.AddRegion] {
 		regions += w.Rand.IntN(3)
 	}
-	w.clocksAgree = w.Chance(1, 2) && !w.faults[stepClock]
+	w.clocksAgree = w.Chance(1, 2) && !w.faults.Kinds[faults.StepClock]
 	w.buried, w.fences, w.adopted = make([]bool, regions), make([]int, regions), make([]adoption, regions)
 	w.known, w.opened, w.stuck = make([]stateFile, regions), make([]budget.SessionID, regions), make([]int64, regions)
 	w.cutUp, w.cutDown = make([]bool, regions), make([]bool, regions)
@@ -114,14 +113,14 @@ func (w *world) begin() {
 		w.beginClients()
 	}
 	w.After(second, w.trouble)
-	if slices.Contains(w.faults[ownKinds:], true) {
+	if slices.Contains(w.faults.Kinds[faults.Own:], true) {
 		w.After(second, w.troubleClocks)
 	}
 	w.After(second, w.copyStores)
-	if w.faults[storeCut] {
+	if w.faults.Kinds[faults.StoreCut] {
 		w.After(timeline.Exponential(w.cuts, 20*second), w.cutStores)
 	}
-	w.After(w.faultsEnd, w.heal)
+	w.After(w.faults.Until, w.heal)
 }
 
 func (w *world) beginClients() {
@@ -184,7 +183,7 @@ func (w *world) drifts() bool {
 	if d := w.opts.driven; d != nil {
 		return d.Drifting
 	}
-	return w.faults[drifting]
+	return w.faults.Kinds[faults.Drifting]
 }
 
 // nodeOf returns the region's daemon, the latest one if there are two.

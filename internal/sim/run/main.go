@@ -16,6 +16,7 @@ import (
 
 	"aliquot/internal/sim"
 	"aliquot/internal/sim/compare"
+	"aliquot/internal/sim/faults"
 )
 
 const (
@@ -48,7 +49,7 @@ func run(args []string) int {
 	seed := flags.Uint64("seed", 1, "first seed; every world takes the next one")
 	hours := flags.Float64("hours", 10, "virtual hours")
 	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "worlds at a time")
-	faults := flags.String("faults", "", "live through one world, with this trouble alone: numbers of faults and names of steady trouble, or none")
+	only := flags.String("faults", "", "live through one world, with this trouble alone: numbers of faults and names of steady trouble, or none")
 	table := flags.Bool("table", true, "compare limiters, unless it is one world or the run is interrupted")
 	output := flags.String("output", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
@@ -59,13 +60,13 @@ func run(args []string) int {
 		return 2
 	}
 	job := sim.Job{Seed: *seed, Hours: *hours, Workers: *workers}
-	if *faults != "" {
-		only, err := sim.ParseSelection(*faults)
+	if *only != "" {
+		selection, err := faults.ParseSelection(*only)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 2
 		}
-		job.Options.Only = only
+		job.Options.Only = selection
 		job.Hours = time.Minute.Hours() // one world
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

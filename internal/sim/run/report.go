@@ -7,6 +7,7 @@ import (
 
 	"aliquot/internal/sim"
 	"aliquot/internal/sim/compare"
+	"aliquot/internal/sim/faults"
 )
 
 // report is a run's result as it is written.
@@ -37,8 +38,8 @@ func reportOf(r sim.Result, worlds int) report {
 		DecisionsPerSecond: float64(r.Decisions) / seconds, MovesPerSecond: float64(r.Moves) / seconds,
 	}
 	for kind, n := range r.Kinds {
-		c := count{sim.FaultName(kind), n}
-		if sim.IsSteady(kind) {
+		c := count{faults.Kind(kind).String(), n}
+		if faults.Kind(kind).Steady() {
 			out.Steady = append(out.Steady, c)
 		} else {
 			out.Singles = append(out.Singles, c)

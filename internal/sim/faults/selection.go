@@ -1,4 +1,4 @@
-package sim
+package faults
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 )
 
 // Selection picks some of a world's trouble: single faults by their number in the order in which
-// the world causes them, from 0, and kinds of steady trouble by their FaultName. The zero value
+// the world causes them, from 0, and kinds of steady trouble by their names. The zero value
 // picks none.
 type Selection struct {
 	Faults []int
@@ -30,7 +30,7 @@ func ParseSelection(s string) (*Selection, error) {
 			out.Faults = append(out.Faults, n)
 			continue
 		}
-		if f, ok := faultNamed(item); !ok || !f.steady() {
+		if f, ok := Named(item); !ok || !f.Steady() {
 			return nil, fmt.Errorf("sim: %q is neither the number of a fault nor a kind of steady trouble (%s)", item, steadyNames())
 		}
 		out.Steady = append(out.Steady, item)
@@ -40,7 +40,7 @@ func ParseSelection(s string) (*Selection, error) {
 
 func steadyNames() string {
 	var names []string
-	for f := range steadyKinds {
+	for f := range Single {
 		names = append(names, f.String())
 	}
 	return strings.Join(names, ", ")
@@ -59,8 +59,8 @@ func (s *Selection) String() string {
 	return strings.Join(items, ",")
 }
 
-// without returns s without its items from i up to but not including j, faults first.
-func (s *Selection) without(i, j int) *Selection {
+// Without returns s without its items from i up to but not including j, faults first.
+func (s *Selection) Without(i, j int) *Selection {
 	n := len(s.Faults)
 	return &Selection{
 		Faults: slices.Concat(s.Faults[:min(i, n)], s.Faults[min(j, n):]),
@@ -68,4 +68,5 @@ func (s *Selection) without(i, j int) *Selection {
 	}
 }
 
-func (s *Selection) len() int { return len(s.Faults) + len(s.Steady) }
+// Len returns how many faults and kinds are picked.
+func (s *Selection) Len() int { return len(s.Faults) + len(s.Steady) }
