@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -189,4 +191,15 @@ func (l *Cluster) follower(ctx context.Context) (*Coordinator, error) {
 		}
 	}
 	return nil, errors.New("no coordinator follows")
+}
+
+// command runs aliquot, and returns its exit code and all that it printed.
+func (l *Cluster) command(ctx context.Context, args ...string) (code int, printed string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, filepath.Join(l.bin, "aliquot"), args...).CombinedOutput()
+	if exit, failed := errors.AsType[*exec.ExitError](err); failed && exit.ExitCode() > 0 {
+		return exit.ExitCode(), string(text), nil
+	}
+	return 0, string(text), err
 }

@@ -4,10 +4,13 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -15,8 +18,6 @@ import (
 	"time"
 
 	"aliquot/internal/rpc"
-	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
 const (
@@ -29,57 +30,26 @@ const (
 	callWithin = time.Minute
 )
 
-// regionNames are the cluster's regions.
-var regionNames = []string{"us-east", "eu-west", "ap-south"}
-
-// checkedPath is the path that rulesYAML limits for proxies.
-const checkedPath = "/checked"
-
-// rulesYAML is what the cluster starts with: one limit, strict and elastic, a small one for
-// keys of many clients at once, one that counts, in three ways, and one for proxies.
-const rulesYAML = `rules:
-  - id: per-key
-    match: {attributes: {plan: big}}
-    params: {capacity: 300, refill_rate: 100}
-    enforcement: strict
-  - id: small
-    match: {attributes: {plan: small}}
-    params: {capacity: 60, refill_rate: 2}
-    enforcement: strict
-  - id: burst
-    match: {attributes: {plan: burst}}
-    params: {capacity: 300, refill_rate: 100}
-    enforcement: elastic
-  - id: fixed
-    match: {attributes: {plan: fixed}}
-    algorithm: fixed_window
-    params: {limit: 60, window: 2}
-  - id: counter
-    match: {attributes: {plan: counter}}
-    algorithm: sliding_window_counter
-    params: {limit: 60, window: 2}
-  - id: log
-    match: {attributes: {plan: log}}
-    algorithm: sliding_window_log
-    params: {limit: 60, window: 2}
-  - id: checked
-    match: {endpoint_regex: "^/checked$"}
-    params: {capacity: 300, refill_rate: 100}
-    enforcement: strict
-`
+// RegionNames are a cluster's regions, if its Setup does not say others.
+var RegionNames = []string{"us-east", "eu-west", "ap-south"}
 
 // Cluster is three Redis servers, three coordinators and three regional daemons.
 type Cluster struct {
 	Redis        []*Process
 	Coordinators []*Coordinator
 	Regions      []*Region
+	setup        Setup
 	seconds      []*Region // second daemons of regions
-	inMemory     bool      // no Redis: each daemon's store is in its process
-	names        []string  // of the regions to begin with
-	absent       string    // one more, which is declared and never runs; empty: none
-	rules        string
 	bin, dir     string
 	http         *http.Client
+}
+
+// Setup is what distinguishes a cluster; the zero value is what Cluster describes, with RulesYAML.
+type Setup struct {
+	Regions  []string // the names of the regions to begin with; nil: RegionNames
+	Absent   string   // one more, which is declared and never runs; empty: none
+	Rules    string   // as YAML; empty: RulesYAML
+	InMemory bool     // no Redis: each daemon's store is in its process
 }
 
 // Coordinator is one coordinator process.
@@ -113,48 +83,39 @@ func Build(ctx context.Context, module, dir string) error {
 // Start begins a cluster with the programs in bin and its state in dir, on free ports,
 // and returns when every region holds a lease. Call Stop even after an error if
 // the Cluster is not nil.
-func Start(ctx context.Context, bin, dir string) (*Cluster, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
+func Start(ctx context.Context, bin, dir string, s Setup) (*Cluster, error) {
+	if _, err := exec.LookPath("redis-server"); err != nil && !s.InMemory {
 		return nil, errors.New("redis-server is missing; `make test` installs it")
 	}
-	return start(ctx, newCluster(bin, dir))
-}
-
-// StartInMemory is Start without Redis: every daemon keeps its records itself.
-func StartInMemory(ctx context.Context, bin, dir string) (*Cluster, error) {
-	l := newCluster(bin, dir)
-	l.inMemory = true
-	return start(ctx, l)
-}
-
-func newCluster(bin, dir string) *Cluster {
-	return &Cluster{http: rpc.NewHTTPClient(), bin: bin, dir: dir, names: regionNames, rules: rulesYAML}
-}
-
-func start(ctx context.Context, l *Cluster) (*Cluster, error) {
-	if err := l.prepare(); err != nil {
+	l, err := New(bin, dir, s)
+	if err != nil {
 		return nil, err
 	}
-	return l, l.run(ctx)
+	return l, l.Run(ctx)
 }
 
-// prepare makes the processes of the cluster, and starts none.
-func (l *Cluster) prepare() error {
-	ports, err := freePorts(3*4 + len(l.names)*5)
+// New makes the processes of a cluster as Start does, and starts none; Run does.
+func New(bin, dir string, s Setup) (*Cluster, error) {
+	if s.Regions == nil {
+		s.Regions = RegionNames
+	}
+	s.Rules = cmp.Or(s.Rules, RulesYAML)
+	l := &Cluster{setup: s, http: rpc.NewHTTPClient(), bin: bin, dir: dir}
+	free, err := freePorts(3*4 + len(s.Regions)*5)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := l.addCoordinators(&ports); err != nil {
-		return err
+	if err := l.addCoordinators(&free); err != nil {
+		return nil, err
 	}
-	for _, name := range l.names {
-		l.addRegion(name, &ports)
+	for _, name := range s.Regions {
+		l.addRegion(name, &free)
 	}
-	return nil
+	return l, nil
 }
 
-// run starts the processes, and returns when every region holds a lease.
-func (l *Cluster) run(ctx context.Context) error {
+// Run starts the processes, and returns when every region holds a lease.
+func (l *Cluster) Run(ctx context.Context) error {
 	for _, p := range l.processes() {
 		if err := p.Start(); err != nil {
 			return err
@@ -242,30 +203,59 @@ func (l *Cluster) awaitLease(ctx context.Context, r *Region) error {
 	return nil
 }
 
-// awaitRules waits until a region decides by the cluster's rules, with or without a
-// lease.
-func (l *Cluster) awaitRules(ctx context.Context, r *Region) error {
-	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
-	request := &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": "big", "api_key": "await-rules"}}
-	err := until(ctx, readyWithin, r.Name+" deciding", func() error {
-		ctx, cancel := context.WithTimeout(ctx, callWithin)
-		defer cancel()
-		answer, err := client.Check(ctx, request)
-		if err == nil && answer.RuleId != bigRule {
-			err = fmt.Errorf("mode %s, rule %q", answer.Mode, answer.RuleId)
-		}
-		return err
-	})
-	if err != nil {
-		return l.withLogs(err)
-	}
-	return nil
-}
-
 func (l *Cluster) withLogs(err error) error {
 	var b strings.Builder
 	for _, p := range l.processes() {
 		fmt.Fprintf(&b, "--- %s (running: %v)\n%s", p.Name, p.Running(), p.Tail())
 	}
 	return fmt.Errorf("%w\n%s", err, b.String())
+}
+
+func (l *Cluster) killCoordinators() error {
+	for _, c := range l.Coordinators {
+		if err := c.Kill9(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restartCoordinators starts all of them again and returns how long it took until
+// every region held a lease.
+func (l *Cluster) restartCoordinators(ctx context.Context) (time.Duration, error) {
+	for _, c := range l.Coordinators {
+		if err := c.Start(); err != nil {
+			return 0, err
+		}
+	}
+	began := time.Now()
+	err := errors.Join(l.AwaitLeases(ctx), l.awaitAllCoordinators(ctx))
+	return time.Since(began), err
+}
+
+// awaitAllCoordinators waits until each of them knows a leader.
+func (l *Cluster) awaitAllCoordinators(ctx context.Context) error {
+	for _, c := range l.Coordinators {
+		err := until(ctx, readyWithin, c.Name+" back", func() error {
+			_, err := l.Budget(ctx, c, "small", map[string]string{"api_key": "any"})
+			return err
+		})
+		if err != nil {
+			return l.withLogs(err)
+		}
+	}
+	return nil
+}
+
+// forgetEverything kills every daemon and removes what regions know; coordinators keep their state.
+func (l *Cluster) forgetEverything() error {
+	err := l.killCoordinators()
+	for _, r := range l.Regions {
+		gone := os.Remove(r.flag("--state-file"))
+		if errors.Is(gone, fs.ErrNotExist) {
+			gone = nil
+		}
+		err = errors.Join(err, r.Kill9(), gone)
+	}
+	return err
 }

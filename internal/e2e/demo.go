@@ -77,8 +77,7 @@ type demoPart struct {
 // more was admitted than the limit allows.
 func (d Demo) Run(ctx context.Context, bin, dir string) (ok bool, err error) {
 	fmt.Fprintln(d.Out, "starting 3 coordinators, and 3 regions with a Redis each ...")
-	plain := newCluster(bin, dir)
-	cluster, err := startLinked(ctx, plain)
+	cluster, err := startLinked(ctx, bin, dir)
 	defer cluster.stop()
 	if err != nil {
 		return false, err

@@ -18,7 +18,7 @@ const sideBySide = 2
 // running starts a cluster and has it end with the test.
 func running(t *testing.T) *Cluster {
 	t.Helper()
-	c, err := Start(t.Context(), bin, t.TempDir())
+	c, err := Start(t.Context(), bin, t.TempDir(), Setup{})
 	if c != nil {
 		t.Cleanup(func() { end(t, c) })
 	}
@@ -103,7 +103,7 @@ func kept(t *testing.T, cluster *Cluster, run func(context.Context, *Cluster, Sc
 // TestWindowsInMemory: the same with stores inside the daemons.
 func TestWindowsInMemory(t *testing.T) {
 	t.Parallel()
-	cluster, err := StartInMemory(t.Context(), bin, t.TempDir())
+	cluster, err := Start(t.Context(), bin, t.TempDir(), Setup{InMemory: true})
 	if cluster != nil {
 		defer cluster.Stop()
 	}

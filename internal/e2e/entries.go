@@ -19,7 +19,7 @@ import (
 func blocksHold(ctx context.Context, l *Cluster, _ Scale) (out []Result, err error) {
 	w := l.watchBlocks(ctx)
 	defer w.stop()
-	changed := strings.Replace(rulesYAML, "capacity: 60,", "capacity: 61,", 1)
+	changed := strings.Replace(RulesYAML, "capacity: 60,", "capacity: 61,", 1)
 	victim := l.Regions[1]
 	var slowest time.Duration
 	block := func(name string) error {
@@ -50,7 +50,7 @@ func blocksHold(ctx context.Context, l *Cluster, _ Scale) (out []Result, err err
 		func() error { return block("before") },
 		applyWhileBlocking,
 		func() error { return block("after an apply") },
-		func() error { return l.stage(ctx, rulesYAML, l.Regions[0].Name) },
+		func() error { return l.stage(ctx, RulesYAML, l.Regions[0].Name) },
 		func() error { return block("while a version is staged") },
 		func() error { return l.promote(ctx) },
 		func() error { return l.stage(ctx, changed, l.Regions[2].Name) },
@@ -78,7 +78,7 @@ func blocksHold(ctx context.Context, l *Cluster, _ Scale) (out []Result, err err
 			left = append(left, fmt.Sprintf("%s: %v", name, err))
 		}
 	}
-	_, err = l.applyRules(ctx, rulesYAML, 60)
+	_, err = l.applyRules(ctx, RulesYAML, 60)
 	return []Result{
 		none("answers of blocked keys that passed", int64(len(passed)), passed),
 		atLeast("answers of blocked keys", float64(answers), 500),
@@ -203,73 +203,6 @@ func (w *blockWatch) unlist(ctx context.Context, name string) error {
 	}
 	return led(ctx, func() error {
 		_, err := client.EditRules(ctx, &aliquotv1.EditRulesRequest{Author: "e2e", Edit: &aliquotv1.EditRulesRequest_Unlist{Unlist: name}})
-		return err
-	})
-}
-
-// anyRules is the rules of a coordinator that runs.
-func (l *Cluster) anyRules(context.Context) (aliquotv1connect.RuleServiceClient, error) {
-	for _, c := range l.Coordinators {
-		if c.Running() {
-			return aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(c.Address)), nil
-		}
-	}
-	return nil, errors.New("no coordinator runs")
-}
-
-// stage brings rules into force in one region.
-func (l *Cluster) stage(ctx context.Context, yaml, region string) error {
-	client, err := l.anyRules(ctx)
-	if err != nil {
-		return err
-	}
-	return led(ctx, func() error {
-		_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: yaml, Author: "e2e", Stage: &aliquotv1.Stage{Regions: []string{region}}})
-		return err
-	})
-}
-
-// staged is the version that is being rolled out.
-func (l *Cluster) staged(ctx context.Context, client aliquotv1connect.RuleServiceClient) (uint64, error) {
-	rules, err := client.GetRules(ctx, &aliquotv1.GetRulesRequest{})
-	return rules.GetRollout().GetVersion(), err
-}
-
-func (l *Cluster) promote(ctx context.Context) error {
-	client, err := l.anyRules(ctx)
-	if err != nil {
-		return err
-	}
-	return led(ctx, func() error {
-		version, err := l.staged(ctx, client)
-		if err == nil {
-			_, err = client.PromoteRules(ctx, &aliquotv1.PromoteRulesRequest{Version: version})
-		}
-		return err
-	})
-}
-
-func (l *Cluster) abort(ctx context.Context) error {
-	client, err := l.anyRules(ctx)
-	if err != nil {
-		return err
-	}
-	return led(ctx, func() error {
-		version, err := l.staged(ctx, client)
-		if err == nil {
-			_, err = client.AbortRules(ctx, &aliquotv1.AbortRulesRequest{Version: version})
-		}
-		return err
-	})
-}
-
-func (l *Cluster) rollback(ctx context.Context, version uint64) error {
-	client, err := l.anyRules(ctx)
-	if err != nil {
-		return err
-	}
-	return led(ctx, func() error {
-		_, err := client.RollbackRules(ctx, &aliquotv1.RollbackRulesRequest{Version: version, Author: "e2e"})
 		return err
 	})
 }

@@ -15,7 +15,7 @@ import (
 // nothing of the others.
 func TestLLM(t *testing.T) {
 	t.Parallel()
-	cluster, err := StartInMemory(t.Context(), bin, t.TempDir())
+	cluster, err := Start(t.Context(), bin, t.TempDir(), Setup{InMemory: true})
 	if cluster != nil {
 		defer cluster.Stop()
 	}

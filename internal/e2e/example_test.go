@@ -69,7 +69,7 @@ func exampleStreams() []*stream {
 // as within a span of time only if it was asked for and answered within it.
 func TestRideHailing(t *testing.T) {
 	t.Parallel()
-	cluster, err := Start(t.Context(), bin, t.TempDir())
+	cluster, err := Start(t.Context(), bin, t.TempDir(), Setup{})
 	if cluster != nil {
 		defer cluster.Stop()
 	}

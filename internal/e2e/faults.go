@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"aliquot/internal/bench"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -60,20 +59,6 @@ func largestChange(a, b *aliquotv1.Budget) (most float64) {
 		most = max(most, math.Abs(a.Regions[i].Share-b.Regions[i].Share))
 	}
 	return most
-}
-
-// awaitAllCoordinators waits until each of them knows a leader.
-func (l *Cluster) awaitAllCoordinators(ctx context.Context) error {
-	for _, c := range l.Coordinators {
-		err := until(ctx, readyWithin, c.Name+" back", func() error {
-			_, err := l.Budget(ctx, c, "small", map[string]string{"api_key": "any"})
-			return err
-		})
-		if err != nil {
-			return l.withLogs(err)
-		}
-	}
-	return nil
 }
 
 // regionalKilled: kill -9 of one regional daemon costs its own region's share while
@@ -129,15 +114,4 @@ func (l *Cluster) regionFault(ctx context.Context, s Scale, dead *Region, away t
 	allowed := big.Bound(r.Duration) - lost
 	return append(bounded(r), unfailingBut(r, dead),
 		atLeast("admitted / what the surviving shares allow", float64(r.Admitted)/allowed, .9-s.Slack)), nil
-}
-
-func unfailingBut(r *bench.Report, dead *Region) Result {
-	n, detail := int64(0), ""
-	for _, region := range r.Regions {
-		if dead == nil || region.Address != dead.Address {
-			n += region.Failed
-			detail += fmt.Sprint(region.Errors)
-		}
-	}
-	return none("checks without an answer where the daemon lived", n, detail)
 }

@@ -121,7 +121,7 @@ func (h *Hole) Look(ctx context.Context, bin, dir string, open bool) (seen Sight
 		return seen, err
 	}
 	defer os.Unsetenv(holeVariable)
-	l, err := Start(ctx, bin, dir)
+	l, err := Start(ctx, bin, dir, Setup{})
 	if l != nil {
 		defer l.Stop()
 	}
@@ -240,7 +240,7 @@ const (
 
 // coldRules are the cluster's, with a limit that is slowed and a small one that shows which are in force.
 func coldRules(smallest int, rate float64) string {
-	return strings.Replace(rulesYAML, "capacity: 60,", fmt.Sprintf("capacity: %d,", smallest), 1) + fmt.Sprintf(`  - id: shared
+	return strings.Replace(RulesYAML, "capacity: 60,", fmt.Sprintf("capacity: %d,", smallest), 1) + fmt.Sprintf(`  - id: shared
     match: {attributes: {plan: shared}}
     params: {capacity: %d, refill_rate: %v}
     enforcement: strict

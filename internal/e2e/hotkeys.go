@@ -48,15 +48,15 @@ type HotKeys struct {
 // Run starts the cluster with the programs in bin and its state in dir, and ends it. It takes as
 // long as it takes to make the keys hot, which is most of it.
 func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []Result, err error) {
-	l := newCluster(bin, dir)
-	l.names = []string{"us-east", "us-west", "eu-west", "eu-north", "ap-south"}
+	setup := Setup{Regions: []string{"us-east", "us-west", "eu-west", "eu-north", "ap-south"}, Rules: RulesYAML}
 	for i := range hotRules {
-		l.rules += fmt.Sprintf(hotRule, i)
+		setup.Rules += fmt.Sprintf(hotRule, i)
 	}
 	if h.Keys > manyHot {
-		l.absent = absent
+		setup.Absent = absent
 	}
-	if err := l.prepare(); err != nil {
+	l, err := New(bin, dir, setup)
+	if err != nil {
 		return nil, err
 	}
 	defer l.Stop()
@@ -86,7 +86,7 @@ func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []Result, err er
 // begin starts the cluster, and returns when the keys are hot in all regions.
 func (h HotKeys) begin(ctx context.Context, l *Cluster) error {
 	if !h.Founded {
-		if err := l.run(ctx); err != nil {
+		if err := l.Run(ctx); err != nil {
 			return err
 		}
 		return h.heat(ctx, l)
@@ -95,7 +95,7 @@ func (h HotKeys) begin(ctx context.Context, l *Cluster) error {
 		return err
 	}
 	began := time.Now()
-	if err := l.run(ctx); err != nil {
+	if err := l.Run(ctx); err != nil {
 		return err
 	}
 	err := until(ctx, heatWithin, fmt.Sprintf("%d keys hot in every region", h.Keys), func() error {

@@ -60,7 +60,7 @@ func (l *Cluster) nodeConfig(c *Coordinator) cluster.Config {
 		config.Join = append(config.Join, other.gossip)
 	}
 	config.BootstrapExpect = len(l.Coordinators)
-	config.Regions, config.RulesYAML = l.declaredNames(), l.rules
+	config.Regions, config.RulesYAML = l.declaredNames(), l.setup.Rules
 	config.Logger = slog.New(slog.DiscardHandler)
 	return config
 }
@@ -96,13 +96,13 @@ func (l *Cluster) hotPlan(leader *cluster.Node, keys int) (plan budget.Plan, err
 			rest := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
 			for j, r := range regions {
 				share := r.Floor
-				if r.Name != l.absent {
+				if r.Name != l.setup.Absent {
 					share = budget.Share{Rate: r.Floor.Rate / 2, Burst: r.Floor.Burst / 2}
 				}
 				e.Shares[j] = share
 				rest = budget.Share{Rate: rest.Rate - share.Rate, Burst: rest.Burst - share.Burst}
 			}
-			owner := s.Ledger.Config.Index(l.names[i%len(l.names)])
+			owner := s.Ledger.Config.Index(l.setup.Regions[i%len(l.setup.Regions)])
 			e.Shares[owner].Rate += rest.Rate
 			e.Shares[owner].Burst += rest.Burst
 			plan.Changes = append(plan.Changes, e)

@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,10 +11,10 @@ import (
 	"aliquot/internal/bench"
 )
 
-// anotherKind is rulesYAML with another placement of the big limit, and with another small limit
+// anotherKind is RulesYAML with another placement of the big limit, and with another small limit
 // by which answers show that it is in force.
 func anotherKind() string {
-	yaml := strings.Replace(rulesYAML, "capacity: 60,", "capacity: 61,", 1)
+	yaml := strings.Replace(RulesYAML, "capacity: 60,", "capacity: 61,", 1)
 	return strings.Replace(yaml, "  - id: per-key\n", "  - id: per-key\n    placement: split\n", 1)
 }
 
@@ -64,7 +62,7 @@ func kindChanged(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 		return nil, err
 	}
 	out = append(out, prefixed("under the other placement: ", bounded(r)...)...)
-	_, err = l.applyRules(ctx, rulesYAML, 60)
+	_, err = l.applyRules(ctx, RulesYAML, 60)
 	return out, err
 }
 
@@ -75,15 +73,4 @@ func refused(what string, code int, said string, words ...string) Result {
 		r.OK = r.OK && strings.Contains(said, word)
 	}
 	return r
-}
-
-// command runs aliquot, and returns its exit code and all that it printed.
-func (l *Cluster) command(ctx context.Context, args ...string) (code int, printed string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	text, err := exec.CommandContext(ctx, filepath.Join(l.bin, "aliquot"), args...).CombinedOutput()
-	if exit, failed := errors.AsType[*exec.ExitError](err); failed && exit.ExitCode() > 0 {
-		return exit.ExitCode(), string(text), nil
-	}
-	return 0, string(text), err
 }

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
-	"text/tabwriter"
 	"time"
 )
 
@@ -83,21 +82,6 @@ func RunTests(tests interface{ Run() int }, module string, bin *string) (code in
 	}
 	*bin = dir
 	return tests.Run()
-}
-
-// PrintResults prints promises as a table, and reports whether all of them held.
-func PrintResults(w io.Writer, results []Result) (ok bool) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	ok = true
-	for _, r := range results {
-		mark := "ok"
-		if !r.OK {
-			mark, ok = "FAILED", false
-		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", mark, r.Promise, r.Got, r.Want)
-	}
-	t.Flush()
-	return ok
 }
 
 // PrintJSON prints what was measured, indented.

@@ -2,17 +2,12 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"aliquot/internal/bench"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
-
-// floorAfter is 2T(1+rho)^3: how long a region that heard nothing waits before it
-// takes its floor back.
-const floorAfter = time.Duration(2 * float64(lease) * 1.02 * 1.02 * 1.02)
 
 // coordinatorsKilled: without any coordinator the regions serve from their leases
 // and then from their floors, and all recovers by itself.
@@ -59,28 +54,6 @@ func coordinatorsKilled(ctx context.Context, l *Cluster, s Scale) ([]Result, err
 			atLeast("admitted / what leases and then floors allow, at least", got/least, .9-s.Slack))...)...)
 	}
 	return out, nil
-}
-
-func (l *Cluster) killCoordinators() error {
-	for _, c := range l.Coordinators {
-		if err := c.Kill9(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// restartCoordinators starts all of them again and returns how long it took until
-// every region held a lease.
-func (l *Cluster) restartCoordinators(ctx context.Context) (time.Duration, error) {
-	for _, c := range l.Coordinators {
-		if err := c.Start(); err != nil {
-			return 0, err
-		}
-	}
-	began := time.Now()
-	err := errors.Join(l.AwaitLeases(ctx), l.awaitAllCoordinators(ctx))
-	return time.Since(began), err
 }
 
 // right is what one region may admit of one saturated key in an outage that begins

@@ -44,7 +44,7 @@ func plans(algorithms ...string) (out []outagePlan) {
 // outageRules are the rules of the cluster of outages: the usual ones and those of plans.
 func outageRules() string {
 	var b strings.Builder
-	b.WriteString(rulesYAML)
+	b.WriteString(RulesYAML)
 	for _, p := range plans(outageAlgorithms...) {
 		params := fmt.Sprintf("{limit: %d, window: %v}", outageCount, outageWindow)
 		if strings.HasSuffix(p.algorithm, "bucket") {
@@ -147,16 +147,16 @@ func (o Outages) run(ctx context.Context, bin, dir string, all []outage, results
 		if err := os.MkdirAll(at, 0o700); err != nil {
 			return out, err
 		}
-		l := newCluster(bin, at)
-		l.names, l.rules = regionNames[:n], outageRules()
-		_, err := start(ctx, l)
+		l, err := Start(ctx, bin, at, Setup{Regions: RegionNames[:n], Rules: outageRules()})
 		if err == nil {
 			pause(ctx, outageWarmUp)
 			var of []OutageResult
 			of, err = o.with(ctx, l, all, results)
 			out = append(out, of...)
 		}
-		l.Stop()
+		if l != nil {
+			l.Stop()
+		}
 		if err != nil {
 			return out, err
 		}

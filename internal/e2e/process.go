@@ -141,3 +141,37 @@ func (p *Process) Tail() string {
 	}
 	return string(text[max(0, len(text)-most):])
 }
+
+func startAll(processes []*Process) error {
+	for _, p := range processes {
+		if err := p.Start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func endAll(processes []*Process) {
+	for _, p := range processes {
+		_ = p.Kill9() // whatever is left of it holds nothing that is needed
+	}
+}
+
+// busy starts processes that do nothing but take time; stop ends them, also after an error.
+func busy(dir string, n int) (stop func() error, err error) {
+	var all []*Process
+	stop = func() (err error) {
+		for _, p := range all {
+			err = errors.Join(err, p.Kill9())
+		}
+		return err
+	}
+	for i := range n {
+		p := newProcess(dir, fmt.Sprintf("busy-%d", i), "sh", "-c", "while :; do :; done")
+		if err := p.Start(); err != nil {
+			return stop, err
+		}
+		all = append(all, p)
+	}
+	return stop, nil
+}

@@ -78,10 +78,3 @@ func restartedAlone(ctx context.Context, l *Cluster, s Scale) ([]Result, error) 
 		atLeast("lent: admitted by the first region / what it allows, at least", of(1, there.began)/lent[0].least(outage), .9-s.Slack),
 		atMost("seconds to recover by itself", recovered.Seconds(), 30)), nil
 }
-
-func prefixed(what string, results ...Result) []Result {
-	for i := range results {
-		results[i].Promise = what + results[i].Promise
-	}
-	return results
-}

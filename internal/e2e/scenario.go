@@ -2,19 +2,8 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	"aliquot/internal/bench"
 )
-
-// Result is one promise with what was seen.
-type Result struct {
-	Promise string
-	Want    string
-	Got     string
-	OK      bool
-}
 
 // Scenario is one story with its promises. It leaves the cluster as it found it: all
 // processes running, every region leased.
@@ -96,92 +85,4 @@ func Short() Scale {
 // Full is the length that the promises are made for.
 func Full() Scale {
 	return Scale{Run: 30 * time.Second, Outage: 60 * time.Second, Watch: 60 * time.Second, Stall: 10 * time.Second, Latencies: true, Clients: 2000, Rounds: 10, ShareChanges: 20}
-}
-
-// bigRule limits clients of the plan "big", strictly.
-const bigRule = "per-key"
-
-// The limits of rulesYAML and the protocol's static numbers in the cluster.
-var (
-	big   = bench.Limit{Capacity: 300, Refill: 100}
-	small = bench.Limit{Capacity: 60, Refill: 2}
-)
-
-const (
-	// lease is T, floor one region's part when it is cut off.
-	lease = 10 * time.Second
-	floor = 1. / 3
-	// convergence is what a region may take to get its budget back after it was
-	// away, with the WAN's distances left out.
-	convergence = 2 * time.Second
-	// bucket is the width of the time series that outages are read from.
-	bucket = 100 * time.Millisecond
-)
-
-// load is the configuration of a run under the big limit.
-func (l *Cluster) load(d time.Duration) bench.Config {
-	c := bench.DefaultConfig()
-	c.Regions, c.Duration, c.Limit, c.Bucket = l.RegionAddresses(), d, big, bucket
-	c.Attributes = map[string]string{"plan": "big", "api_key": "bench-{run}-{client}"}
-	return c
-}
-
-// loading is a run in the background.
-type loading struct {
-	began  time.Time
-	done   chan struct{}
-	report *bench.Report
-	err    error
-}
-
-func begin(ctx context.Context, c bench.Config) *loading {
-	r := &loading{began: time.Now(), done: make(chan struct{})}
-	go func() {
-		defer close(r.done)
-		r.report, r.err = bench.Rotate(ctx, c)
-	}()
-	return r
-}
-
-// wait returns the report when the run is over.
-func (r *loading) wait() (*bench.Report, error) {
-	<-r.done
-	return r.report, r.err
-}
-
-// at is the present moment on the run's own time line.
-func (r *loading) at() time.Duration { return time.Since(r.began) }
-
-// admittedBetween adds up a time series.
-func admittedBetween(series []bench.Bucket, from, to time.Duration) (n int64) {
-	for i := max(int(from/bucket), 0); i < min(int(to/bucket), len(series)); i++ {
-		n += series[i].Admitted
-	}
-	return n
-}
-
-// atMost and atLeast compare a measured figure with a promise.
-func atMost(promise string, got, want float64) Result {
-	return Result{Promise: promise, Want: fmt.Sprintf("<= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got <= want}
-}
-
-func atLeast(promise string, got, want float64) Result {
-	return Result{Promise: promise, Want: fmt.Sprintf(">= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got >= want}
-}
-
-func none(promise string, n int64, detail any) Result {
-	r := Result{Promise: promise, Want: "0", Got: fmt.Sprint(n), OK: n == 0}
-	if n != 0 {
-		r.Got += fmt.Sprintf(" %v", detail)
-	}
-	return r
-}
-
-// bounded are the promises of every run.
-func bounded(r *bench.Report) []Result {
-	return []Result{atMost("gain over the run", r.Gain, 1), atMost("gain over its worst interval", r.Worst.Gain, 1)}
-}
-
-func unfailing(r *bench.Report) Result {
-	return none("checks without an answer", r.Failed, r.Errors)
 }

@@ -33,7 +33,7 @@ const (
 // override until a time. The buckets of alone and ending are each region's own.
 func slowedRules(smallest int, rate float64, until time.Time) string {
 	override := fmt.Sprintf(`{%q: {capacity: %d, refill_rate: %v, until: %q}}`, slowedClient(0), slowedBurst, fastRate, until.UTC().Format(time.RFC3339Nano))
-	return strings.Replace(rulesYAML, "capacity: 60,", fmt.Sprintf("capacity: %d,", smallest), 1) + fmt.Sprintf(`  - id: alone
+	return strings.Replace(RulesYAML, "capacity: 60,", fmt.Sprintf("capacity: %d,", smallest), 1) + fmt.Sprintf(`  - id: alone
     match: {attributes: {plan: alone}}
     params: {capacity: %[1]d, refill_rate: %[2]v}
     enforcement: independent
@@ -105,7 +105,7 @@ func ruleSlowed(ctx context.Context, l *Cluster, _ Scale) ([]Result, error) {
 	}); err != nil {
 		return nil, err
 	}
-	_, err = l.applyRules(ctx, rulesYAML, 60)
+	_, err = l.applyRules(ctx, RulesYAML, 60)
 	return []Result{
 		atMost("gain over the worst interval, an override of a strict limit ends", shared.gain(), 1),
 		atMost("gain over the worst interval, an override of an independent limit ends", worst(ending), 1),

@@ -122,7 +122,7 @@ func (e edge) has(t *testing.T, l *Cluster, r *Region, apiKey string, burst int,
 		passed, earned, limit := e.drain(t, key, 4*burst, rate)
 		wrong := fmt.Sprintf("%s: %s had %d at once and may earn %d meanwhile, of a limit of %d; want %d", e.name, key, passed, earned, limit, burst)
 		switch {
-		case passed > len(regionNames)*burst+earned || limit != int64(burst):
+		case passed > len(RegionNames)*burst+earned || limit != int64(burst):
 			t.Error(wrong)
 		case passed < burst:
 			err := until(t.Context(), countedWithin, "counted as the daemon's loss", func() error {
@@ -168,7 +168,7 @@ func (l *Cluster) starved(t *testing.T, r *Region) (times float64) {
 // asked in every way, and then its PUT.
 func TestSpecification(t *testing.T) {
 	t.Parallel()
-	cluster, err := Start(t.Context(), bin, t.TempDir())
+	cluster, err := Start(t.Context(), bin, t.TempDir(), Setup{})
 	if cluster != nil {
 		defer cluster.Stop()
 	}

@@ -2,11 +2,8 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -66,19 +63,6 @@ func regionsBeforeCoordinators(ctx context.Context, l *Cluster, s Scale) ([]Resu
 		atLeast("GET /check: admitted after that", float64(len(proxied.admitted)), 1),
 		atMost("seconds from the coordinators' start to leases", recovered.Seconds(), 30),
 	), nil
-}
-
-// forgetEverything kills every daemon and removes what regions know; coordinators keep their state.
-func (l *Cluster) forgetEverything() error {
-	err := l.killCoordinators()
-	for _, r := range l.Regions {
-		gone := os.Remove(r.flag("--state-file"))
-		if errors.Is(gone, fs.ErrNotExist) {
-			gone = nil
-		}
-		err = errors.Join(err, r.Kill9(), gone)
-	}
-	return err
 }
 
 // proxied asks GET /check of every region as one client.

@@ -4,12 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"aliquot/internal/bench"
-	"aliquot/internal/rpc"
-	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
 // rotate: a client that turns to another region with every request gets its limit,
@@ -75,56 +71,14 @@ func overload(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 
 // rulesChanged: a change reaches every region within 2 s.
 func rulesChanged(ctx context.Context, l *Cluster, _ Scale) ([]Result, error) {
-	changed := strings.Replace(rulesYAML, "capacity: 60,", "capacity: 61,", 1)
+	changed := strings.Replace(RulesYAML, "capacity: 60,", "capacity: 61,", 1)
 	took, err := l.applyRules(ctx, changed, 61)
 	if err != nil {
 		return nil, err
 	}
-	back, err := l.applyRules(ctx, rulesYAML, 60)
+	back, err := l.applyRules(ctx, RulesYAML, 60)
 	return []Result{
 		atMost("seconds until a change is in force everywhere", took.Seconds(), 2),
 		atMost("seconds until it is undone everywhere", back.Seconds(), 2),
 	}, err
-}
-
-// applyRules applies rules at a coordinator that does not lead, if there is one,
-// and waits until every region's answers show the small rule's new capacity.
-func (l *Cluster) applyRules(ctx context.Context, yaml string, capacity int64) (time.Duration, error) {
-	at, err := l.follower(ctx)
-	if err != nil {
-		return 0, err
-	}
-	client := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(at.Address))
-	began := time.Now()
-	err = led(ctx, func() error {
-		_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: yaml, Author: "e2e"})
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("apply rules at %s: %w", at.Name, err)
-	}
-	for _, r := range l.Regions {
-		client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
-		request := &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": "small", "api_key": "rules-changed"}}
-		err := until(ctx, readyWithin, "in force in "+r.Name, func() error {
-			answer, err := client.Check(ctx, request)
-			if err == nil && answer.Limit != capacity {
-				err = fmt.Errorf("the limit is still %d", answer.Limit)
-			}
-			return err
-		})
-		if err != nil {
-			return 0, err
-		}
-	}
-	return time.Since(began), nil
-}
-
-// commitRules applies the cluster's rules once more, at any coordinator.
-func (l *Cluster) commitRules(ctx context.Context, at *Coordinator) error {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
-	defer cancel()
-	client := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(at.Address))
-	_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: rulesYAML, Author: "e2e"})
-	return err
 }

@@ -73,8 +73,8 @@ func (r SurgeRow) sent() int { return r.Allowed + r.Refused + r.Undecided }
 // Valid reports what is wrong with the settings.
 func (s Surge) Valid() error {
 	switch {
-	case s.Regions < 1 || s.Regions > len(regionNames):
-		return fmt.Errorf("%d regions; give 1 to %d", s.Regions, len(regionNames))
+	case s.Regions < 1 || s.Regions > len(RegionNames):
+		return fmt.Errorf("%d regions; give 1 to %d", s.Regions, len(RegionNames))
 	case s.Riders < 1:
 		return fmt.Errorf("%d riders; give at least one", s.Riders)
 	case s.Times <= 0 || s.Times > 1000:
@@ -108,9 +108,7 @@ func (s Surge) Run(ctx context.Context, bin, dir string) (rows []SurgeRow, err e
 		return nil, fmt.Errorf("%w: run it at the top of the module", err)
 	}
 	fmt.Fprintf(s.Out, "starting 3 coordinators, and a regional daemon, a Redis and nginx in each of %d regions ...\n", s.Regions)
-	cluster := newCluster(bin, dir)
-	cluster.names, cluster.rules = regionNames[:s.Regions], string(rules)
-	cluster, err = start(ctx, cluster)
+	cluster, err := Start(ctx, bin, dir, Setup{Regions: RegionNames[:s.Regions], Rules: string(rules)})
 	if cluster != nil {
 		defer cluster.Stop()
 	}
@@ -218,25 +216,6 @@ func (s Surge) door(ctx context.Context, cluster *Cluster, region *Region, backe
 		return "", nil, errors.Join(err, nginx.Kill9())
 	}
 	return "http://" + address, nginx, nil
-}
-
-// busy starts processes that do nothing but take time; stop ends them, also after an error.
-func busy(dir string, n int) (stop func() error, err error) {
-	var all []*Process
-	stop = func() (err error) {
-		for _, p := range all {
-			err = errors.Join(err, p.Kill9())
-		}
-		return err
-	}
-	for i := range n {
-		p := newProcess(dir, fmt.Sprintf("busy-%d", i), "sh", "-c", "while :; do :; done")
-		if err := p.Start(); err != nil {
-			return stop, err
-		}
-		all = append(all, p)
-	}
-	return stop, nil
 }
 
 // PrintSurge prints the rows as a table, and beneath it why requests failed and what Aliquot changed.

@@ -61,7 +61,7 @@ func (p *ports) next() (address string) {
 
 func (l *Cluster) addCoordinators(free *ports) error {
 	rulesFile := filepath.Join(l.dir, "rules.yaml")
-	if err := os.WriteFile(rulesFile, []byte(l.rules), 0o600); err != nil {
+	if err := os.WriteFile(rulesFile, []byte(l.setup.Rules), 0o600); err != nil {
 		return err
 	}
 	var gossip [3]string
@@ -82,16 +82,16 @@ func (l *Cluster) addCoordinators(free *ports) error {
 
 // declaredNames are the regions that the coordinators are told of.
 func (l *Cluster) declaredNames() []string {
-	if l.absent == "" {
-		return l.names
+	if l.setup.Absent == "" {
+		return l.setup.Regions
 	}
-	return append(slices.Clone(l.names), l.absent)
+	return append(slices.Clone(l.setup.Regions), l.setup.Absent)
 }
 
 // addRegion makes a region and its Redis, if it is to have one; neither is started yet.
 func (l *Cluster) addRegion(name string, free *ports) *Region {
 	redis := ""
-	if !l.inMemory {
+	if !l.setup.InMemory {
 		redis = l.addRedis(name, free.next())
 	}
 	r := l.daemon(name, name, redis, free)

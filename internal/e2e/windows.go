@@ -12,7 +12,7 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// The limits of rulesYAML that count.
+// The limits of RulesYAML that count.
 const (
 	windowLimit = 60
 	window      = 2 * time.Second
@@ -70,7 +70,7 @@ const memorySkew = 5 * time.Millisecond
 // now. A Redis on this machine goes by the same clock.
 func (l *Cluster) counted(asked time.Time) admitted {
 	skew := int64(0)
-	if l.inMemory {
+	if l.setup.InMemory {
 		skew = memorySkew.Microseconds()
 	}
 	return admitted{asked.UnixMicro() - skew, time.Now().UnixMicro() + skew}

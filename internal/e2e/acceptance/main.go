@@ -28,7 +28,7 @@ func main() {
 }
 
 func run(ctx context.Context, bin, dir, only string, short bool) (ok bool, err error) {
-	cluster, err := e2e.Start(ctx, bin, dir)
+	cluster, err := e2e.Start(ctx, bin, dir, e2e.Setup{})
 	if cluster != nil {
 		defer cluster.Stop()
 	}

@@ -37,7 +37,7 @@ const (
 // TestALiveClusterIsSeen runs three regions under load, breaks them, and looks at
 // what a person would see: alerts that fire and resolve, then every panel.
 func TestALiveClusterIsSeen(t *testing.T) {
-	cluster, err := e2e.Start(t.Context(), bin, t.TempDir())
+	cluster, err := e2e.Start(t.Context(), bin, t.TempDir(), e2e.Setup{})
 	if cluster != nil {
 		t.Cleanup(cluster.Stop)
 	}
