@@ -151,6 +151,9 @@ var houses = map[string]row{
 	// What a daemon admits while its store does not answer.
 	"regional/internal/emergency": {aliquot: []string{"internal/entitlement", "internal/recall", "internal/storeclock", "budget", "limit", "lua", "rules", "regional/internal/charge", "regional/internal/storeguard"}},
 
+	// The session with the coordinators, and what is known of the region's other daemons.
+	"regional/internal/session": {aliquot: []string{"internal/boottime", "internal/entitlement", "internal/hashslot", "internal/leasewire", "internal/ratelog", "internal/roster", "internal/rpc", "budget", "limit", "lua", "rules", "proto/aliquot/...", "regional/internal/authority", "regional/internal/background", "regional/internal/charge", "regional/internal/emergency", "regional/internal/policy", "regional/internal/sample", "regional/internal/storeguard", "regional/internal/telemetry"}, outside: []string{"connectrpc.com/connect", "github.com/prometheus/client_golang"}},
+
 	// A store in the daemon's own process.
 	"regional/store/memory": {aliquot: []string{"lua", "limit"}},
 	"regional/store":        {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},

@@ -40,11 +40,11 @@ func TestALeaseEndsWithAClockThatStoodStill(t *testing.T) {
 func TestTheWallClockIsWatchedBesideTheBootClock(t *testing.T) {
 	c := testConfig(newLeader(t, ruled("strict")).address())
 	d, _ := start(t, c)
-	if d.reporter.wall == nil {
+	if !d.cfg.bootClock {
 		t.Error("nobody looks at the wall clock")
 	}
 	c.Now = func() budget.Instant { return chargetest.Noon }
-	if d, _ := start(t, c); d.reporter.wall != nil {
+	if d, _ := start(t, c); d.cfg.bootClock {
 		t.Error("it is compared with a clock of the test's")
 	}
 }

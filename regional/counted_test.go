@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/budget"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -199,17 +198,5 @@ func TestSlotNames(t *testing.T) {
 			}
 			seen[name] = true
 		}
-	}
-}
-
-// TestShareOfAnUnknownLimit is not acknowledged: the region has no record to apply it to.
-func TestShareOfAnUnknownLimit(t *testing.T) {
-	for _, k := range []budget.KeyLimit{{}, {Capacity: 40e6, Rate: 10e6}, {Algorithm: 1}} {
-		if got := unknownLimit(budget.ShareChange{Limit: k}); !got.Unenforced || got.Failed {
-			t.Errorf("%+v: %+v", k, got)
-		}
-	}
-	if got := unknownLimit(budget.ShareChange{Cold: true}); got.Unenforced {
-		t.Error("a return to cold, which needs nothing of the store, is not acknowledged")
 	}
 }

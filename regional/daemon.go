@@ -23,7 +23,6 @@ import (
 	"aliquot/internal/hashslot"
 	"aliquot/internal/httpanswer"
 	"aliquot/internal/identity"
-	"aliquot/internal/roster"
 	"aliquot/internal/rpc"
 	"aliquot/internal/rpc/connections"
 	"aliquot/internal/storeclock"
@@ -38,14 +37,21 @@ import (
 	"aliquot/regional/internal/overload"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/sample"
+	"aliquot/regional/internal/session"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 	"aliquot/regional/store"
 	"aliquot/regional/store/memory"
 )
 
-// drainFor is how long calls under way may take at shutdown.
-const drainFor = 5 * time.Second
+const (
+	// drainFor is how long calls under way may take at shutdown.
+	drainFor = 5 * time.Second
+	// leaveFor is how long telling the coordinators that this daemon stops may take.
+	leaveFor = 500 * time.Millisecond
+	// readyLook is the interval at which a daemon looks whether it is ready.
+	readyLook = 20 * time.Millisecond
+)
 
 // Daemon is a regional daemon. New opens its listeners, and Run serves.
 type Daemon struct {
@@ -69,15 +75,17 @@ type Daemon struct {
 	service   *api.Service
 	stopping  chan struct{} // closed when the daemon stops
 	keeper    *keeper
-	others    *others
-	reporter  *reporter
+	others    *session.Others
+	session   *session.Session
 	http      *http.Server
 	ops       *http.Server
 	grpc      *grpc.Server
 	health    *health.Server
 	parting   *parting
-	// partingFor is the constant of that name. A test sets a longer time.
-	partingFor time.Duration
+	// partingFor and leaveFor are the constants of these names. A test sets longer times.
+	partingFor, leaveFor time.Duration
+	// incarnation is the random number of this run.
+	incarnation uint64
 
 	storeDown atomic.Bool
 	storeNews chan struct{} // wakes keepStore; room for one
@@ -107,7 +115,7 @@ func New(c Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), stopping: make(chan struct{}), storeNews: make(chan struct{}, 1), failed: make(chan error, 1), partingFor: partingFor}
+	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), stopping: make(chan struct{}), storeNews: make(chan struct{}, 1), failed: make(chan error, 1), partingFor: partingFor, leaveFor: leaveFor, incarnation: incarnation()}
 	if d.sockets, err = openSockets(&c); err != nil {
 		return nil, err
 	}
@@ -140,8 +148,7 @@ func (d *Daemon) build(kept *state) error {
 	d.policies = policy.New(c.Region, c.WithoutRules == PassWithoutRules, c.Now, d.log, d.metrics)
 	clock := storeclock.New()
 	now := c.Now()
-	self := incarnation()
-	region := budget.NewRegion(0, budget.Config{}, self, now)
+	region := budget.NewRegion(0, budget.Config{}, d.incarnation, now)
 	if kept != nil {
 		d.policies.SetCluster(kept.Cluster)
 		switch {
@@ -165,8 +172,8 @@ func (d *Daemon) build(kept *state) error {
 	}
 	d.guard = storeguard.New(d.store, d.auth, c.Now, d.metrics, d.storeTripped, d.lookAtStore)
 	d.emergency = emergency.New(c.Now, clock)
-	d.others = d.newOthers(kept, d.emergency)
-	d.guard.Spends, d.keeper.others = d.others.spends, d.others
+	d.others = d.newOthers(kept)
+	d.guard.Spends, d.keeper.others = d.others.Spends, d.others
 	d.bugs = &background.Panics{Count: d.metrics.Panics, Log: d.log}
 	d.guard.Bugs = d.bugs
 	d.door = overload.NewDoor(runtime.GOMAXPROCS(0), d.metrics.Overload)
@@ -174,7 +181,7 @@ func (d *Daemon) build(kept *state) error {
 	d.conduct.Export(d.metrics, d.policies, c.Registry)
 	decides := engine.Config{
 		Policies: d.policies, Auth: d.auth, Guard: d.guard, Emergency: d.emergency, Keys: d.conduct, Metrics: d.metrics, Log: d.log,
-		Bugs: d.bugs, Turns: d.door, Slots: charge.NewSlotNames(self), Shared: c.Redis != MemoryStore,
+		Bugs: d.bugs, Turns: d.door, Slots: charge.NewSlotNames(d.incarnation), Shared: c.Redis != MemoryStore,
 	}
 	if c.bootClock {
 		decides.Clock = &boottime.Clock{}
@@ -182,22 +189,20 @@ func (d *Daemon) build(kept *state) error {
 	d.limiter = engine.New(decides)
 	d.upkeep = d.limiter.NewUpkeep(d.bugs)
 	recent := sample.New(c.Now)
-	d.reporter = &reporter{
-		region: c.Region, address: d.advertised(), version: c.Version, incarnation: self,
-		auth: d.auth, guard: d.guard, policies: d.policies, emergency: d.emergency, keeper: d.keeper, others: d.others,
-		planner: sample.NewPlanner(d.policies, d.auth, recent), recent: recent,
-		peers:   newCoordinators(c.Coordinators, c.HTTPClient, d.log, d.metrics),
-		metrics: d.metrics, log: d.log, bugs: d.bugs,
-		live:         func() { d.readyOnce.Do(func() { go d.becomeReady() }) },
-		wrongCluster: d.fail,
-		leaveFor:     leaveFor,
-		wall:         newWall(c.bootClock),
+	of := session.Config{
+		Region: c.Region, Address: d.advertised(), Version: c.Version, Incarnation: d.incarnation,
+		Authority: d.auth, Store: d.guard, Policies: d.policies, Emergency: d.emergency, Others: d.others, File: d.keeper,
+		Recent: recent, Planner: sample.NewPlanner(d.policies, d.auth, recent),
+		Coordinators: c.Coordinators, HTTP: c.HTTPClient, Metrics: d.metrics, Registry: c.Registry, Log: d.log, Bugs: d.bugs,
+		Live:         func() { d.readyOnce.Do(func() { go d.becomeReady() }) },
+		WrongCluster: d.fail,
+		WatchWall:    c.bootClock,
 	}
-	watchSession(d.metrics, d.reporter, c.Registry)
 	if parted, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
-		d.reporter.unreached = parted.Unreached
+		of.Unreached = parted.Unreached
 	}
-	d.answers = explain.NewRecorder(d.limiter, d.metrics, recent, explain.NewHolders(c.Coordinators, d.reporter.peers.index, c.HTTPClient))
+	d.session = session.New(of)
+	d.answers = explain.NewRecorder(d.limiter, d.metrics, recent, explain.NewHolders(c.Coordinators, d.session.CoordinatorIndex, c.HTTPClient))
 	return d.buildServers()
 }
 
@@ -232,24 +237,22 @@ func (d *Daemon) buildServers() error {
 }
 
 // newOthers returns nil if no other daemon can have the same store.
-func (d *Daemon) newOthers(kept *state, e *emergency.Limit) *others {
-	shared, ok := d.store.(rosterStore)
+func (d *Daemon) newOthers(kept *state) *session.Others {
+	shared, ok := d.store.(session.RosterStore)
 	if !ok {
 		return nil
 	}
-	o := &others{
-		store: shared, guard: d.guard, auth: d.auth, emergency: e, policies: d.policies, metrics: d.metrics, log: d.log, now: d.cfg.Now,
-	}
-	o.began = o.now()
+	var known []budget.DaemonID
 	if kept != nil {
-		o.kept = kept.others()
+		known = kept.others()
 		if kept.Daemon == "" {
 			d.policies.Remind() // so that the file gets an id
 		}
 	}
-	o.roster = roster.New(daemonID(d.keeper.id, d.advertised()), o.kept, o.now())
-	e.Beside(!o.roster.Alone(o.now()))
-	return o
+	return session.NewOthers(session.OthersConfig{
+		Store: shared, Authority: d.auth, Emergency: d.emergency, Policies: d.policies, Metrics: d.metrics, Log: d.log, Now: d.cfg.Now,
+		Self: session.DaemonID(d.keeper.id, d.advertised()), Known: known,
+	})
 }
 
 // incarnation returns a random number that identifies this run of the daemon. It is never 0.
@@ -335,11 +338,11 @@ func (d *Daemon) fail(err error) {
 // becomeReady ends once the daemon has read its store's list of daemons, or has no store to read it
 // from: before, it could admit nothing without its store.
 func (d *Daemon) becomeReady() {
-	for d.others.unread() {
+	for d.others.Unread() {
 		select {
 		case <-d.stopping:
 			return
-		case <-time.After(notYet):
+		case <-time.After(readyLook):
 		}
 	}
 	close(d.ready)
@@ -372,7 +375,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	for name, run := range map[string]func(context.Context){
-		"reports": d.reporter.run, "the store's probe": d.keepStore, "the list of daemons": d.others.run,
+		"reports": d.session.Run, "the store's probe": d.keepStore, "the list of daemons": func(ctx context.Context) { d.others.Run(ctx, d.guard) },
 		"upkeep": d.upkeep.Run, "the state file": d.keeper.run,
 		"conduct": func(ctx context.Context) { d.conduct.Run(ctx, d.policies, d.cfg.HotKeyLog) },
 	} {
@@ -391,10 +394,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 	case err = <-d.failed:
 	}
 	d.drain()
-	session := d.auth.Session() // a report under way loses it when it is given up
+	open := d.auth.Session() // a report under way loses it when it is given up
 	stop()
 	work.Wait()
-	d.reporter.leave(session)
+	leaving, cancel := context.WithTimeout(context.Background(), d.leaveFor)
+	defer cancel()
+	d.session.Leave(leaving, open)
 	return errors.Join(err, d.store.Close())
 }
 

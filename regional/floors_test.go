@@ -122,7 +122,7 @@ func TestFloorsOutOfDateAreNotBelieved(t *testing.T) {
 			l.holder, l.heard = 1, time.Now().Add(time.Hour)
 		})
 		d, _ = start(t, c)
-		l.set(func() { l.knows = append(l.knows, uint64(d.others.roster.Self())) }) // by whom has the session
+		l.set(func() { l.knows = append(l.knows, uint64(d.others.Self())) }) // by whom has the session
 		eventually(t, "a few answers", func() bool { return answers(t, d, result) > 2 })
 		exactly(t, "the floor that was acknowledged, a quarter of 400", burst(t, d, "k"), 100, d)
 		if got := floorOnDisk(t, &c).Floor.Burst; got != budget.Unit/4 {
@@ -150,7 +150,7 @@ func TestFloorWaitsForDecisions(t *testing.T) {
 		defer l.mu.Unlock()
 		return l.reports[len(l.reports)-1].GetSession() == session
 	}
-	tick := time.NewTicker(tickEvery)
+	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for range 10 {
 		<-tick.C

@@ -2,23 +2,11 @@ package regional
 
 import (
 	"fmt"
-	"log/slog"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"aliquot/budget"
-	"aliquot/internal/boottime"
-	"aliquot/internal/storeclock"
-	"aliquot/regional/internal/authority"
-	"aliquot/regional/internal/policy"
-	"aliquot/regional/internal/storeguard"
-	"aliquot/regional/internal/telemetry"
 	"aliquot/rules"
 )
 
@@ -154,42 +142,4 @@ func TestALongerWindowForgetsNoUse(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestTheEndOfAnOverrideReplacesTheRules: the state machine forgets the limits of its keys before it
-// gets the next answer, and the reports say how many overrides have ended.
-func TestTheEndOfAnOverrideReplacesTheRules(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log, m, leader := slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry()), &lastHello{}
-		peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
-		peers.clients[0] = leader
-		auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), func() budget.Instant { return second })
-		r := &reporter{
-			region: "us", policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
-			auth: auth, guard: storeguard.New(nil, auth, auth.Now, m, func(bool, error) {}, func() {}),
-		}
-		text := fmt.Sprintf("rules:\n  - id: r\n    algorithm: token_bucket\n"+
-			"    params: {capacity: 60, refill_rate: 7}\n    override: {k: {capacity: 540, refill_rate: 67, until: %q}}\n",
-			time.Now().Add(time.Minute).Format(time.RFC3339))
-		if err := r.policies.SetRules(policy.RuleText{Version: 7, YAML: text, Numbers: map[string]uint32{"r": 1}}); err != nil {
-			t.Fatal(err)
-		}
-		replaced := func() uint64 {
-			r.takeRules(nil)
-			return auth.Standing().Rules
-		}
-		before := replaced()
-		<-time.After(59 * time.Second)
-		if replaced() != before {
-			t.Error("the rules count as replaced while the override holds")
-		}
-		<-time.After(time.Second)
-		if first, again := replaced(), replaced(); first != before+1 || again != before+1 {
-			t.Error("the end of the override does not count as one replacement of the rules")
-		}
-		r.hello(t.Context(), budget.Hello{})
-		if got := leader.heard.GetRulesEnded(); got != 1 {
-			t.Errorf("the Hello tells of %d overrides that have ended", got)
-		}
-	})
 }

@@ -60,33 +60,18 @@ func (d *Daemon) readiness() readiness {
 	case d.parting.begun():
 		r.Reason = "stopping"
 	case !d.policies.Load().Known():
-		r.Reason = d.reporter.withoutRules()
-	case r.StoreReached && !d.storeDown.Load() && !d.others.spends():
+		r.Reason = d.session.WithoutRules()
+	case r.StoreReached && !d.storeDown.Load() && !d.others.Spends():
 		r.Reason = "another daemon of this region may be admitting without the store, or a coordinator has not said yet that this one may spend beside it"
-	case !d.others.alone() && d.storeDown.Load():
+	case !d.others.Alone() && d.storeDown.Load():
 		r.Reason = "the store does not answer, and another daemon of this region is known, which may have it"
-	case d.reporter.second.Load() && (!r.StoreReached || d.storeDown.Load()):
+	case d.session.Second() && (!r.StoreReached || d.storeDown.Load()):
 		r.Reason = "another daemon of this region is heard, and the store does not answer this one"
-	case !r.StoreReached && !d.reporter.heardWhose.Load() && info.Phase != budget.CutOff:
+	case !r.StoreReached && !d.session.HeardWhose() && info.Phase != budget.CutOff:
 		r.Reason = "the store has not answered since the start, nor has a coordinator said whether another daemon of this region is heard"
 	default:
-		r.Reason = d.reporter.withoutSession(info)
+		r.Reason = d.session.WithoutSession(info)
 	}
 	r.Ready = r.Reason == ""
 	return r
-}
-
-// withoutRules returns the reason why no rules are known, and how requests are answered meanwhile.
-func (r *reporter) withoutRules() string {
-	meanwhile := "every request is denied until rules are known"
-	if r.policies.Load().Open {
-		meanwhile = "every request passes until rules are known"
-	}
-	if version := r.policies.VersionSeen(); version > 0 {
-		return fmt.Sprintf("no rules yet: this daemon cannot read version %d, its log says why; upgrade it, or roll the rules back; %s", version, meanwhile)
-	}
-	if why := r.peers.refusal(); why != "" {
-		return "no rules yet: the leader refuses this region, and there is no state file with rules: " + why + "; " + meanwhile
-	}
-	return "no rules yet: no coordinator has given any, and there is no state file with rules; " + meanwhile
 }

@@ -9,12 +9,10 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/roster"
-	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/session"
 )
 
 // twins are two daemons of one region with one Redis, of which the first has a way of its own
@@ -103,7 +101,7 @@ func (w *twins) lastReport() (last *aliquotv1.ReportRequest) {
 // saysSo: the first's latest report says that its store is lost, and names the second.
 func (w *twins) saysSo() bool {
 	last := w.lastReport()
-	return last.GetStoreless() && !last.GetAlone() && slices.Contains(last.GetOthers(), uint64(w.second.others.roster.Self()))
+	return last.GetStoreless() && !last.GetAlone() && slices.Contains(last.GetOthers(), uint64(w.second.others.Self()))
 }
 
 // TestAMarkThatIsNotTaken: a second daemon that hears no coordinator spends by the store, and
@@ -155,7 +153,7 @@ func TestASecondDaemonThatNobodyKnows(t *testing.T) {
 	eventually(t, "the metrics say so", func() bool { return strings.Contains(scrape(t, second), `aliquot_degraded{reason="waits"} 1`) })
 	way.heal()
 	eventually(t, "the first has read of it, and it spends", func() bool { return check(t, second, "k").Mode == modes.Store })
-	if first.others.alone() {
+	if first.others.Alone() {
 		t.Error("the first does not know of the second")
 	}
 }
@@ -166,16 +164,11 @@ func TestTheSameDaemonWithoutCoordinators(t *testing.T) {
 	l := newLeader(t, refilling)
 	c := withRedis(t, l)
 	first, _ := startKept(t, c)
-	eventually(t, "it is in the store's list", func() bool {
-		first.others.mu.Lock()
-		defer first.others.mu.Unlock()
-		return first.others.roster.Call().Number != 0
-	})
-	id := first.others.roster.Self()
-	if again := daemonID(fileID(t, c), first.Addr()); again != id {
+	id := first.others.Self()
+	if again := session.DaemonID(fileID(t, c), first.Addr()); again != id {
 		t.Errorf("restarted it would be daemon %x, it is %x", again, id)
 	}
-	if copy := daemonID(fileID(t, c), "127.0.0.1:1"); copy == id {
+	if copy := session.DaemonID(fileID(t, c), "127.0.0.1:1"); copy == id {
 		t.Error("another daemon with a copy of its file would be the same one")
 	}
 }
@@ -196,28 +189,10 @@ func TestADaemonThatKnewOfAnother(t *testing.T) {
 	w := newTwins(t, leaderOf)
 	eventually(t, "the first's state file names the second", func() bool {
 		s, err := readState(w.first.cfg.StateFile, "us", w.first.log)
-		return err == nil && slices.Contains(s.others(), w.second.others.roster.Self())
+		return err == nil && slices.Contains(s.others(), w.second.others.Self())
 	})
 	again, _ := start(t, copied(t, w.first.cfg, "127.0.0.1:1"))
-	if again.others.alone() {
+	if again.others.Alone() {
 		t.Error("it comes back, and does not know of the second any more")
-	}
-}
-
-// TestADaemonSaysWhatItMayAdmit: a store that takes no mark counts as none in a session's reports, and a daemon that has
-// left the floor to another one does not say that it admits by itself.
-func TestADaemonSaysWhatItMayAdmit(t *testing.T) {
-	t.Parallel()
-	now := func() budget.Instant { return 100 * budget.Instant(time.Second) }
-	o := &others{roster: roster.New(7, nil, now()), emergency: emergency.New(now, storeclock.New()), now: now}
-	if s := o.inSession(false); s.Storeless || !s.Alone {
-		t.Errorf("a daemon with its store, that knows of no other: %+v", s)
-	}
-	if o.marked(false); !o.inSession(false).Storeless || o.standing(false).Storeless {
-		t.Errorf("without the mark it says %+v in its session, and %+v in a Hello", o.inSession(false), o.standing(false))
-	}
-	o.marked(true)
-	if o.emergency.LeaveFloor(true); o.standing(true).Alone {
-		t.Error("it has left the floor to another daemon, and says that it admits by it")
 	}
 }

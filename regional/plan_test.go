@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/sample"
+	"aliquot/rules"
 )
 
 // TestAPlanGoesWithTheReports: the task comes with an answer, the result with a report,
@@ -64,8 +66,9 @@ func TestAPlanGoesWithTheReports(t *testing.T) {
 func TestPlansThatCannotBe(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
 		d, _ := startLive(t, testConfig(newLeader(t, manyRules).address()))
-		check(t, d, "k")
-		p := d.reporter.planner
+		recent := sample.New(d.cfg.Now)
+		recent.See(planOf(d, "k"), &charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: limit.Token})
+		p := sample.NewPlanner(d.policies, d.auth, recent)
 		run := func(id uint64, yaml string, within time.Duration) *aliquotv1.PlanResult {
 			task := &aliquotv1.PlanTask{Id: id, Yaml: yaml, WithinMicros: within.Microseconds()}
 			p.Take(task)

@@ -23,6 +23,8 @@ const (
 	// suspectEvery is the interval of the daemon's own calls to a store whose last call failed. So
 	// the breaker opens, or finds the store healthy, within half a second at any rate of traffic.
 	suspectEvery = 25 * time.Millisecond
+	// storeLoggedEvery is the minimum interval of log lines about a store that has not answered.
+	storeLoggedEvery = 30 * time.Second
 	// probeRule is the rule number of the probe's own record: the largest number, which no rule
 	// reaches.
 	probeRule = 1<<32 - 1
@@ -32,14 +34,14 @@ const (
 // known even when no check comes. While the store does not answer, only keepStore calls it: no
 // client waits to find out whether it is back.
 func (d *Daemon) keepStore(ctx context.Context) {
-	silence := ratelog.Limiter{Every: complainEvery}
+	silence := ratelog.Limiter{Every: storeLoggedEvery}
 	for {
 		wait := probeEvery
 		switch {
 		case d.auth.CurrentEpoch() == "":
 			err := d.guard.Learn(ctx)
 			d.metrics.SetDegraded(telemetry.DegradedStore, err != nil)
-			d.reporter.storeless.Store(err != nil)
+			d.session.StoreAnswers(err == nil)
 			if err == nil {
 				wait = 0
 				if silence.Reset() {
@@ -49,7 +51,7 @@ func (d *Daemon) keepStore(ctx context.Context) {
 				d.log.Error("the regional store has not answered since the start; asking again each second, and each rule's on_redis_failure decides until it does",
 					"reason", why, "what_to_do", remedy(why), "error", err)
 			}
-		case d.guard.Breaker.Open.Load():
+		case d.guard.Silent():
 			if d.guard.Breaker.TrialIn() == 0 {
 				d.try(ctx)
 			}

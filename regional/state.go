@@ -20,6 +20,7 @@ import (
 	"aliquot/budget"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/session"
 )
 
 const (
@@ -234,7 +235,7 @@ type keeper struct {
 	file     string // empty: there is no state file
 	region   string
 	policies *policy.Policies
-	others   *others
+	others   *session.Others
 	id       string // the file's id
 	log      *slog.Logger
 	mu       sync.Mutex
@@ -258,7 +259,7 @@ func keptOf(c *policy.Cluster, region string) *keptConfig {
 func newKeeper(file, region string, read *state, p *policy.Policies, log *slog.Logger) *keeper {
 	k := &keeper{file: file, region: region, policies: p, log: log}
 	if file != "" {
-		k.id = newFileID()
+		k.id = session.NewFileID()
 	}
 	if read != nil {
 		if read.Daemon != "" {
@@ -269,17 +270,20 @@ func newKeeper(file, region string, read *state, p *policy.Policies, log *slog.L
 	return k
 }
 
-// outdated reports whether a restart from the file would use another floor or other timing than c
+// Name returns the file's path; empty: there is no state file.
+func (k *keeper) Name() string { return k.file }
+
+// Outdated reports whether a restart from the file would use another floor or other timing than c
 // has.
-func (k *keeper) outdated(c *policy.Cluster) bool {
+func (k *keeper) Outdated(c *policy.Cluster) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.kept != nil && *k.kept != *keptOf(c, k.region)
 }
 
-// save writes the policy in force, if there is one, and reports whether that worked. A daemon whose
+// Save writes the policy in force, if there is one, and reports whether that worked. A daemon whose
 // disk fails goes on: it can do everything but restart without a coordinator.
-func (k *keeper) save() bool {
+func (k *keeper) Save() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.policies.Load()
@@ -287,7 +291,7 @@ func (k *keeper) save() bool {
 		return true
 	}
 	now := &state{Region: k.region, Cluster: p.Cluster, Rules: p.Text, NoRules: p.None, Epoch: p.Epoch, Daemon: k.id, Former: p.FormerState()}
-	for _, id := range k.others.known() {
+	for _, id := range k.others.Known() {
 		now.Others = append(now.Others, fmt.Sprintf("%016x", uint64(id)))
 	}
 	err := writeState(k.file, now)
@@ -312,7 +316,7 @@ func (k *keeper) run(ctx context.Context) {
 			return
 		case <-k.policies.Changed:
 		}
-		if k.save() {
+		if k.Save() {
 			continue
 		}
 		k.policies.Remind()

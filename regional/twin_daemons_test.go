@@ -121,14 +121,14 @@ func TestSecondDaemon(t *testing.T) {
 	l.set(func() { l.exclusive = true })
 	c := withRedis(t, l)
 	first, stop := startKept(t, c)
-	first.reporter.leaveFor = time.Minute // a busy machine may hold it up
+	first.leaveFor = time.Minute // a busy machine may hold it up
 	burst(t, first, "lent")
 	l.lend(keyOf(first, "lent"), budget.Unit/8)
 	l.lend(keyOf(first, "had"), budget.Unit/8) // gave up three quarters of a full floor
 
 	second, _ := start(t, copied(t, c, l.address()))
 	eventually(t, "the second is told that the region is busy, and that the first knows of it", func() bool {
-		return answers(t, second, "busy") > 2 && second.others.spends()
+		return answers(t, second, "busy") > 2 && second.others.Spends()
 	})
 	exactly(t, "cold, the floor of both", alternate(t, "cold", first, second), 200, first, second)
 	exactly(t, "lent and used up", alternate(t, "lent", first, second), 0, first, second)
@@ -152,7 +152,7 @@ func TestSecondDaemon(t *testing.T) {
 	})
 	phase(t, second, budget.Live)
 	again, _ := start(t, c)
-	eventually(t, "the first is told so now", func() bool { return answers(t, again, "busy") > 2 && again.others.spends() })
+	eventually(t, "the first is told so now", func() bool { return answers(t, again, "busy") > 2 && again.others.Spends() })
 	exactly(t, "cold after the change, the floor of both", alternate(t, "cold2", again, second), 200, again, second)
 	if second.auth.Info().Phase != budget.Live || again.auth.Info().Phase != budget.Limbo {
 		t.Errorf("phases %v and %v", again.auth.Info().Phase, second.auth.Info().Phase)

@@ -19,7 +19,7 @@ func TestASecondDaemonTellsWhatItAdmits(t *testing.T) {
 	c := withRedis(t, l)
 	startKept(t, c)
 	second, _ := start(t, copied(t, c, l.address()))
-	eventually(t, "the second may spend", func() bool { return answers(t, second, "busy") > 2 && second.others.spends() })
+	eventually(t, "the second may spend", func() bool { return answers(t, second, "busy") > 2 && second.others.Spends() })
 	had := int64(burst(t, second, "cold")) * 1e6
 	told := func() (sum int64) {
 		l.set(func() {

@@ -33,11 +33,11 @@ func Holes() []Hole {
 	return []Hole{
 		{Name: "H1", Breaks: "a stage gives a rule two limits", run: stagedKind, edits: []edit{
 			{"rules/stage.go", "\tvar out []string\n\tfor _, before := range base.rules {", "\tvar out []string\n\tif HOLE {\n\t\treturn nil\n\t}\n\tfor _, before := range base.rules {"},
-			{"regional/reporter.go", "Unenforced: !c.Cold}", "Unenforced: !c.Cold && !HOLE}"},
+			{"regional/internal/session/apply.go", "Unenforced: !c.Cold}", "Unenforced: !c.Cold && !HOLE}"},
 		}},
 		{Name: "H2", Breaks: "a daemon without its store admits beside another one that has it", run: emergencyBesideStore, edits: []edit{
 			{"regional/internal/emergency/emergency.go", "\te.isBeside = another\n", "\te.isBeside = another && !HOLE\n"},
-			{"regional/others.go", "Alone: o.roster.Alone(now) && ", "Alone: HOLE || o.roster.Alone(now) && "},
+			{"regional/internal/session/others.go", "Alone: o.roster.Alone(now) && ", "Alone: HOLE || o.roster.Alone(now) && "},
 		}},
 		{Name: "H4", Breaks: "a store comes back with records of before", run: recordsComeBack},
 		{Name: "H5", Breaks: "a rule that is slowed refills buckets whose records have gone", run: slowedWhileCold, edits: []edit{

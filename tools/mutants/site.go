@@ -72,8 +72,8 @@ func sitesUnder(root string, folders []string) ([]site, error) {
 // its store, what a coordinator may promise, and what the log may say.
 var guards = strings.Fields(`
 	authority authority_settle batcher batcher_alone breaker clock clock_stops emergency fallback former guard hello
-	introduce leave limiter local local_again local_call local_park local_table others overrun policy probe reporter
-	reserve reservation settle retry session_watch slot state unreported wire
+	introduce leave limiter local local_again local_call local_park local_table others overrun policy probe report
+	reserve reservation session settle retry session_watch slot state unreported wire
 	cluster cluster_breaker cluster_clock cluster_config cluster_contents cluster_epoch cluster_heard cluster_nodes
 	cluster_reach cluster_refusals cluster_reserve cluster_run cluster_take cold memory apply
 	redis reply_bounds sentinel shard

@@ -9,7 +9,7 @@ func unknownRules() []Plant {
 		},
 		{
 			Name: "silence-is-no-rules", Breaks: "a Hello's answer without rules counts as the word that there are none",
-			Edits: []Edit{{"regional/hello.go", "	if out.GetNoRules() {\n", "	if out.GetRules() == nil {\n"}},
+			Edits: []Edit{{"regional/internal/session/hello.go", "	if out.GetNoRules() {\n", "	if out.GetRules() == nil {\n"}},
 		},
 		{
 			Name: "none-outranks-rules", Breaks: "a coordinator that has no rules ends those that the region goes by",

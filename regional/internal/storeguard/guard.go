@@ -171,7 +171,7 @@ func (g *Guard) Call(ctx context.Context, op, epoch string, do func(context.Cont
 // the daemon's own probe calls needs no queue, and a decision without it needs no other goroutine.
 func (g *Guard) WhileClosed(ask func(context.Context, []*charge.Transaction) error) func(context.Context, []*charge.Transaction) error {
 	return func(ctx context.Context, groups []*charge.Transaction) error {
-		if g.Breaker.Open.Load() {
+		if g.Silent() {
 			g.TurnedAway(errOpen)
 			return errOpen
 		}
@@ -194,6 +194,9 @@ func (g *Guard) judge(sent, now budget.Instant, err error) error {
 	g.failure.Store(&err)
 	return err
 }
+
+// Silent reports whether the breaker is not closed: the store did not answer recently.
+func (g *Guard) Silent() bool { return g.Breaker.Open.Load() }
 
 // Apply makes share changes, and tells the store that the region is heard. It does not pass the
 // breaker, because directives are rare and a failed one costs the session.

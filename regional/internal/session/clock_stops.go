@@ -1,4 +1,4 @@
-package regional
+package session
 
 import (
 	"time"
@@ -14,12 +14,12 @@ import (
 // compare takes a reading of the clock of a leader, which came in the answer to a call sent at
 // sent; 0 is no reading. It must be called before the answer is used. A lease outlives its session,
 // so readings of several sessions are compared.
-func (r *reporter) compare(leader uint64, shows int64, sent budget.Instant) {
+func (s *Session) compare(leader uint64, shows int64, sent budget.Instant) {
 	if shows == 0 {
 		return
 	}
-	if stopped := r.reference.Read(leader, shows, sent, r.auth.Now(), int32(r.auth.Clock.Drift())); stopped > 0 {
-		r.stoodStill("by the leader's clock", stopped)
+	if stopped := s.reference.Read(leader, shows, sent, s.auth.Now(), int32(s.auth.Clock.Drift())); stopped > 0 {
+		s.stoodStill("by the leader's clock", stopped)
 	}
 }
 
@@ -27,24 +27,24 @@ func (r *reporter) compare(leader uint64, shows int64, sent budget.Instant) {
 const sameInstant = time.Millisecond
 
 // watchWall compares the wall clock with the boot clock.
-func (r *reporter) watchWall() {
-	if r.wall == nil {
+func (s *Session) watchWall() {
+	if s.wall == nil {
 		return
 	}
 	before := time.Now()
-	boot := r.auth.Now()
+	boot := s.auth.Now()
 	if wall := time.Now(); wall.Sub(before) < sameInstant {
-		if stepped := r.wall.Read(boot, wall); stepped > 0 {
-			r.stoodStill("by the wall clock, which was set forward", stepped)
+		if stepped := s.wall.Read(boot, wall); stepped > 0 {
+			s.stoodStill("by the wall clock, which was set forward", stepped)
 		}
 	}
 }
 
 // stoodStill gives up the session and its lease, because this machine's clock has measured the
 // lease.
-func (r *reporter) stoodStill(by string, stopped time.Duration) {
-	r.log.Warn("this machine's clock was stopped, as that of a paused virtual machine does; the lease is given up", "seen", by, "for_at_least", stopped)
-	r.auth.Post(budget.ClockStopped{})
+func (s *Session) stoodStill(by string, stopped time.Duration) {
+	s.log.Warn("this machine's clock was stopped, as that of a paused virtual machine does; the lease is given up", "seen", by, "for_at_least", stopped)
+	s.auth.Post(budget.ClockStopped{})
 }
 
 // newWall returns a wall clock to watch if the daemon uses this machine's boot clock, and nil

@@ -1,4 +1,4 @@
-package regional
+package session
 
 import (
 	"context"
@@ -16,35 +16,35 @@ const introduceEvery = time.Second
 // The state machine says no Hello then, because a session is about a store's contents. Without this
 // call, a daemon that starts beside a store that is down and has no state file would let everything
 // pass, although every coordinator is there.
-func (r *reporter) introduceIfDue(ctx context.Context) {
+func (s *Session) introduceIfDue(ctx context.Context) {
 	now := time.Now()
-	if !r.storeless.Load() || now.Sub(r.introduced) < introduceEvery {
+	if !s.storeless.Load() || now.Sub(s.introduced) < introduceEvery {
 		return
 	}
 	// A connection may have learnt the contents when keepStore has not.
-	if r.auth.CurrentEpoch() != "" || !r.introducing.CompareAndSwap(false, true) {
+	if s.auth.CurrentEpoch() != "" || !s.introducing.CompareAndSwap(false, true) {
 		return
 	}
-	r.introduced = now
-	r.background("Hello", func() {
-		defer r.introducing.Store(false)
-		r.introduce(ctx)
+	s.introduced = now
+	s.background("Hello", func() {
+		defer s.introducing.Store(false)
+		s.introduce(ctx)
 	})
 }
 
 // introduce says a Hello that opens no session.
-func (r *reporter) introduce(ctx context.Context) {
-	r.saying.Lock()
-	defer r.saying.Unlock()
-	if !r.peers.turn(ctx, len(r.policies.Load().Cluster.Regions)) || r.auth.CurrentEpoch() != "" {
+func (s *Session) introduce(ctx context.Context) {
+	s.saying.Lock()
+	defer s.saying.Unlock()
+	if !s.peers.turn(ctx, len(s.policies.Load().Cluster.Regions)) || s.auth.CurrentEpoch() != "" {
 		return
 	}
-	known := r.policies.Load().Cluster
+	known := s.policies.Load().Cluster
 	in := &aliquotv1.HelloRequest{
-		Region: r.region, Incarnation: r.incarnation, Nonce: 1, RulesVersion: r.policies.VersionSeen(),
-		Address: r.address, DaemonVersion: r.version,
+		Region: s.region, Incarnation: s.incarnation, Nonce: 1, RulesVersion: s.policies.VersionSeen(),
+		Address: s.address, DaemonVersion: s.version,
 	}
-	out, ev := r.say(ctx, in)
+	out, ev := s.say(ctx, in)
 	if out == nil {
 		return
 	}
@@ -54,7 +54,7 @@ func (r *reporter) introduce(ctx context.Context) {
 	}
 	// If the floor belongs to another daemon, that holds even if the rest of the answer is useless.
 	if whose := out.GetFloorHolder(); ev != nil || whose != aliquotv1.FloorHolder_FLOOR_HOLDER_YOU {
-		r.hearWhose(whose)
+		s.hearWhose(whose)
 	}
 	// A state machine without a configuration has one by now. One with another configuration, from
 	// a state file, takes the new one as if a Hello had failed to open a session. It is not told of
@@ -62,26 +62,26 @@ func (r *reporter) introduce(ctx context.Context) {
 	failed, unopened := ev.(budget.CallFailed)
 	if unopened && failed.Config != nil && known.Version != 0 && failed.Config.Version != known.Version {
 		failed.Busy = false
-		r.helloed(failed)
+		s.helloed(failed)
 	}
 }
 
 // hearWhose takes a coordinator's statement of which daemon has the region's floor. A new leader's
 // ignorance says nothing: there may still be another daemon.
-func (r *reporter) hearWhose(holder aliquotv1.FloorHolder) {
-	config := r.policies.Load().Cluster.Protocol()
+func (s *Session) hearWhose(holder aliquotv1.FloorHolder) {
+	config := s.policies.Load().Cluster.Protocol()
 	room := config.FloorAfterUse(0) // by then all others have made room for a silent region
 	switch holder {
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER:
-		r.isSecond(true)
+		s.isSecond(true)
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_NOBODY:
-		r.second.Store(false)
-		r.emergency.LeaveFloorFor(room)
+		s.second.Store(false)
+		s.emergency.LeaveFloorFor(room)
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_YOU:
-		r.isSecond(false)
+		s.isSecond(false)
 	default:
-		r.emergency.StillLeft(room)
+		s.emergency.StillLeft(room)
 		return
 	}
-	r.heardWhose.Store(true)
+	s.heardWhose.Store(true)
 }

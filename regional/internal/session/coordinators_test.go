@@ -1,4 +1,4 @@
-package regional
+package session
 
 import (
 	"bytes"
@@ -15,13 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/budget"
-	"aliquot/internal/boottime"
-	"aliquot/internal/storeclock"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/regional/internal/authority"
-	"aliquot/regional/internal/policy"
-	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -79,44 +73,22 @@ func TestALargeHelloGetsLonger(t *testing.T) {
 	}
 }
 
-// lastHello is a coordinator that answers no Hello, and keeps the last one.
-type lastHello struct {
-	aliquotv1connect.LeaseServiceClient
-	heard  *aliquotv1.HelloRequest
-	answer *aliquotv1.HelloResponse // nil: it is no leader
-}
-
-func (l *lastHello) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
-	l.heard = in
-	if l.answer != nil {
-		return l.answer, nil
-	}
-	return nil, connect.NewError(connect.CodeUnavailable, errors.New("no leader"))
-}
-
 // TestAHelloIsWordedWhenItLeaves, however long it waited for its turn.
 func TestAHelloIsWordedWhenItLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log, m, leader := slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry()), &lastHello{}
-		peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
-		peers.clients[0], peers.failures = leader, 1000
-		auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), func() budget.Instant { return second })
-		r := &reporter{
-			region: "us", policies: policy.New("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
-			auth: auth, guard: storeguard.New(nil, auth, auth.Now, m, func(bool, error) {}, func() {}),
-		}
+		leader := &lastHello{}
+		s := newTestSession(t, leader)
+		s.peers.failures = 1000
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			r.hello(t.Context(), budget.Hello{})
+			s.hello(t.Context(), budget.Hello{})
 		}()
 		synctest.Wait()
 		if leader.heard != nil {
 			t.Fatal("it did not wait for its turn")
 		}
-		if err := r.policies.SetRules(policy.RuleText{Version: 7, YAML: oneRule, Numbers: map[string]uint32{"r0": 1}}); err != nil {
-			t.Fatal(err)
-		}
+		s.setRules(t, oneRule, "r0")
 		<-done
 		if got := leader.heard.GetRulesVersion(); got != 7 {
 			t.Errorf("it tells of rules of version %d, in force are those of version 7", got)

@@ -1,4 +1,4 @@
-package regional
+package session
 
 import (
 	"context"
@@ -23,17 +23,16 @@ import (
 	"aliquot/regional/internal/telemetry"
 )
 
-// rosterStore is a store that several daemons of a region may share, and that keeps a list of them.
-type rosterStore interface {
+// RosterStore is a store that several daemons of a region may share, and that keeps a list of them.
+type RosterStore interface {
 	Roster(ctx context.Context, epoch string, c roster.Call) (roster.Reply, error)
 }
 
-// others holds what this daemon knows of the other daemons of its region, and decides what it may
-// spend beside them. A nil others knows of no other daemon; it is used when the store belongs to
+// Others holds what this daemon knows of the other daemons of its region, and decides what it may
+// spend beside them. A nil *Others knows of no other daemon; it is used when the store belongs to
 // this process alone. Safe for concurrent use.
-type others struct {
-	store     rosterStore
-	guard     *storeguard.Guard
+type Others struct {
+	store     RosterStore
 	auth      *authority.Authority
 	emergency *emergency.Limit
 	policies  *policy.Policies
@@ -50,22 +49,65 @@ type others struct {
 	kept     []budget.DaemonID
 }
 
-// daemonID returns the id that a daemon keeps over its restarts. It depends on an id in the state
+// OthersConfig is what NewOthers needs. All fields are required but Known.
+type OthersConfig struct {
+	Store     RosterStore
+	Authority *authority.Authority
+	Emergency *emergency.Limit
+	Policies  *policy.Policies // gets a reminder when the known daemons change, for the state file
+	Metrics   *telemetry.Metrics
+	Log       *slog.Logger
+	Now       func() budget.Instant // the boot clock
+	// Self is this daemon's id. Known are the other daemons that it knew when it last ran.
+	Self  budget.DaemonID
+	Known []budget.DaemonID
+}
+
+// NewOthers returns what a daemon that starts knows of the others. The daemon's emergency limit is
+// theirs too from now on, as far as one of them may have it.
+func NewOthers(c OthersConfig) *Others {
+	now := c.Now()
+	o := &Others{
+		store: c.Store, auth: c.Authority, emergency: c.Emergency, policies: c.Policies, metrics: c.Metrics, log: c.Log, now: c.Now,
+		began: now, kept: c.Known, roster: roster.New(c.Self, c.Known, now),
+	}
+	o.emergency.Beside(!o.roster.Alone(now))
+	return o
+}
+
+// Calls makes calls of the store for an operation of a name, if the store's contents are those of
+// epoch. A *storeguard.Guard does.
+type Calls interface {
+	Call(ctx context.Context, op, epoch string, do func(context.Context) (now int64, err error)) error
+	Learn(ctx context.Context) error
+}
+
+// DaemonID returns the id that a daemon keeps over its restarts. It depends on an id in the state
 // file and on the address, so that another daemon with a copy of the file has another id.
-func daemonID(fileID, address string) budget.DaemonID {
+func DaemonID(fileID, address string) budget.DaemonID {
 	sum := sha256.Sum256([]byte(fileID + "\n" + address))
 	return budget.DaemonID(binary.BigEndian.Uint64(sum[:]) | 1)
 }
 
-// newFileID returns a random id for a new state file.
-func newFileID() string {
+// NewFileID returns a random id for a new state file.
+func NewFileID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails: crypto/rand crashes the process instead
 	return hex.EncodeToString(b[:])
 }
 
-// spends reports whether this daemon may spend from the store.
-func (o *others) spends() bool {
+// Self returns this daemon's id; 0 if no other daemon can have the same store.
+func (o *Others) Self() budget.DaemonID {
+	if o == nil {
+		return 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.roster.Self()
+}
+
+// Spends reports whether this daemon may spend from the store.
+func (o *Others) Spends() bool {
 	if o == nil {
 		return true
 	}
@@ -74,8 +116,8 @@ func (o *others) spends() bool {
 	return o.roster.Spends(o.now())
 }
 
-// unread reports whether the store has told its contents, and its list of daemons was never read.
-func (o *others) unread() bool {
+// Unread reports whether the store has told its contents, and its list of daemons was never read.
+func (o *Others) Unread() bool {
 	if o == nil {
 		return false
 	}
@@ -86,7 +128,7 @@ func (o *others) unread() bool {
 }
 
 // reach records the store's contents; empty: it has not told them. The caller holds mu.
-func (o *others) reach(epoch string) {
+func (o *Others) reach(epoch string) {
 	if epoch == "" || epoch == o.contents {
 		return
 	}
@@ -95,8 +137,8 @@ func (o *others) reach(epoch string) {
 	o.emergency.Unread(o.roster.Unread())
 }
 
-// alone reports whether this daemon may admit by its emergency limit.
-func (o *others) alone() bool {
+// Alone reports whether this daemon may admit by its emergency limit.
+func (o *Others) Alone() bool {
 	if o == nil {
 		return true
 	}
@@ -107,7 +149,7 @@ func (o *others) alone() bool {
 
 // inSession returns what the daemon says of itself in reports. It counts as storeless also if the
 // store did not take the latest mark. Marks come with sessions, so a Hello does not consider them.
-func (o *others) inSession(storeless bool) budget.Standing {
+func (o *Others) inSession(storeless bool) budget.Standing {
 	s := o.standing(storeless)
 	if o != nil {
 		o.mu.Lock()
@@ -118,7 +160,7 @@ func (o *others) inSession(storeless bool) budget.Standing {
 }
 
 // standing returns what the daemon says of itself in Hellos.
-func (o *others) standing(storeless bool) budget.Standing {
+func (o *Others) standing(storeless bool) budget.Standing {
 	if o == nil {
 		return budget.Standing{}
 	}
@@ -131,7 +173,7 @@ func (o *others) standing(storeless bool) budget.Standing {
 }
 
 // marked records whether the store has taken a mark that the region is heard.
-func (o *others) marked(ok bool) {
+func (o *Others) marked(ok bool) {
 	if o != nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -140,13 +182,13 @@ func (o *others) marked(ok bool) {
 }
 
 // told records the other daemons that the leader of an epoch knows of.
-func (o *others) told(epoch uint64, ids []budget.DaemonID) {
+func (o *Others) told(epoch uint64, ids []budget.DaemonID) {
 	o.change(func(r *roster.Roster, now budget.Instant) { r.Told(epoch, ids, now) })
 }
 
 // answered records a coordinator's answer to a Hello: whether this daemon has to wait before it
 // spends from the store.
-func (o *others) answered(wait bool) {
+func (o *Others) answered(wait bool) {
 	o.change(func(r *roster.Roster, now budget.Instant) {
 		if wait {
 			r.Wait(now)
@@ -157,7 +199,7 @@ func (o *others) answered(wait bool) {
 }
 
 // change changes the roster, and adapts the emergency limit to the change at once.
-func (o *others) change(do func(r *roster.Roster, now budget.Instant)) {
+func (o *Others) change(do func(r *roster.Roster, now budget.Instant)) {
 	if o == nil {
 		return
 	}
@@ -174,7 +216,7 @@ func (o *others) change(do func(r *roster.Roster, now budget.Instant)) {
 
 // tell logs and exports whether this daemon waits, and has the known daemons written to the state
 // file. The caller holds mu.
-func (o *others) tell(now budget.Instant) {
+func (o *Others) tell(now budget.Instant) {
 	if waits := o.contents != "" && !o.roster.Spends(now) && now.Sub(o.began) >= quietFor; waits != o.waits {
 		o.waits = waits
 		o.metrics.SetDegraded(telemetry.DegradedWaits, waits)
@@ -194,8 +236,8 @@ func (o *others) tell(now budget.Instant) {
 // quietFor is how long a daemon may wait at its start before it logs that.
 const quietFor = 3 * time.Second
 
-// known returns the other daemons that this daemon knows of.
-func (o *others) known() []budget.DaemonID {
+// Known returns the other daemons that this daemon knows of.
+func (o *Others) Known() []budget.DaemonID {
 	if o == nil {
 		return nil
 	}
@@ -204,13 +246,14 @@ func (o *others) known() []budget.DaemonID {
 	return slices.Clone(o.kept)
 }
 
-// run reads the store's list until ctx ends, and then removes this daemon from the list.
-func (o *others) run(ctx context.Context) {
+// Run reads the store's list through guard until ctx ends, and then removes this daemon from the
+// list.
+func (o *Others) Run(ctx context.Context, guard Calls) {
 	if o == nil {
 		return
 	}
 	for {
-		wait := o.read(ctx)
+		wait := o.read(ctx, guard)
 		if !background.Pause(ctx, wait) {
 			break
 		}
@@ -230,7 +273,7 @@ func (o *others) run(ctx context.Context) {
 const notYet = 20 * time.Millisecond
 
 // read reads the list once. It returns how long to wait before the next read.
-func (o *others) read(ctx context.Context) (wait time.Duration) {
+func (o *Others) read(ctx context.Context, guard Calls) (wait time.Duration) {
 	epoch := o.auth.CurrentEpoch()
 	if epoch == "" {
 		return notYet
@@ -240,12 +283,12 @@ func (o *others) read(ctx context.Context) (wait time.Duration) {
 	call := o.roster.Call()
 	o.mu.Unlock()
 	var reply roster.Reply
-	err := o.guard.Call(ctx, storeguard.OpRoster, epoch, func(ctx context.Context) (now int64, err error) {
+	err := guard.Call(ctx, storeguard.OpRoster, epoch, func(ctx context.Context) (now int64, err error) {
 		reply, err = o.store.Roster(ctx, epoch, call)
 		return reply.Now, err
 	})
 	if _, other := errors.AsType[*lua.EpochError](err); other {
-		_ = o.guard.Learn(ctx) // the next read asks for it again
+		_ = guard.Learn(ctx) // the next read asks for it again
 	}
 	o.change(func(r *roster.Roster, now budget.Instant) {
 		if err == nil {

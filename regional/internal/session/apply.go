@@ -1,0 +1,154 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/entitlement"
+	"aliquot/limit"
+	"aliquot/lua"
+	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/storeguard"
+)
+
+// restAtMost caps how long the store is left to checks between two parts of a directive. A part
+// keeps a store busy for some 3 ms. If one took longer, it waited for a processor while the store
+// was free.
+const restAtMost = 5 * time.Millisecond
+
+// applyPart makes the changes of one part, after it has left the store to checks for as long as the
+// part before took. The state machine has one part under way at a time.
+func (s *Session) applyPart(ctx context.Context, part budget.ApplyShares) []budget.ShareResult {
+	if part.Follows {
+		background.Pause(ctx, min(s.lastPart, restAtMost))
+	}
+	began := s.auth.Now()
+	results := s.apply(ctx, part.Changes)
+	s.lastPart = s.auth.Now().Sub(began)
+	return results
+}
+
+// apply makes share changes in the store.
+func (s *Session) apply(ctx context.Context, changes []budget.ShareChange) []budget.ShareResult {
+	results := make([]budget.ShareResult, 0, len(changes))
+	carried := &charge.Transaction{} // in the form of asks, for the debts that the changes carry
+	var usable []budget.ShareChange
+	p := s.policies.Load()
+	for _, c := range changes {
+		known, l, ok := p.LimitOf(c.Key.Rule, c.Limit)
+		if !ok {
+			results = append(results, unknownLimit(c))
+			continue
+		}
+		usable = append(usable, c)
+		carried.Asks = append(carried.Asks, charge.Charge{
+			Limit: l, Enforcement: known.Enforcement, Forgives: known.Forgives, Key: c.Key, Right: c.Before, Changed: p.ChangedLimit(c.Key.Rule, l, s.auth.Now()),
+		})
+	}
+	if len(usable) == 0 {
+		s.tellHeard(ctx)
+		return results
+	}
+	return append(results, s.applyUsable(ctx, usable, carried)...)
+}
+
+// unknownLimit returns the result of a change of a key whose limit is unknown: its rule is gone or
+// has not arrived yet, and the leader does not send the limit either. The change is not sent to the
+// store. A key that returns to cold needs no change there, because its share was the floor before.
+func unknownLimit(c budget.ShareChange) budget.ShareResult {
+	return budget.ShareResult{Key: c.Key, Unenforced: !c.Cold}
+}
+
+func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange, carried *charge.Transaction) []budget.ShareResult {
+	s.learnClock(ctx)
+	end := s.auth.Now().Add(storeguard.ApplyDeadline)
+	head := s.auth.HeaderFor(carried.Asks)
+	s.emergency.Applying(carried, head.Epoch)
+	shares := make([]limit.Bucket, len(changes))
+	call := make([]lua.Change, len(changes))
+	for i, c := range changes {
+		a := &carried.Asks[i]
+		chunk, made := s.auth.Local.Ended(a, s.auth.Now())
+		defer made()
+		call[i].Key = lua.Key(a.Limit.Algorithm, c.Key.Rule, c.Key.Hash)
+		call[i].View = head.View(a)
+		call[i].View.Chunk = chunk
+		shares[i] = entitlement.Bucket(a.Limit, c.Share)
+		call[i].Gen, call[i].Share = c.Gen.Pack(), shares[i]
+		call[i].Grant, call[i].Cold, call[i].From = limit.Tokens(c.Grant), c.Cold, c.From
+	}
+	applied, storeNow, err := s.applyInTime(ctx, end, head.Epoch, call)
+	s.emergency.Applied(carried, shares, applied, storeNow)
+	s.others.marked(err == nil)
+	results := make([]budget.ShareResult, len(changes))
+	if err != nil {
+		s.applyFailed(ctx, err)
+		for i, c := range changes {
+			results[i] = budget.ShareResult{Key: c.Key, Failed: true}
+		}
+		return results
+	}
+	for i, a := range applied {
+		results[i] = budget.ShareResult{
+			Key: changes[i].Key, Released: int64(a.Released), Tokens: int64(a.Tokens),
+			// Stale: the record has seen a later share than this leader's, so the store enforces
+			// that one.
+			Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
+			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label,
+		}
+	}
+	return results
+}
+
+// learnClock asks the store for its time if the store's contents were learnt a moment ago and no
+// check has asked since. Otherwise the shares at the start of a session could not be applied, and
+// the session would end.
+func (s *Session) learnClock(ctx context.Context) {
+	if s.auth.Clock.Until(s.auth.Now()) == 0 {
+		s.tellHeard(ctx)
+	}
+}
+
+// applyInTime applies changes before an instant or not at all. If the store has not answered, the
+// changes may still be on their way to it. The leader must not learn that they failed while they
+// could take effect, so this waits until they no longer can.
+func (s *Session) applyInTime(ctx context.Context, end budget.Instant, epoch string, call []lua.Change) ([]limit.Applied, int64, error) {
+	deadline := s.auth.Clock.Until(end)
+	if deadline == 0 {
+		background.Pause(ctx, end.Sub(s.auth.Now())) // otherwise the next Hello would bring the same changes at once
+		return nil, 0, errNoStoreClock
+	}
+	for i := range call {
+		call[i].Deadline = deadline
+	}
+	applied, storeNow, err := s.store.Apply(ctx, storeguard.ApplyDeadline, epoch, call)
+	if err != nil && storeguard.Reason(err) != "epoch" {
+		background.Pause(ctx, end.Sub(s.auth.Now())+time.Millisecond)
+	}
+	return applied, storeNow, err
+}
+
+// errNoStoreClock: the store's clock has not been read since the store was reached.
+var errNoStoreClock = errors.New("the store's clock is not known yet")
+
+// tellHeard lets the store know that a daemon of this region is heard. Another daemon that is cut
+// off then does not take the floor back, which may be lent. Reports mention a store that does not
+// take this mark. The leader then counts the region as silent if another daemon of it is known.
+func (s *Session) tellHeard(ctx context.Context) {
+	_, _, err := s.store.Apply(ctx, storeguard.HeardDeadline, s.auth.CurrentEpoch(), nil)
+	s.others.marked(err == nil)
+	if err != nil && storeguard.Reason(err) == "epoch" {
+		_ = s.store.Learn(ctx) // the next check and the probe ask again
+	}
+}
+
+// applyFailed logs the error, and learns the store's contents if they are others now.
+func (s *Session) applyFailed(ctx context.Context, err error) {
+	s.log.Warn("a directive could not be applied in the store; the session ends", "error", err)
+	if storeguard.Reason(err) == "epoch" {
+		_ = s.store.Learn(ctx) // the next check and the probe ask again
+	}
+}

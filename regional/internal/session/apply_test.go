@@ -1,0 +1,100 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/lua"
+	"aliquot/regional/internal/storeguard"
+	"aliquot/regional/store/memory"
+)
+
+// silentChanges is a store that answers no change of a share, and remembers the change's deadline.
+type silentChanges struct {
+	storeguard.Store
+	silent   atomic.Bool
+	deadline atomic.Int64
+}
+
+// ApplyLease makes no change while the store is silent.
+func (s *silentChanges) ApplyLease(ctx context.Context, epoch string, changes []lua.Change) ([]limit.Applied, int64, error) {
+	if s.silent.Load() && len(changes) > 0 {
+		s.deadline.Store(changes[0].Deadline)
+		return nil, 0, errors.New("no answer")
+	}
+	return s.Store.ApplyLease(ctx, epoch, changes)
+}
+
+// inStore runs a test in a bubble, on a session whose store is in memory and is known, and which
+// has rules.
+func inStore(t *testing.T, test func(t *testing.T, s *Session, store *silentChanges)) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		now := func() budget.Instant { return 1000*second + budget.Instant(time.Since(began)) }
+		kept, err := memory.New(memory.Config{Clock: func() int64 { return int64(now()) / 1000 }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := &silentChanges{Store: kept}
+		s := newSession(&lastHello{}, store, now, t.Output())
+		s.setRules(t, oneRule, "r0")
+		if err := s.store.Learn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		test(t, s, store)
+	})
+}
+
+// change is one of a key's share.
+func change() []budget.ShareChange {
+	return []budget.ShareChange{{
+		Key: budget.KeyID{Rule: 1}, Limit: budget.KeyLimit{Capacity: 100e6, Rate: 10e6},
+		Gen: budget.Gen{Epoch: 1, Counter: 1}, Share: budget.Share{Rate: 1, Burst: 1},
+	}}
+}
+
+// TestChangesAreAppliedInAStoreWhoseClockIsNotKnownYet: a store that has come back with other
+// contents has another clock, which nobody has read yet when the next session begins. No session
+// ends for that.
+func TestChangesAreAppliedInAStoreWhoseClockIsNotKnownYet(t *testing.T) {
+	inStore(t, func(t *testing.T, s *Session, _ *silentChanges) {
+		s.auth.Clock.Reset()
+		if out := s.apply(t.Context(), change()); len(out) != 1 || out[0].Failed {
+			t.Errorf("the change was not applied: %+v", out)
+		}
+	})
+}
+
+// TestAChangeWithoutAnAnswerFailsOnceItCanNoLongerBeMade: the leader gives away again what a failed change would have
+// raised, so it must not hear of the failure while the change may still be on its way to the store.
+func TestAChangeWithoutAnAnswerFailsOnceItCanNoLongerBeMade(t *testing.T) {
+	inStore(t, func(t *testing.T, s *Session, store *silentChanges) {
+		store.silent.Store(true)
+		out := s.apply(t.Context(), change())
+		if len(out) != 1 || !out[0].Failed {
+			t.Fatalf("the change did not fail: %+v", out)
+		}
+		now := s.auth.Clock.Until(s.auth.Now())
+		if deadline := store.deadline.Load(); deadline == 0 || now < deadline {
+			t.Errorf("the leader hears of it at %d by the store's clock, and the store makes the change until %d", now, deadline)
+		}
+	})
+}
+
+// TestShareOfAnUnknownLimit is not acknowledged: the region has no record to apply it to.
+func TestShareOfAnUnknownLimit(t *testing.T) {
+	for _, k := range []budget.KeyLimit{{}, {Capacity: 40e6, Rate: 10e6}, {Algorithm: 1}} {
+		if got := unknownLimit(budget.ShareChange{Limit: k}); !got.Unenforced || got.Failed {
+			t.Errorf("%+v: %+v", k, got)
+		}
+	}
+	if got := unknownLimit(budget.ShareChange{Cold: true}); got.Unenforced {
+		t.Error("a return to cold, which needs nothing of the store, is not acknowledged")
+	}
+}

@@ -1,0 +1,95 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/leasewire"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/sample"
+	"aliquot/rules"
+)
+
+// report sends a report, and returns the event for the state machine.
+func (s *Session) report(ctx context.Context, rep budget.Report) budget.RegionEvent {
+	rep.RulesVersion, rep.RulesEnded = s.policies.VersionSeen(), s.overridesEnded.Load()
+	rep.Standing = s.others.inSession(s.noStore())
+	rep.Contents = s.auth.Contents()
+	in := leasewire.ReportRequest(s.region, rep)
+	if p := s.policies.Load(); p.Counts != nil {
+		in.DecidedRulesVersion, in.Allowed, in.Denied = p.Text.Version, p.Counts.Allowed.Load(), p.Counts.Denied.Load()
+	}
+	in.Plan, in.Spent = s.planner.Pending(), leasewire.SpentTo(s.auth.ReportUnreported(rep.Keys))
+	sent := s.auth.Now()
+	out, err := s.peers.report(ctx, in)
+	if err != nil {
+		return budget.CallFailed{}
+	}
+	s.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
+	s.auth.Answered(s.auth.Now().Sub(sent), !out.GetRenew() && len(out.GetActions()) == 0)
+	s.planner.Told(in.Plan)
+	if task := out.GetPlan(); s.planner.Take(task) {
+		s.background("a plan", func() { s.planner.Run(ctx, task) })
+	}
+	s.takeRules(out.GetRules())
+	d, err := leasewire.DirectiveFrom(rep.Region, out)
+	if err != nil {
+		s.log.Error("a directive was refused", "error", err)
+		return budget.CallFailed{}
+	}
+	s.others.told(d.Epoch, d.Others)
+	s.emergency.InSession(sent)
+	return budget.DirectiveReceived{Directive: d}
+}
+
+// takeRules puts the rules of an answer in force. If that or the end of an override has changed
+// limits, the state machine learns of it before it gets the answer.
+func (s *Session) takeRules(in *aliquotv1.Rules) {
+	replaced := false
+	if in != nil {
+		// policies logs and counts a refusal. The session goes on.
+		text := policy.RuleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Entries: rules.EntriesOf(in.GetEntries())}
+		before := s.policies.Load()
+		if replaced = s.policies.SetRules(text) == nil; replaced {
+			s.emergency.Revise()
+			if before.Open && !before.Known() {
+				s.countEarly()
+			}
+		}
+	}
+	ended := s.policies.At(time.Now().UnixMilli()).OverridesEnded
+	if s.overridesEnded.Swap(ended) != ended || replaced {
+		s.auth.Post(budget.RulesReplaced{})
+	}
+}
+
+// maxEarly caps the requests of before the rules that are looked at when the rules come.
+const maxEarly = 10_000
+
+// countEarly counts what passed before the first rules were known, by those rules. Only a daemon that
+// runs with --without-rules allow has let anything pass.
+func (s *Session) countEarly() {
+	p := s.policies.Load()
+	var early []charge.Transaction
+	var at []budget.Instant
+	part := s.recent.Take()
+	part.Each(func(q *sample.Request) bool {
+		var d charge.Decision
+		d.Plan(p, &q.Request, time.Now().UnixMilli(), nil)
+		for _, g := range d.Groups {
+			if !g.Shadow {
+				early, at = append(early, *g), append(at, q.At)
+			}
+		}
+		return len(early) < maxEarly
+	})
+	for i := range early {
+		for j := range early[i].Asks {
+			a := &early[i].Asks[j]
+			s.auth.AdmitEarly(a.Key, a.KeyLimit(), int64(a.Cost), at[i])
+		}
+	}
+}

@@ -1,0 +1,255 @@
+// Package session keeps a regional daemon's session with the coordinators. It sends Hellos and
+// reports, takes rules, configuration and directives, and applies the shares in the store. It also
+// knows the other daemons of the region, and whether this one may spend beside them.
+package session
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"aliquot/budget"
+	"aliquot/internal/boottime"
+	"aliquot/internal/hashslot"
+	"aliquot/limit"
+	"aliquot/lua"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/authority"
+	"aliquot/regional/internal/background"
+	"aliquot/regional/internal/emergency"
+	"aliquot/regional/internal/policy"
+	"aliquot/regional/internal/sample"
+	"aliquot/regional/internal/telemetry"
+)
+
+// tickEvery is the interval of the protocol. The leader ticks at the same interval.
+const tickEvery = 20 * time.Millisecond
+
+// Session keeps a region's session with the coordinators: it does what the region's state machine
+// asks for. It sends Hellos and reports, and applies shares. The state machine allows one call and
+// one application at a time, so nothing queues here. Use New.
+type Session struct {
+	region, address, version string
+	// incarnation is that of the state machine.
+	incarnation uint64
+	auth        *authority.Authority
+	store       Store
+	policies    *policy.Policies
+	// changedAt is the latest change of limits that Run has handled.
+	changedAt budget.Instant
+	// overridesEnded is how many overrides had ended when the state machine was last told.
+	overridesEnded atomic.Uint32
+	emergency      *emergency.Limit
+	others         *Others
+	file           StateFile
+	planner        *sample.Planner
+	recent         *sample.Sample
+	peers          *coordinators
+	metrics        *telemetry.Metrics
+	log            *slog.Logger
+	bugs           *background.Panics
+
+	unreached func() *hashslot.Set
+	told      *hashslot.Set // the set that the state machine was last told
+	live      func()
+	// wrongCluster is Config.WrongCluster.
+	wrongCluster func(error)
+	calls        sync.WaitGroup
+	// saying is held through a Hello, and guards the fields down to second.
+	saying sync.Mutex
+	opened bool // a Hello was answered
+	// sharedWith is another region that uses this region's store, by the latest answer; empty: none.
+	sharedWith string
+	// second: by the latest word of a coordinator, another daemon of the region is heard.
+	second atomic.Bool
+	// storeless: the store has not answered since the start. heardWhose: since then a coordinator
+	// has said whether another daemon of the region is heard.
+	storeless   atomic.Bool
+	heardWhose  atomic.Bool
+	introducing atomic.Bool
+	introduced  time.Time // when it was last due; used by Run only
+	// reference is the clock of the leader that answered last. wall is this host's wall clock; nil
+	// if it is not watched.
+	reference boottime.Reference
+	wall      *boottime.Wall
+	phase     budget.Phase
+	phaseTold bool
+	watch     sessionWatch
+	lastPart  time.Duration // how long the latest part of a directive took to apply
+}
+
+// Config is what a session works with. All fields are required but those that say otherwise.
+type Config struct {
+	// Region is the region's declared name. Address is where others reach this daemon, and Version
+	// is that of the program.
+	Region, Address, Version string
+	// Incarnation is that of the state machine in Authority.
+	Incarnation uint64
+	Authority   *authority.Authority
+	Store       Store
+	Policies    *policy.Policies
+	Emergency   *emergency.Limit
+	Others      *Others // nil if no other daemon can have the same store
+	File        StateFile
+	// Recent are the decisions that Planner replays.
+	Recent  *sample.Sample
+	Planner *sample.Planner
+	// Coordinators are RPC addresses, which HTTP calls.
+	Coordinators []string
+	HTTP         *http.Client
+	Metrics      *telemetry.Metrics
+	Registry     prometheus.Registerer
+	Log          *slog.Logger
+	Bugs         *background.Panics
+	// Unreached returns the hash slots that the store cannot reach at present; nil for a store of
+	// one server.
+	Unreached func() *hashslot.Set
+	// Live is called at the first lease, and at each later one.
+	Live func()
+	// WrongCluster is called if, before any session was open, a cluster answers that is not the one
+	// in the state file.
+	WrongCluster func(error)
+	// WatchWall: the authority's clock is this machine's boot clock, and is compared with the wall
+	// clock.
+	WatchWall bool
+}
+
+// Store is what a session needs of the region's store. A *storeguard.Guard is one.
+type Store interface {
+	// Apply makes share changes, any number of them or none, and tells the store that the region is
+	// heard. It returns the store's clock.
+	Apply(ctx context.Context, within time.Duration, epoch string, changes []lua.Change) ([]limit.Applied, int64, error)
+	// Learn asks which contents the store has, and tells the state machine.
+	Learn(ctx context.Context) error
+	// Silent reports whether the store did not answer recently.
+	Silent() bool
+}
+
+// StateFile keeps what a restart without coordinators needs.
+type StateFile interface {
+	// Name returns the file's path, for messages.
+	Name() string
+	// Outdated reports whether a restart from the file would use another floor or other timing.
+	Outdated(c *policy.Cluster) bool
+	// Save writes the policy in force, and reports whether that worked.
+	Save() bool
+}
+
+// New returns a session that Run opens, and exports its metrics.
+func New(c Config) *Session {
+	s := &Session{
+		region: c.Region, address: c.Address, version: c.Version, incarnation: c.Incarnation,
+		auth: c.Authority, store: c.Store, policies: c.Policies, emergency: c.Emergency, others: c.Others, file: c.File,
+		planner: c.Planner, recent: c.Recent, peers: newCoordinators(c.Coordinators, c.HTTP, c.Log, c.Metrics),
+		metrics: c.Metrics, log: c.Log, bugs: c.Bugs, unreached: c.Unreached, live: c.Live, wrongCluster: c.WrongCluster,
+		wall: newWall(c.WatchWall),
+	}
+	s.export(c.Registry)
+	return s
+}
+
+// Run serves the state machine until ctx ends.
+func (s *Session) Run(ctx context.Context) {
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	defer s.calls.Wait()
+	for {
+		s.tellReach()
+		s.watchWall()
+		s.auth.Tick()
+		s.recent.Age()
+		if at := s.policies.EndOverrides(s.auth.Clock); at != s.changedAt {
+			s.changedAt = at
+			s.emergency.Revise()
+		}
+		for _, effect := range s.auth.Effects() {
+			s.do(ctx, effect)
+		}
+		s.introduceIfDue(ctx)
+		s.watchPhase()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.auth.Woken():
+		}
+	}
+}
+
+// Leave tells the coordinators that this daemon stops, so that the next daemon of the region need
+// not wait until this one was silent for long enough. If no coordinator receives it before ctx ends,
+// the next daemon does wait. session is the one that was open before Run was told to end; its zero
+// value is none. Leave must be called after Run has returned.
+func (s *Session) Leave(ctx context.Context, session budget.SessionID) {
+	if session == (budget.SessionID{}) && !s.opened {
+		return
+	}
+	s.peers.leave(ctx, &aliquotv1.ReportRequest{Region: s.region, Epoch: session.Epoch, Session: session.Number, Leaving: true,
+		Daemon: uint64(s.others.Self())})
+}
+
+// tellReach tells the state machine which of the store's keys cannot be reached, when that has
+// changed.
+func (s *Session) tellReach() {
+	if s.unreached == nil {
+		return
+	}
+	now := s.unreached()
+	if now.Same(s.told) {
+		return
+	}
+	s.told = now
+	s.auth.Post(budget.StoreReach{Unreached: now})
+}
+
+func (s *Session) do(ctx context.Context, effect budget.RegionEffect) {
+	switch e := effect.(type) {
+	case budget.SendHello:
+		s.background("Hello", func() { s.helloed(s.hello(ctx, e.Hello)) })
+	case budget.SendReport:
+		s.background("Report", func() { s.auth.Post(s.report(ctx, e.Report)) })
+	case budget.ApplyShares:
+		// With or without e.Heard the store is told that the region is heard, because that costs
+		// nothing beside changes.
+		s.background("a change of shares", func() { s.auth.Post(budget.SharesApplied{Results: s.applyPart(ctx, e)}) })
+	default:
+		panic(fmt.Sprintf("session: unknown effect %T", effect))
+	}
+}
+
+// background makes a call that run does not wait for. A call that panics is logged and has no
+// outcome.
+func (s *Session) background(what string, call func()) {
+	s.calls.Go(func() { s.bugs.Guard(what, call) })
+}
+
+// CoordinatorIndex returns the index in Config.Coordinators of the one that is called next. It is
+// safe for concurrent use.
+func (s *Session) CoordinatorIndex() int { return s.peers.index() }
+
+// StoreAnswers records whether the store has answered since the start. It is safe for concurrent use.
+func (s *Session) StoreAnswers(answers bool) { s.storeless.Store(!answers) }
+
+// watchPhase logs and exports a change of the phase.
+func (s *Session) watchPhase() {
+	info := s.auth.Info()
+	s.watchSession(info)
+	if s.phaseTold && info.Phase == s.phase {
+		return
+	}
+	if s.phaseTold || info.Phase == budget.Live {
+		s.log.Info("phase changed", "phase", info.Phase.String(), "lease_remaining", info.LeaseRemaining,
+			"hot_keys", info.HotKeys, "epoch", info.Epoch)
+	}
+	s.phase, s.phaseTold = info.Phase, true
+	s.metrics.SetDegraded(telemetry.DegradedLease, info.Phase != budget.Live)
+	if info.Phase == budget.Live {
+		s.live()
+	}
+}
