@@ -193,7 +193,8 @@ var houses = map[string]row{
 	"internal/cli/console": {aliquot: []string{"internal/rpc", "proto/aliquot/...", "rules", "rules/source"}, outside: anyModule},
 	// The commands of aliquot bench.
 	"internal/cli/benchmark": {aliquot: []string{"internal/bench", "internal/bench/latency", "internal/bench/load", "internal/bench/floor", "internal/cli/console", "internal/rpc"}, outside: anyModule},
-	"internal/cli":           {aliquot: []string{"internal/capacity", "internal/cli/benchmark", "internal/cli/console", "internal/dev", "internal/envoyimport", "rules", "rules/source", "limit", "internal/rpc", "internal/config", "proto/aliquot/..."}, outside: anyModule},
+	"internal/cli/doctor":    {aliquot: []string{"budget", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
+	"internal/cli":           {aliquot: []string{"internal/capacity", "internal/cli/benchmark", "internal/cli/console", "internal/cli/doctor", "internal/dev", "internal/envoyimport", "rules", "rules/source", "limit", "internal/rpc", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 
 	"cmd/coordinator": {aliquot: []string{"coordinator", "internal/config"}, outside: anyModule},
 	"cmd/regional":    {aliquot: []string{"regional", "internal/config"}, outside: anyModule},

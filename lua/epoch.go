@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -98,6 +99,16 @@ func RunID(info string) string { return field(info, "run_id") }
 // EvictionPolicy returns what a server does when its memory is full, from INFO, or "" if INFO does
 // not say.
 func EvictionPolicy(info string) string { return field(info, "maxmemory_policy") }
+
+// AppendOnly reports whether a server keeps a log of its writes on its disk, from INFO.
+func AppendOnly(info string) bool { return field(info, "aof_enabled") == "1" }
+
+// Snapshots returns how many snapshots a server has written to its disk since its start, from INFO.
+// It is 0 for servers before Redis 7.0, which do not say.
+func Snapshots(info string) int {
+	n, _ := strconv.Atoi(field(info, "rdb_saves")) // what is no number is not said
+	return n
+}
 
 // field returns the value of one line of INFO.
 func field(info, name string) string {

@@ -190,7 +190,7 @@ func (d *Daemon) build(kept *state) error {
 	d.upkeep = d.limiter.NewUpkeep(d.bugs)
 	recent := sample.New(c.Now)
 	of := session.Config{
-		Region: c.Region, Address: d.advertised(), Version: c.Version, Incarnation: d.incarnation,
+		Region: c.Region, Address: d.advertised(d.Addr()), OpsAddress: d.advertised(d.OpsAddr()), Version: c.Version, Incarnation: d.incarnation,
 		Authority: d.auth, Store: d.guard, Policies: d.policies, Emergency: d.emergency, Others: d.others, File: d.keeper,
 		Recent: recent, Planner: sample.NewPlanner(d.policies, d.auth, recent),
 		Coordinators: c.Coordinators, HTTP: c.HTTPClient, Metrics: d.metrics, Registry: c.Registry, Log: d.log, Bugs: d.bugs,
@@ -251,7 +251,7 @@ func (d *Daemon) newOthers(kept *state) *session.Others {
 	}
 	return session.NewOthers(session.OthersConfig{
 		Store: shared, Authority: d.auth, Emergency: d.emergency, Policies: d.policies, Metrics: d.metrics, Log: d.log, Now: d.cfg.Now,
-		Self: session.DaemonID(d.keeper.id, d.advertised()), Known: known,
+		Self: session.DaemonID(d.keeper.id, d.advertised(d.Addr())), Known: known,
 	})
 }
 
@@ -358,13 +358,13 @@ func (d *Daemon) Addr() string     { return rpc.AddressOf(d.sockets.connect) }
 func (d *Daemon) GRPCAddr() string { return rpc.AddressOf(d.sockets.grpc) }
 func (d *Daemon) OpsAddr() string  { return rpc.AddressOf(d.sockets.ops) }
 
-// advertised returns the address under which others reach this daemon. If it listens on a unix
-// socket, that is the socket's address, because others could reach no port of it.
-func (d *Daemon) advertised() string {
-	if _, unix := rpc.UnixPath(d.Addr()); unix || d.cfg.Advertise == "" {
-		return d.Addr()
+// advertised returns the address under which others reach a listener of this daemon. That of a unix
+// socket is the socket's, because others could reach no port of it.
+func (d *Daemon) advertised(address string) string {
+	if _, unix := rpc.UnixPath(address); unix || d.cfg.Advertise == "" {
+		return address
 	}
-	_, port, _ := net.SplitHostPort(d.Addr()) // a listener's address is well-formed
+	_, port, _ := net.SplitHostPort(address) // a listener's address is well-formed
 	return net.JoinHostPort(d.cfg.Advertise, port)
 }
 

@@ -41,6 +41,10 @@ func opsHandler(d *Daemon, reg *prometheus.Registry) http.Handler {
 	})
 	keys := http.NewServeMux()
 	d.conduct.Handle(keys, d.policies, d.cfg.Region)
+	keys.HandleFunc("GET /store", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(d.storePage(r.Context())) // an error means that the client has gone
+	})
 	mux.Handle("/", rpc.Browsers(d.cfg.hosts(), keys))
 	return mux
 }

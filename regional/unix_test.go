@@ -23,8 +23,8 @@ func TestUnixSockets(t *testing.T) {
 	c.Insecure, c.Advertise = false, "region.example"
 	c.Listen, c.GRPCListen = "unix://"+filepath.Join(dir, "c.sock"), "unix://"+filepath.Join(dir, "g.sock")
 	d, stop := startLive(t, c)
-	if d.Addr() != c.Listen || d.GRPCAddr() != c.GRPCListen || d.advertised() != c.Listen {
-		t.Errorf("listens on %s and %s, tells %s", d.Addr(), d.GRPCAddr(), d.advertised())
+	if d.Addr() != c.Listen || d.GRPCAddr() != c.GRPCListen || d.advertised(d.Addr()) != c.Listen {
+		t.Errorf("listens on %s and %s, tells %s", d.Addr(), d.GRPCAddr(), d.advertised(d.Addr()))
 	}
 	in := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}
 	client, base := rpc.ClientOf(d.Addr())

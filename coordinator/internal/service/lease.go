@@ -29,7 +29,7 @@ type leaseService struct {
 	metrics    *metrics
 	plans      *planner
 	sentRules  sentRules
-	stores     storeOwners
+	daemons    *daemons
 	claims     claims.Floors
 	stopped    claims.Stopped
 }
@@ -197,7 +197,7 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 		if loop := s.leadership.Current(); loop != nil {
 			res, err := s.hello(ctx, loop, req)
 			if err == nil {
-				res.StoreSharedWith = s.stores.note(req.GetRegion(), req.GetRedisEpoch())
+				res.StoreSharedWith = s.daemons.note(req, !res.GetBusy())
 			}
 			return res, toRPC(err)
 		}

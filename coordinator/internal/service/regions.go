@@ -34,6 +34,7 @@ type regionService struct {
 	node       *cluster.Node
 	leadership *leader.Leadership
 	forward    *forwarder
+	daemons    *daemons
 }
 
 // ListRegions answers from the applied state. It adds what the leader knows of each region's daemon if
@@ -51,6 +52,7 @@ func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
 		if known, err := loop.RegionStatus(ctx, len(regions)); err == nil {
 			for i, status := range known {
 				describe(regions[i], status)
+				s.daemons.describe(regions[i])
 			}
 		}
 		return regions
@@ -66,6 +68,8 @@ func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
 	for _, r := range regions {
 		if k := known[r.GetName()]; k != nil {
 			r.State, r.LeaseRemaining, r.RulesVersion = k.GetState(), k.GetLeaseRemaining(), k.GetRulesVersion()
+			r.Address, r.OpsAddress, r.DaemonVersion = k.GetAddress(), k.GetOpsAddress(), k.GetDaemonVersion()
+			r.StoreSharedWith = k.GetStoreSharedWith()
 		}
 	}
 	return regions

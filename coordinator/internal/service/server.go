@@ -69,7 +69,8 @@ type Config struct {
 func New(c Config) *Services {
 	forward := &forwarder{node: c.Node, self: c.NodeID, http: c.Client}
 	m, plans := newMetrics(c.Registerer), &planner{}
-	regions := &regionService{node: c.Node, leadership: c.Leadership, forward: forward}
+	seen := &daemons{}
+	regions := &regionService{node: c.Node, leadership: c.Leadership, forward: forward, daemons: seen}
 	return &Services{
 		budgets: &budgetService{
 			node: c.Node, leadership: c.Leadership, forward: forward, index: c.Index,
@@ -77,7 +78,7 @@ func New(c Config) *Services {
 		},
 		rules:   &ruleService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, edits: make(chan struct{}, 1)},
 		regions: regions,
-		lease:   &leaseService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans},
+		lease:   &leaseService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, daemons: seen},
 		cluster: &clusterService{node: c.Node, forward: forward, regions: regions},
 	}
 }

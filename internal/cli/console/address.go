@@ -138,7 +138,7 @@ func (g *Globals) pick(addresses string) string {
 	if address, known := g.picked[addresses]; known {
 		return address
 	}
-	all := strings.FieldsFunc(addresses, func(r rune) bool { return r == ',' || r == ' ' })
+	all := split(addresses)
 	picked := all[0]
 	for _, address := range all {
 		if answers(address) {
@@ -151,6 +151,11 @@ func (g *Globals) pick(addresses string) string {
 	}
 	g.picked[addresses] = picked
 	return picked
+}
+
+// split returns addresses that have commas between them.
+func split(addresses string) []string {
+	return strings.FieldsFunc(addresses, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // answers reports whether something takes a connection at an address.

@@ -25,6 +25,11 @@ func (g *Globals) Coordinator() string {
 	return g.pick(g.choice([]string{AddrVar}, g.at.Coordinators, defaultCoordinator))
 }
 
+// Coordinators returns all addresses of coordinators that are named.
+func (g *Globals) Coordinators() []string {
+	return split(g.choice([]string{AddrVar}, g.at.Coordinators, defaultCoordinator))
+}
+
 // Region returns the address of a regional daemon.
 func (g *Globals) Region() string {
 	return g.pick(g.choice([]string{RegionVar, AddrVar}, g.at.Regions, DefaultRegion))

@@ -309,6 +309,8 @@ type HelloRequest struct {
 	DaemonVersion string `protobuf:"bytes,8,opt,name=daemon_version,json=daemonVersion,proto3" json:"daemon_version,omitempty"`
 	// Where this region's daemon answers checks (a hint for tools).
 	Address string `protobuf:"bytes,9,opt,name=address,proto3" json:"address,omitempty"`
+	// Where the daemon serves metrics, health and /store (a hint for tools).
+	OpsAddress string `protobuf:"bytes,60,opt,name=ops_address,json=opsAddress,proto3" json:"ops_address,omitempty"`
 	// The hash slots of the region's Redis Cluster whose server does not answer, so that no
 	// share of a key in them can change: 2,048 bytes, a bit for each slot, the lowest of a
 	// byte first. Empty if there are none.
@@ -422,6 +424,13 @@ func (x *HelloRequest) GetDaemonVersion() string {
 func (x *HelloRequest) GetAddress() string {
 	if x != nil {
 		return x.Address
+	}
+	return ""
+}
+
+func (x *HelloRequest) GetOpsAddress() string {
+	if x != nil {
+		return x.OpsAddress
 	}
 	return ""
 }
@@ -1865,7 +1874,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\"/\n" +
 	"\x05KeyId\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\rR\x04rule\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xa0\x04\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xc1\x04\n" +
 	"\fHelloRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1f\n" +
@@ -1876,7 +1885,9 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x04held\x18\x06 \x03(\v2\x13.aliquot.v1.HeldKeyR\x04held\x12\x14\n" +
 	"\x05shard\x18\a \x01(\rR\x05shard\x12%\n" +
 	"\x0edaemon_version\x18\b \x01(\tR\rdaemonVersion\x12\x18\n" +
-	"\aaddress\x18\t \x01(\tR\aaddress\x12'\n" +
+	"\aaddress\x18\t \x01(\tR\aaddress\x12\x1f\n" +
+	"\vops_address\x18< \x01(\tR\n" +
+	"opsAddress\x12'\n" +
 	"\x0funreached_slots\x18\n" +
 	" \x01(\fR\x0eunreachedSlots\x12\x16\n" +
 	"\x06daemon\x182 \x01(\x06R\x06daemon\x12\x1c\n" +

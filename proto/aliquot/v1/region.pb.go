@@ -513,9 +513,19 @@ type Region struct {
 	FloorBound float64 `protobuf:"fixed64,8,opt,name=floor_bound,json=floorBound,proto3" json:"floor_bound,omitempty"`
 	// The floor that follows from the weights. It differs from floor until every region that must
 	// make room has acknowledged.
-	TargetFloor   float64 `protobuf:"fixed64,9,opt,name=target_floor,json=targetFloor,proto3" json:"target_floor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TargetFloor float64 `protobuf:"fixed64,9,opt,name=target_floor,json=targetFloor,proto3" json:"target_floor,omitempty"`
+	// Where the region's daemon answers checks. Empty if no leader answers or the leader has not
+	// heard a daemon; so are the next three fields.
+	Address string `protobuf:"bytes,60,opt,name=address,proto3" json:"address,omitempty"`
+	// Where it serves metrics and health.
+	OpsAddress string `protobuf:"bytes,61,opt,name=ops_address,json=opsAddress,proto3" json:"ops_address,omitempty"`
+	// The version of its program.
+	DaemonVersion string `protobuf:"bytes,62,opt,name=daemon_version,json=daemonVersion,proto3" json:"daemon_version,omitempty"`
+	// Another region whose daemon last named the same contents of a store: each region needs a store
+	// of its own. Empty if there is none.
+	StoreSharedWith string `protobuf:"bytes,63,opt,name=store_shared_with,json=storeSharedWith,proto3" json:"store_shared_with,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Region) Reset() {
@@ -611,6 +621,34 @@ func (x *Region) GetTargetFloor() float64 {
 	return 0
 }
 
+func (x *Region) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Region) GetOpsAddress() string {
+	if x != nil {
+		return x.OpsAddress
+	}
+	return ""
+}
+
+func (x *Region) GetDaemonVersion() string {
+	if x != nil {
+		return x.DaemonVersion
+	}
+	return ""
+}
+
+func (x *Region) GetStoreSharedWith() string {
+	if x != nil {
+		return x.StoreSharedWith
+	}
+	return ""
+}
+
 var File_aliquot_v1_region_proto protoreflect.FileDescriptor
 
 const file_aliquot_v1_region_proto_rawDesc = "" +
@@ -637,7 +675,7 @@ const file_aliquot_v1_region_proto_rawDesc = "" +
 	"\x06region\x18\x01 \x01(\v2\x12.aliquot.v1.RegionR\x06region\"\x14\n" +
 	"\x12ListRegionsRequest\"C\n" +
 	"\x13ListRegionsResponse\x12,\n" +
-	"\aregions\x18\x01 \x03(\v2\x12.aliquot.v1.RegionR\aregions\"\xa5\x02\n" +
+	"\aregions\x18\x01 \x03(\v2\x12.aliquot.v1.RegionR\aregions\"\xb3\x03\n" +
 	"\x06Region\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05floor\x18\x02 \x01(\x01R\x05floor\x12\x14\n" +
@@ -648,7 +686,12 @@ const file_aliquot_v1_region_proto_rawDesc = "" +
 	"\x06status\x18\a \x01(\tR\x06status\x12\x1f\n" +
 	"\vfloor_bound\x18\b \x01(\x01R\n" +
 	"floorBound\x12!\n" +
-	"\ftarget_floor\x18\t \x01(\x01R\vtargetFloor2\x9c\x03\n" +
+	"\ftarget_floor\x18\t \x01(\x01R\vtargetFloor\x12\x18\n" +
+	"\aaddress\x18< \x01(\tR\aaddress\x12\x1f\n" +
+	"\vops_address\x18= \x01(\tR\n" +
+	"opsAddress\x12%\n" +
+	"\x0edaemon_version\x18> \x01(\tR\rdaemonVersion\x12*\n" +
+	"\x11store_shared_with\x18? \x01(\tR\x0fstoreSharedWith2\x9c\x03\n" +
 	"\rRegionService\x12N\n" +
 	"\vListRegions\x12\x1e.aliquot.v1.ListRegionsRequest\x1a\x1f.aliquot.v1.ListRegionsResponse\x12H\n" +
 	"\tAddRegion\x12\x1c.aliquot.v1.AddRegionRequest\x1a\x1d.aliquot.v1.AddRegionResponse\x12Q\n" +

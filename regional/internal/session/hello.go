@@ -37,7 +37,7 @@ func (s *Session) hello(ctx context.Context, h budget.Hello) budget.RegionEvent 
 	h.RulesVersion, h.RulesEnded = s.policies.Load().Text.Version, s.overridesEnded.Load()
 	h.Standing = s.others.standing(s.noStore())
 	in := leasewire.HelloRequest(s.region, h)
-	in.Address, in.DaemonVersion = s.address, s.version
+	in.Address, in.OpsAddress, in.DaemonVersion = s.address, s.opsAddress, s.version
 	since, spent := s.auth.TellUnreported()
 	in.SpentSince, in.Spent = since, leasewire.SpentTo(spent)
 	sent := s.auth.Now()

@@ -42,7 +42,7 @@ func (s *Session) introduce(ctx context.Context) {
 	known := s.policies.Load().Cluster
 	in := &aliquotv1.HelloRequest{
 		Region: s.region, Incarnation: s.incarnation, Nonce: 1, RulesVersion: s.policies.VersionSeen(),
-		Address: s.address, DaemonVersion: s.version,
+		Address: s.address, OpsAddress: s.opsAddress, DaemonVersion: s.version,
 	}
 	out, ev := s.say(ctx, in)
 	if out == nil {

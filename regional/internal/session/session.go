@@ -35,7 +35,7 @@ const tickEvery = 20 * time.Millisecond
 // asks for. It sends Hellos and reports, and applies shares. The state machine allows one call and
 // one application at a time, so nothing queues here. Use New.
 type Session struct {
-	region, address, version string
+	region, address, opsAddress, version string
 	// incarnation is that of the state machine.
 	incarnation uint64
 	auth        *authority.Authority
@@ -86,9 +86,9 @@ type Session struct {
 
 // Config is what a session works with. All fields are required but those that say otherwise.
 type Config struct {
-	// Region is the region's declared name. Address is where others reach this daemon, and Version
-	// is that of the program.
-	Region, Address, Version string
+	// Region is the region's declared name. Address is where others reach this daemon,
+	// OpsAddress where they reach its ops listener, and Version is that of the program.
+	Region, Address, OpsAddress, Version string
 	// Incarnation is that of the state machine in Authority.
 	Incarnation uint64
 	Authority   *authority.Authority
@@ -144,7 +144,7 @@ type StateFile interface {
 // New returns a session that Run opens, and exports its metrics.
 func New(c Config) *Session {
 	s := &Session{
-		region: c.Region, address: c.Address, version: c.Version, incarnation: c.Incarnation,
+		region: c.Region, address: c.Address, opsAddress: c.OpsAddress, version: c.Version, incarnation: c.Incarnation,
 		auth: c.Authority, store: c.Store, policies: c.Policies, emergency: c.Emergency, others: c.Others, file: c.File,
 		planner: c.Planner, recent: c.Recent, peers: newCoordinators(c.Coordinators, c.HTTP, c.Log, c.Metrics),
 		metrics: c.Metrics, log: c.Log, bugs: c.Bugs, unreached: c.Unreached, live: c.Live, wrongCluster: c.WrongCluster,

@@ -1,0 +1,60 @@
+package service
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// daemons remembers the daemon of each region that last opened a session, and which contents of a store each region
+// named last, to find regions that share a store by mistake. The zero value knows of none. It is safe for concurrent
+// use.
+type daemons struct {
+	mu       sync.Mutex
+	byRegion map[string]seenDaemon
+}
+
+// seenDaemon is what the Hellos of a region said.
+type seenDaemon struct{ address, opsAddress, version, contents string }
+
+// note records what a Hello says, of which one without a session names no address. It returns the first other region,
+// by name, that named the same contents; empty if none did. Empty contents are not known, and shared with nobody.
+func (d *daemons) note(hello *aliquotv1.HelloRequest, session bool) (sharedWith string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.byRegion == nil {
+		d.byRegion = map[string]seenDaemon{}
+	}
+	seen := d.byRegion[hello.GetRegion()]
+	seen.contents = hello.GetRedisEpoch()
+	if session {
+		seen.address, seen.opsAddress, seen.version = hello.GetAddress(), hello.GetOpsAddress(), hello.GetDaemonVersion()
+	}
+	d.byRegion[hello.GetRegion()] = seen
+	return d.sharedWith(hello.GetRegion())
+}
+
+// describe adds what is remembered to a region.
+func (d *daemons) describe(r *aliquotv1.Region) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	seen := d.byRegion[r.GetName()]
+	r.Address, r.OpsAddress, r.DaemonVersion = seen.address, seen.opsAddress, seen.version
+	r.StoreSharedWith = d.sharedWith(r.GetName())
+}
+
+// sharedWith returns the first other region with the contents of region. The caller holds mu.
+func (d *daemons) sharedWith(region string) string {
+	contents := d.byRegion[region].contents
+	if contents == "" {
+		return ""
+	}
+	for _, other := range slices.Sorted(maps.Keys(d.byRegion)) {
+		if other != region && d.byRegion[other].contents == contents {
+			return other
+		}
+	}
+	return ""
+}

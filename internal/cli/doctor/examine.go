@@ -1,0 +1,252 @@
+// Package doctor says in plain words what is wrong with an installation and what to do about it.
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"aliquot/budget"
+)
+
+// Severities of a finding.
+const (
+	// Problem needs an operator.
+	Problem = "problem"
+	// Warning is worth knowing, and harms nothing by itself.
+	Warning = "warning"
+)
+
+// Finding is one thing that is wrong.
+type Finding struct {
+	Severity string `json:"severity"`
+	// About names a coordinator, a region or the cluster.
+	About string `json:"about"`
+	// What is wrong, as a sentence.
+	What string `json:"what"`
+	// Remedy is what to do.
+	Remedy string `json:"remedy"`
+}
+
+const (
+	cluster = "cluster"
+	// maxClockDifference is how far two wall clocks may be apart without a finding.
+	maxClockDifference = 2 * time.Second
+	// crowded is the number of hot keys from which on the table is careful; see docs/reference/protocol.md.
+	crowded = budget.MaxHotKeys * 4 / 5
+)
+
+// examination collects findings.
+type examination struct {
+	View
+	findings []Finding
+}
+
+func (e *examination) problem(about, what, remedy string, args ...any) {
+	e.findings = append(e.findings, Finding{Problem, about, fmt.Sprintf(what, args...), remedy})
+}
+
+func (e *examination) warn(about, what, remedy string, args ...any) {
+	e.findings = append(e.findings, Finding{Warning, about, fmt.Sprintf(what, args...), remedy})
+}
+
+// Examine returns what is wrong, problems first. It is empty if nothing is.
+func Examine(v View) []Finding {
+	e := examination{View: v}
+	e.quorum()
+	e.rules()
+	e.regions()
+	e.daemons()
+	e.versions()
+	e.clocks()
+	slices.SortStableFunc(e.findings, func(a, b Finding) int { return strings.Compare(a.Severity, b.Severity) })
+	return e.findings
+}
+
+// quorum looks at the coordinators.
+func (e *examination) quorum() {
+	voters, answering := 0, 0
+	reached := map[string]bool{}
+	for _, c := range e.Coordinators {
+		if c.Status == nil {
+			e.problem(name(c), "does not answer: %v", "start it again with its data directory; "+
+				"if its host or disk is lost, see docs/how-to/replace-a-coordinator.md", c.Err)
+			continue
+		}
+		reached[c.NodeID] = true
+		if c.Status.GetClusterId() != e.best().GetClusterId() {
+			e.problem(name(c), "is of cluster %s, the others of %s", "name the coordinators of one cluster in --addr", c.Status.GetClusterId(), e.best().GetClusterId())
+		}
+	}
+	for _, m := range e.members() {
+		if m.GetSuffrage() != "voter" {
+			e.warn("coordinator "+m.GetNodeId(), "has no vote yet", "wait until it has caught up; if it was given up, `aliquot cluster remove "+m.GetNodeId()+"`")
+			continue
+		}
+		voters++
+		if reached[m.GetNodeId()] {
+			answering++
+		}
+	}
+	majority := voters/2 + 1
+	switch status := e.best(); {
+	case status == nil:
+		return
+	case status.GetLeaderId() == "":
+		e.problem(cluster, "no coordinator leads: %d of %d voters answer, and a majority is %d. Regions serve what they hold, 2 leases later their floors",
+			"start the other coordinators with their data directories; if a majority is lost for good, see docs/how-to/recover-a-lost-quorum.md", answering, voters, majority)
+	case voters == 1:
+		e.warn(cluster, "there is one coordinator: while it is away, no share moves", "run three")
+	case answering == majority:
+		e.warn(cluster, "%d of %d voters answer: without one more of them no coordinator leads", "start the others", answering, voters)
+	}
+	if hot := e.best().GetHotKeys(); hot >= crowded {
+		e.warn(cluster, "%d of %d places for hot keys are taken: further keys stay at the floors of the regions", "look for a rule whose key many clients share or invent: `aliquot top`", hot, budget.MaxHotKeys)
+	}
+}
+
+func name(c Coordinator) string {
+	if c.NodeID == "" {
+		return "coordinator at " + c.Address
+	}
+	return "coordinator " + c.NodeID
+}
+
+// rules looks for missing rules, and for regions that do not have them.
+func (e *examination) rules() {
+	status := e.best()
+	if status == nil {
+		return
+	}
+	if status.GetRulesVersion() == 0 {
+		e.problem(cluster, "there are no rules: every request passes", "`aliquot rules apply FILE`")
+		return
+	}
+	for _, r := range status.GetRegions() {
+		if r.GetState() == "live" && r.GetRulesVersion() != status.GetRulesVersion() {
+			e.warn("region "+r.GetName(), "enforces version %d of the rules, and %d is in force", "if no roll-out is staged for it (`aliquot rules history`) and this lasts, "+
+				"look at its log: an older daemon cannot read newer rules", r.GetRulesVersion(), status.GetRulesVersion())
+		}
+	}
+}
+
+// regions looks at what the leader knows of each region.
+func (e *examination) regions() {
+	status := e.best()
+	if status != nil && len(status.GetRegions()) == 0 {
+		e.problem(cluster, "no region is declared", "`aliquot region add NAME`")
+	}
+	for _, r := range status.GetRegions() {
+		about := "region " + r.GetName()
+		switch {
+		case r.GetStatus() == "drained" || r.GetStatus() == "fenced":
+			continue
+		case r.GetStatus() == "joining":
+			e.warn(about, "has no floor yet", "start its daemon with --region "+r.GetName()+"; the floor follows when the other regions have made room")
+		case r.GetState() == "silent":
+			e.problem(about, "has not been heard for a lease: it serves its floor, or is down", "look at its daemon, and at the network between it and the coordinators; "+
+				"if it is gone for good, `aliquot region fence "+r.GetName()+" --dead`")
+		}
+		if other := r.GetStoreSharedWith(); other != "" {
+			e.problem(about, "shares its store with region %s: both take from the same records, so limits admit too little", "give each region a Redis of its own in --redis", other)
+		}
+	}
+}
+
+// daemons looks at what regional daemons say themselves.
+func (e *examination) daemons() {
+	for _, d := range e.Daemons {
+		about := "region " + d.Region
+		if d.Region == "" {
+			about = "daemon at " + d.Ops
+		}
+		if d.Err != nil {
+			e.warn(about, "its ops listener %s cannot be asked from here: %v", "name one that can be reached with --ops, or run this on the daemon's host", d.Ops, d.Err)
+			continue
+		}
+		if !d.Ready.Ready {
+			e.problem(about, "is not ready: %s", "`/readyz` of "+d.Ops+" and the daemon's log have more", d.Ready.Reason)
+		}
+		if d.Ready.Ready && d.Ready.Phase != "live" {
+			e.problem(about, "is in phase %s: it enforces its floor, not its shares", "look at the network between it and the coordinators", d.Ready.Phase)
+		}
+		e.store(about, d)
+	}
+}
+
+func (e *examination) store(about string, d Daemon) {
+	switch {
+	case d.Store.Down:
+		e.problem(about, "its store does not answer, and each rule's on_redis_failure decides%s", orElse(d.Store.Remedy, "repair the Redis"), colon(d.Store.Error))
+	case d.Store.Error != "":
+		e.warn(about, "its store did not say how it is set up: %s", orElse(d.Store.Remedy, "let the user of --redis call INFO"), d.Store.Error)
+	}
+	for _, s := range d.Store.Servers {
+		if s.EvictionPolicy != "noeviction" && s.EvictionPolicy != "" {
+			e.problem(about, "its Redis %s evicts keys when its memory is full (maxmemory-policy %s): an evicted limit begins full again",
+				"`redis-cli CONFIG SET maxmemory-policy noeviction`, and the same in its configuration", s.Server, s.EvictionPolicy)
+		}
+		if s.AppendOnly || s.Snapshots > 0 {
+			e.warn(about, "its Redis %s writes to its disk: that costs time and helps nothing, because contents of before a restart are not used", "`appendonly no` and `save \"\"` in its configuration", s.Server)
+		}
+	}
+	for _, n := range d.WithoutStore {
+		e.warn(about, "rule %s decided %.0f requests without the store since the daemon's start (%s)", "look for gaps of its Redis in the log and in aliquot_store_errors_total", orElse(n.Rule, "-"), n.Count, n.Mode)
+	}
+}
+
+// versions compares the programs.
+func (e *examination) versions() {
+	var all []string
+	for _, c := range e.Coordinators {
+		all = append(all, c.Status.GetVersion())
+	}
+	for _, r := range e.View.regions() {
+		all = append(all, r.GetDaemonVersion())
+	}
+	all = slices.DeleteFunc(all, func(v string) bool { return v == "" })
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) > 1 {
+		e.warn(cluster, "the daemons are of several versions: %s", "finish the upgrade, see docs/how-to/upgrade.md", strings.Join(all, ", "))
+	}
+}
+
+// clocks compares the wall clocks of all hosts. Only a difference that is certain is a finding.
+func (e *examination) clocks() {
+	type host struct {
+		name string
+		Clock
+	}
+	var all []host
+	for _, c := range e.Coordinators {
+		all = append(all, host{name(c), c.Clock})
+	}
+	for _, d := range e.Daemons {
+		all = append(all, host{"region " + d.Region, d.Clock})
+	}
+	all = slices.DeleteFunc(all, func(h host) bool { return !h.Known })
+	if len(all) == 0 {
+		return
+	}
+	behind := slices.MinFunc(all, func(a, b host) int { return int(a.Max - b.Max) })
+	ahead := slices.MaxFunc(all, func(a, b host) int { return int(a.Min - b.Min) })
+	if apart := ahead.Min - behind.Max; apart > maxClockDifference {
+		e.warn(ahead.name, "its clock is at least %v ahead of that of %s: windows begin, and blocks and overrides end, at another time there",
+			"let a time service set the clocks of all hosts", apart.Round(time.Second), behind.name)
+	}
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func colon(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ": " + s
+}

@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"aliquot/lua"
+)
+
+// Settings are what one server of a store does with its memory and its disk, as its INFO says.
+type Settings struct {
+	// Server is host:port.
+	Server string `json:"server"`
+	// EvictionPolicy is what the server does when its memory is full; empty if it does not say.
+	EvictionPolicy string `json:"eviction_policy"`
+	// AppendOnly: it keeps a log of its writes on its disk.
+	AppendOnly bool `json:"append_only"`
+	// Snapshots is how many snapshots it has written to its disk since its start.
+	Snapshots int `json:"snapshots"`
+}
+
+// Settings asks the server for its settings. It returns one element.
+func (s *Redis) Settings(ctx context.Context) ([]Settings, error) {
+	client := s.client()
+	one, err := settingsOf(ctx, client, client.Options().Addr)
+	return []Settings{one}, err
+}
+
+// Settings asks the primary of each slot for its settings. Their order is that of their addresses.
+func (s *Cluster) Settings(ctx context.Context) ([]Settings, error) {
+	var out []Settings
+	for owner := range s.nodes.masters() {
+		one, err := settingsOf(ctx, owner.asks, owner.addr)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b Settings) int { return strings.Compare(a.Server, b.Server) })
+	return out, nil
+}
+
+func settingsOf(ctx context.Context, client redis.Cmdable, server string) (Settings, error) {
+	pipe := client.Pipeline() // not CONFIG GET, which few users are allowed to call
+	memory, persistence := pipe.Info(ctx, "memory"), pipe.Info(ctx, "persistence")
+	if _, err := pipe.Exec(ctx); err != nil {
+		return Settings{}, fmt.Errorf("store: INFO of %s: %w", server, err)
+	}
+	return Settings{
+		Server: server, EvictionPolicy: lua.EvictionPolicy(memory.Val()),
+		AppendOnly: lua.AppendOnly(persistence.Val()), Snapshots: lua.Snapshots(persistence.Val()),
+	}, nil
+}
