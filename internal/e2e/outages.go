@@ -113,7 +113,7 @@ type OutageResult struct {
 	FirstGoal, LaterGoal time.Duration
 }
 
-// OK reports whether the promises held but those of Late.
+// OK reports whether every promise outside Late held.
 func (r *OutageResult) OK() bool {
 	return float64(r.Refused) <= r.Goal*float64(r.Asked) && r.Unanswered == 0 && r.Unsettled == 0 && r.Gain <= 1
 }

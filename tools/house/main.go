@@ -4,6 +4,7 @@
 package main
 
 import (
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -16,8 +17,13 @@ import (
 	"strings"
 )
 
-// dialect are words that the project's words have replaced. See docs/reference/glossary.md.
-var dialect = regexp.MustCompile(`(?i)\b(anew|whoever|reigns?|stood|hopeless|wayward|tardy|somebody|of late|tells that|mend(s|ed)?|what is said|comego|wanderers?)\b`)
+// words are the words that the project's words have replaced, one a line, as regular expressions. See
+// docs/reference/glossary.md.
+//
+//go:embed words.txt
+var words string
+
+var dialect = regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(strings.TrimSpace(words), "\n", "|") + `)\b`)
 
 // figures are the measurements of one checkout. Lines and files are of Go code without tests and
 // without generated code.
