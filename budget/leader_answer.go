@@ -48,7 +48,7 @@ func (l *Leader) mayRenew(now Instant) bool { return l.over == 0 && l.graceOver(
 // learns that it was heard.
 func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 	r := &l.regions[i]
-	d := Directive{Shard: l.ledger.Shard, Region: i, Epoch: l.epoch, Session: r.session, Seq: r.seq, TSend: r.tSend, Others: r.daemons.others(now)}
+	d := Directive{Region: i, Epoch: l.epoch, Session: r.session, Seq: r.seq, TSend: r.tSend, Others: r.daemons.others(now)}
 	r.waiting, r.sentAt = false, now
 	if r.opening {
 		return d

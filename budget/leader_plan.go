@@ -14,7 +14,7 @@ func (l *Leader) plan(now Instant) []LeaderEffect {
 		return nil
 	}
 	l.urgent = false
-	c := &commit{plan: Plan{Shard: l.ledger.Shard, Epoch: l.epoch}, began: now}
+	c := &commit{plan: Plan{Epoch: l.epoch}, began: now}
 	l.planRedisEpochs(c)
 	l.admitRefused(now)
 	l.planCreates(c)

@@ -11,9 +11,6 @@ func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
 	if h.Region < 0 || h.Region >= len(l.regions) || h.Nonce == 0 {
 		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: fmt.Errorf("%w: region or nonce", ErrMalformed)}}
 	}
-	if err := l.checkShard(h.Shard); err != nil {
-		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: err}}
-	}
 	for _, x := range h.Held {
 		if !(Share{}).Within(x.Share) || !x.Share.Within(Share{Rate: Unit, Burst: Unit}) || !x.Limit.valid() {
 			return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: fmt.Errorf("%w: impossible share or limit", ErrMalformed)}}
@@ -114,7 +111,7 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	r.markedAt = now
 	r.daemons.opened(h.Standing, now)
 	l.setUnreached(h.Region, h.Unreached)
-	ok := HelloOK{Shard: h.Shard, Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
+	ok := HelloOK{Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
 	gen := l.nextGen()
 	held := make([]*Held, len(l.order))
 	for n := range h.Held {
@@ -180,9 +177,6 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, gen Gen, now Instant) 
 func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 	if rep.Region < 0 || rep.Region >= len(l.regions) {
 		return []LeaderEffect{Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrMalformed}}
-	}
-	if err := l.checkShard(rep.Shard); err != nil {
-		return []LeaderEffect{Refuse{Region: rep.Region, Seq: rep.Seq, Err: err}}
 	}
 	r := &l.regions[rep.Region]
 	if !r.open || rep.Epoch != l.epoch || rep.Session != r.session {

@@ -39,8 +39,6 @@ type Entry struct {
 
 // Plan is the changes of one tick: absolute values, of changed keys only.
 type Plan struct {
-	// Shard is the shard of the ledger that the plan is for; see Shards.
-	Shard uint32
 	// Epoch is the epoch of the leader that made the plan. A ledger refuses a plan of an older
 	// epoch.
 	Epoch   uint64
@@ -58,9 +56,6 @@ type InitialRedisEpoch struct {
 // Ledger is the replicated state of the protocol, built by the commands of the log. It is not safe
 // for concurrent use. The zero value has no regions and no keys.
 type Ledger struct {
-	// Shard is the first virtual shard that this ledger holds. It is 0: the ledger holds all
-	// shards.
-	Shard uint32
 	// Config is set at the bootstrap and changed by SetTiming and the methods of floors.go.
 	Config Config
 	// Epoch is the epoch of the latest leader; 0 before the first.
@@ -84,9 +79,6 @@ func (l *Ledger) MintEpoch() uint64 {
 
 // Apply checks a whole plan, including invariant I1, and only then stores it.
 func (l *Ledger) Apply(p Plan) error {
-	if p.Shard != l.Shard {
-		return fmt.Errorf("%w: for shard %d, this is shard %d", ErrBadPlan, p.Shard, l.Shard)
-	}
 	if p.Epoch != l.Epoch {
 		return fmt.Errorf("%w: %d, in force is %d", ErrStalePlan, p.Epoch, l.Epoch)
 	}
@@ -205,7 +197,7 @@ func (l *Ledger) Clone() *Ledger {
 // fork returns an independent copy. It shares what is replaced and never changed: the
 // configuration's regions and the shares of an entry.
 func (l *Ledger) fork() *Ledger {
-	c := &Ledger{Shard: l.Shard, Config: l.Config, Epoch: l.Epoch, entries: make(map[KeyID][]Share, len(l.entries))}
+	c := &Ledger{Config: l.Config, Epoch: l.Epoch, entries: make(map[KeyID][]Share, len(l.entries))}
 	maps.Copy(c.entries, l.entries)
 	return c
 }

@@ -18,7 +18,6 @@ func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 
 // Hello opens a session. It says what a region holds and acknowledges nothing.
 type Hello struct {
-	Shard        uint32 // shard of the ledger; see Shards
 	Region       int
 	Incarnation  uint64
 	RedisEpoch   string
@@ -65,7 +64,6 @@ type Held struct {
 // HelloOK is directive 0 of a new session. It has a share for every hot key whose share differs
 // from what the region said it holds, and "cold" for every reported key that is not hot.
 type HelloOK struct {
-	Shard   uint32
 	Region  int
 	Epoch   uint64
 	Session uint64
@@ -78,7 +76,6 @@ type HelloOK struct {
 
 // Report carries a region's usage to the leader. Counters are cumulative over the session.
 type Report struct {
-	Shard        uint32
 	Region       int
 	Epoch        uint64
 	Session      uint64
@@ -170,7 +167,6 @@ func (l KeyLimit) valid() bool {
 
 // Directive answers a Report.
 type Directive struct {
-	Shard   uint32
 	Region  int
 	Epoch   uint64
 	Session uint64

@@ -80,7 +80,6 @@ func (r Right) Effective() Share {
 // reports to the leader. It is a deterministic state machine: the same calls give the same effects.
 // It is not safe for concurrent use.
 type Region struct {
-	shard       uint32 // of the ledger it reports to: 0, there is one
 	self        int
 	cfg         Config
 	incarnation uint64

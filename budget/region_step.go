@@ -144,7 +144,7 @@ func (r *Region) sayHello(now Instant) []RegionEffect {
 	r.helloEpoch = r.storeEpoch
 	r.inFlight = helloCall
 	h := Hello{
-		Shard: r.shard, Region: r.self, Incarnation: r.incarnation, RedisEpoch: r.storeEpoch, Nonce: r.helloNonce,
+		Region: r.self, Incarnation: r.incarnation, RedisEpoch: r.storeEpoch, Nonce: r.helloNonce,
 		Held: make([]Held, 0, len(r.hot)), Unreached: r.unreached,
 	}
 	for k, e := range r.hot {
@@ -155,7 +155,7 @@ func (r *Region) sayHello(now Instant) []RegionEffect {
 }
 
 func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
-	if r.inFlight != helloCall || e.OK.Nonce != r.helloNonce || e.OK.Shard != r.shard {
+	if r.inFlight != helloCall || e.OK.Nonce != r.helloNonce {
 		return nil // an answer to an older Hello opens nothing
 	}
 	r.inFlight = noCall
@@ -194,7 +194,7 @@ func (r *Region) directiveReceived(d Directive, now Instant) []RegionEffect {
 	if d.Epoch == s.epoch && d.Session == s.id && d.Seq < s.seq {
 		return nil // a duplicate
 	}
-	if d.Shard != r.shard || d.Epoch != s.epoch || d.Session != s.id || d.Seq != s.seq || d.TSend != s.tSend || !validGens(d.Actions) {
+	if d.Epoch != s.epoch || d.Session != s.id || d.Seq != s.seq || d.TSend != s.tSend || !validGens(d.Actions) {
 		r.callFailed(now)
 		return nil
 	}

@@ -4,7 +4,6 @@ import "aliquot/internal/hashslot"
 
 // Hello writes a Hello. A nonce is only ever compared with the nonce of the same Hello.
 func (c *Canon) Hello(h *Hello) {
-	c.Int(int64(h.Shard))
 	c.Int(int64(h.Region))
 	c.Incarnation(h.Region, h.Incarnation)
 	c.String(h.RedisEpoch)
@@ -42,7 +41,6 @@ func (c *Canon) nonce(region int, nonce uint64) {
 
 // HelloOK writes an answer to a Hello.
 func (c *Canon) HelloOK(ok *HelloOK) {
-	c.Int(int64(ok.Shard))
 	c.Int(int64(ok.Region))
 	c.session(ok.Epoch, ok.Session, 0)
 	c.nonce(ok.Region, ok.Nonce)
@@ -52,7 +50,6 @@ func (c *Canon) HelloOK(ok *HelloOK) {
 
 // Report writes a Report.
 func (c *Canon) Report(r *Report) {
-	c.Int(int64(r.Shard))
 	c.Int(int64(r.Region))
 	c.session(r.Epoch, r.Session, r.Seq)
 	c.seq(r.Epoch, r.Session, r.Ack)
@@ -103,7 +100,6 @@ func (c *Canon) keyReport(region int, r *KeyReport) {
 
 // Directive writes a Directive.
 func (c *Canon) Directive(d *Directive) {
-	c.Int(int64(d.Shard))
 	c.Int(int64(d.Region))
 	c.session(d.Epoch, d.Session, d.Seq)
 	c.regionTime(d.Region, d.TSend)
@@ -128,7 +124,6 @@ func (c *Canon) actions(region int, actions []Action) {
 
 // Plan writes a plan that is being replicated.
 func (c *Canon) Plan(p *Plan) {
-	c.Int(int64(p.Shard))
 	c.Epoch(p.Epoch)
 	c.Int(int64(len(p.Changes)))
 	for _, e := range p.Changes {
@@ -147,7 +142,6 @@ func (c *Canon) Plan(p *Plan) {
 
 // AppendState writes the ledger.
 func (l *Ledger) AppendState(c *Canon) {
-	c.Int(int64(l.Shard))
 	c.Config(&l.Config)
 	c.Epoch(l.Epoch)
 	c.Int(int64(len(l.entries)))

@@ -67,7 +67,6 @@ func sortedKeys[V any](m map[KeyID]V) []KeyID {
 // AppendState writes everything that influences what the region does from now on. It leaves out the
 // size of a part, which never changes, and how many keys a directive had, which is only displayed.
 func (r *Region) AppendState(c *Canon, now Instant) {
-	c.Int(int64(r.shard))
 	c.Int(int64(r.self))
 	c.Config(&r.cfg)
 	c.Incarnation(r.self, r.incarnation)

@@ -249,7 +249,6 @@ func testBadLeases(t *testing.T, r *running) {
 		{"no nonce", &aliquotv1.HelloRequest{Region: "us"}, connect.CodeInvalidArgument, "nonce"},
 		{"long epoch", &aliquotv1.HelloRequest{Region: "us", Nonce: 1, RedisEpoch: strings.Repeat("e", 20_000)}, connect.CodeInvalidArgument, "redis_epoch"},
 		{"short hash", &aliquotv1.HelloRequest{Region: "us", Nonce: 1, Held: []*aliquotv1.HeldKey{{}}}, connect.CodeInvalidArgument, "held[0]"},
-		{"another shard", &aliquotv1.HelloRequest{Region: "us", Nonce: 1, Shard: 512}, connect.CodeInvalidArgument, "for shard 512"},
 		{"share", &aliquotv1.HelloRequest{Region: "us", Nonce: 1, Held: []*aliquotv1.HeldKey{{
 			Key: &aliquotv1.KeyId{Hash: hash}, Share: &aliquotv1.Share{Rate: -1},
 		}}}, connect.CodeInvalidArgument, "share outside"},

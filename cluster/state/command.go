@@ -95,7 +95,7 @@ func decodeShares(rates, bursts []uint32) ([]budget.Share, error) {
 
 // EncodePlan returns a plan as one log entry has it.
 func EncodePlan(p budget.Plan) *raftlogv1.CommitPlan {
-	out := &raftlogv1.CommitPlan{Shard: p.Shard, Epoch: p.Epoch}
+	out := &raftlogv1.CommitPlan{Epoch: p.Epoch}
 	for _, e := range p.Changes {
 		out.Changes = append(out.Changes, encodeLiabilities(e))
 	}
@@ -107,7 +107,7 @@ func EncodePlan(p budget.Plan) *raftlogv1.CommitPlan {
 }
 
 func decodePlan(c *raftlogv1.CommitPlan) (budget.Plan, error) {
-	p := budget.Plan{Shard: c.GetShard(), Epoch: c.GetEpoch()}
+	p := budget.Plan{Epoch: c.GetEpoch()}
 	for _, l := range c.GetChanges() {
 		e, err := decodeLiabilities(l)
 		if err != nil {
@@ -172,13 +172,13 @@ func SplitPlan(plan budget.Plan) []budget.Plan {
 		perShare = 6  // two varints of up to 21 bits
 	)
 	var parts []budget.Plan
-	part := budget.Plan{Shard: plan.Shard, Epoch: plan.Epoch, InitialRedisEpochs: plan.InitialRedisEpochs}
+	part := budget.Plan{Epoch: plan.Epoch, InitialRedisEpochs: plan.InitialRedisEpochs}
 	size := 0
 	for _, e := range plan.Changes {
 		cost := perKey + perShare*len(e.Shares)
 		if size+cost > planEntryBytes && len(part.Changes) > 0 {
 			parts = append(parts, part)
-			part, size = budget.Plan{Shard: plan.Shard, Epoch: plan.Epoch}, 0
+			part, size = budget.Plan{Epoch: plan.Epoch}, 0
 		}
 		part.Changes = append(part.Changes, e)
 		size += cost

@@ -140,7 +140,6 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 		EntryChanges:     encodeChanges(s.Rules.EntryChanges),
 		AppliedVersion:   s.Rules.Applied,
 		AppliedIndex:     s.AppliedIndex,
-		Shard:            s.Ledger.Shard,
 	}
 	keys := s.Ledger.Keys()
 	msg.Entries = make([]*raftlogv1.Liabilities, len(keys))
@@ -152,7 +151,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 
 func decodeState(m *raftlogv1.Snapshot) (*State, error) {
 	s := &State{ClusterID: m.GetClusterId(), AppliedIndex: m.GetAppliedIndex()}
-	s.Ledger.Shard, s.Ledger.Epoch = m.GetShard(), m.GetEpoch()
+	s.Ledger.Epoch = m.GetEpoch()
 	if m.GetFormat() != snapshotFormat {
 		return nil, fmt.Errorf("format %d, this version reads %d", m.GetFormat(), snapshotFormat)
 	}

@@ -19,7 +19,7 @@ const HashBytes = 16
 // budget.ErrMalformed.
 func HelloFrom(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) {
 	h := budget.Hello{
-		Shard: m.GetShard(), Region: region, Incarnation: m.GetIncarnation(), RedisEpoch: m.GetRedisEpoch(),
+		Region: region, Incarnation: m.GetIncarnation(), RedisEpoch: m.GetRedisEpoch(),
 		Nonce: m.GetNonce(), RulesVersion: m.GetRulesVersion(), RulesEnded: m.GetRulesEnded(),
 		Held: make([]budget.Held, len(m.GetHeld())),
 	}
@@ -61,7 +61,7 @@ const maxRedisEpoch = 10_000
 // budget.ErrMalformed.
 func ReportFrom(region int, m *aliquotv1.ReportRequest) (budget.Report, error) {
 	r := budget.Report{
-		Shard: m.GetShard(), Region: region, Epoch: m.GetEpoch(), Session: m.GetSession(), Seq: m.GetSeq(),
+		Region: region, Epoch: m.GetEpoch(), Session: m.GetSession(), Seq: m.GetSeq(),
 		TSend: budget.Instant(m.GetTSend()), Ack: m.GetAck(), RulesVersion: m.GetRulesVersion(), RulesEnded: m.GetRulesEnded(),
 		Pace: microsFromWire(m.GetPaceMicros()), Opening: m.GetOpening(), Contents: m.GetContents(),
 		Keys: make([]budget.KeyReport, len(m.GetKeys())),
@@ -190,7 +190,7 @@ func limitFromWire(m *aliquotv1.KeyLimit) budget.KeyLimit {
 // HelloResponse returns the state machine's part of the answer to a Hello; the service adds the rest.
 func HelloResponse(ok budget.HelloOK) *aliquotv1.HelloResponse {
 	return &aliquotv1.HelloResponse{
-		Shard: ok.Shard, Epoch: ok.Epoch, Session: ok.Session, Nonce: ok.Nonce, Actions: actionsToWire(ok.Actions),
+		Epoch: ok.Epoch, Session: ok.Session, Nonce: ok.Nonce, Actions: actionsToWire(ok.Actions),
 		Watermark: &aliquotv1.Generation{Epoch: ok.Watermark.Epoch, Counter: ok.Watermark.Counter},
 	}
 }
@@ -198,7 +198,7 @@ func HelloResponse(ok budget.HelloOK) *aliquotv1.HelloResponse {
 // ReportResponse returns the answer to a report that carries a directive.
 func ReportResponse(d budget.Directive) *aliquotv1.ReportResponse {
 	out := &aliquotv1.ReportResponse{
-		Shard: d.Shard, Epoch: d.Epoch, Session: d.Session, Seq: d.Seq, TSend: int64(d.TSend),
+		Epoch: d.Epoch, Session: d.Session, Seq: d.Seq, TSend: int64(d.TSend),
 		Renew: d.Renew, Actions: actionsToWire(d.Actions),
 	}
 	for _, id := range d.Others {

@@ -95,7 +95,7 @@ func FuzzReport(f *testing.F) {
 				return
 			}
 			if session {
-				m.Shard, m.Epoch, m.Session = 0, 1, 1
+				m.Epoch, m.Session = 1, 1
 			}
 			report, err = ReportFrom(0, m)
 		})

@@ -13,7 +13,7 @@ import (
 // HelloRequest returns a region's Hello as a message.
 func HelloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 	out := &aliquotv1.HelloRequest{
-		Shard: h.Shard, Region: region, Incarnation: h.Incarnation, RedisEpoch: h.RedisEpoch,
+		Region: region, Incarnation: h.Incarnation, RedisEpoch: h.RedisEpoch,
 		Nonce: h.Nonce, RulesVersion: h.RulesVersion, RulesEnded: h.RulesEnded, UnreachedSlots: h.Unreached.Bytes(),
 		Held:   make([]*aliquotv1.HeldKey, len(h.Held)),
 		Daemon: uint64(h.Daemon), Storeless: h.Storeless, Alone: h.Alone, Others: daemonsToWire(h.Others),
@@ -27,7 +27,7 @@ func HelloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 // ReportRequest returns a region's report as a message.
 func ReportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 	out := &aliquotv1.ReportRequest{
-		Shard: r.Shard, Region: region, Epoch: r.Epoch, Session: r.Session, Seq: r.Seq, TSend: int64(r.TSend),
+		Region: region, Epoch: r.Epoch, Session: r.Session, Seq: r.Seq, TSend: int64(r.TSend),
 		Ack: r.Ack, RulesVersion: r.RulesVersion, RulesEnded: r.RulesEnded, PaceMicros: r.Pace.Microseconds(), Opening: r.Opening, Contents: r.Contents, Keys: make([]*aliquotv1.KeyReport, len(r.Keys)),
 		UnreachedSlots: r.Unreached.Bytes(),
 		Daemon:         uint64(r.Daemon), Storeless: r.Storeless, Alone: r.Alone, Others: daemonsToWire(r.Others),
@@ -49,7 +49,7 @@ func ReportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 func DirectiveFrom(region int, in *aliquotv1.ReportResponse) (budget.Directive, error) {
 	actions, err := actionsFromWire(in.GetActions())
 	return budget.Directive{
-		Shard: in.GetShard(), Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Seq: in.GetSeq(),
+		Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Seq: in.GetSeq(),
 		TSend: budget.Instant(in.GetTSend()), Renew: in.GetRenew(), Actions: actions, Others: daemonsFromWire(in.GetOthers()),
 	}, err
 }
@@ -76,7 +76,7 @@ func daemonsFromWire(ids []uint64) []budget.DaemonID {
 func HelloAnswerFrom(region int, in *aliquotv1.HelloResponse) (budget.HelloOK, error) {
 	actions, err := actionsFromWire(in.GetActions())
 	ok := budget.HelloOK{
-		Shard: in.GetShard(), Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Nonce: in.GetNonce(), Actions: actions,
+		Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Nonce: in.GetNonce(), Actions: actions,
 		Watermark: budget.Gen{Epoch: in.GetWatermark().GetEpoch(), Counter: in.GetWatermark().GetCounter()},
 	}
 	if err == nil && (!ok.Watermark.Valid() || !(budget.Gen{Epoch: ok.Epoch}).Valid()) {

@@ -55,8 +55,5 @@ func (m *Manual) Proof() <-chan error { return m.verified }
 // ProofDone handles the outcome of a proof of leadership.
 func (m *Manual) ProofDone(ctx context.Context, err error) { m.verifyDone(ctx, err) }
 
-// SetShard changes the shard of the ledger.
-func (m *Manual) SetShard(shard uint32) { m.ledger.Shard = shard }
-
 // AddTerm changes the term of raft in which the epoch was created, by n.
 func (m *Manual) AddTerm(n int) { m.term += uint64(n) }

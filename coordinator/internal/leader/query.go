@@ -18,7 +18,7 @@ func (l *Loop) DaemonLeft(region int, id budget.DaemonID) error {
 
 // EndSession ends a session if it is open, in the way that a gap in its reports ends it.
 func (l *Loop) EndSession(region int, of SessionID) error {
-	gap := budget.Report{Shard: l.ledger.Shard, Region: region, Epoch: of.Epoch, Session: of.Session, Seq: math.MaxUint64}
+	gap := budget.Report{Region: region, Epoch: of.Epoch, Session: of.Session, Seq: math.MaxUint64}
 	return l.post(func(loopCtx context.Context) { l.step(loopCtx, budget.ReportReceived{Report: gap}) })
 }
 
@@ -142,9 +142,6 @@ func (l *Loop) Now() budget.Instant { return l.now() }
 
 // StartedAt returns the instant at which the epoch began on this node.
 func (l *Loop) StartedAt() budget.Instant { return l.startedAt }
-
-// Shard returns the shard of the ledger.
-func (l *Loop) Shard() uint32 { return l.ledger.Shard }
 
 // ConfigVersion returns the version of the configuration that the epoch is for.
 func (l *Loop) ConfigVersion() uint64 { return l.floors.version }

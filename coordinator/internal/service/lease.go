@@ -239,7 +239,7 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	if err != nil {
 		return nil, err
 	}
-	if h.RedisEpoch == "" && h.Shard == loop.Shard() { // the state machine refuses another shard
+	if h.RedisEpoch == "" {
 		return s.helloWithoutStore(ctx, loop, h, req)
 	}
 	if s.claims.StartSession(req.GetRegion(), h.Incarnation, loop.Now()) {
@@ -324,7 +324,7 @@ func (s *leaseService) answerWithoutSession(ctx context.Context, loop *leader.Lo
 	if err := loop.VerifyLeader(ctx); err != nil {
 		return nil, err
 	}
-	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true, FloorHolder: claims.HeldByOther}
+	res := &aliquotv1.HelloResponse{Nonce: req.GetNonce(), Busy: true, FloorHolder: claims.HeldByOther}
 	s.node.View(func(state *clusterstate.State) {
 		setConfig(res, state, region, req)
 	})

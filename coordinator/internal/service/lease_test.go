@@ -116,7 +116,7 @@ func TestAHelloWaitsForALeader(t *testing.T) {
 // say says a Hello of us; without contents it is that of a daemon without a store.
 func (h *helloTest) sendHello(ctx context.Context, incarnation uint64, contents string) <-chan helloResult {
 	out := make(chan helloResult, 1)
-	req := &aliquotv1.HelloRequest{Region: "us", Incarnation: incarnation, RedisEpoch: contents, Nonce: incarnation, Shard: h.Shard()}
+	req := &aliquotv1.HelloRequest{Region: "us", Incarnation: incarnation, RedisEpoch: contents, Nonce: incarnation}
 	go func() {
 		res, err := h.service.hello(ctx, h.Loop, req)
 		out <- helloResult{res, err}
@@ -211,10 +211,9 @@ func TestWhatWasNotAnsweredIsNotTold(t *testing.T) {
 	}
 }
 
-// Everything said of a Hello and of a daemon that leaves holds for a ledger of any shard.
-func TestHelloToAnotherShard(t *testing.T) {
+// TestNextDaemonOpensASessionOnceTheFirstHasLeft opens the second session in the instant in which the first ends.
+func TestNextDaemonOpensASessionOnceTheFirstHasLeft(t *testing.T) {
 	h := newHelloTest(t)
-	h.SetShard(budget.Shards / 2)
 	h.expectFloor("without a store", 3, you)
 	h.now = h.now.Add(claims.DaemonTimeout)
 	open := func(incarnation uint64) helloResult {

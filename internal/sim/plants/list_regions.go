@@ -44,7 +44,7 @@ func regions() []Plant {
 		},
 		{
 			Name: "old-nonce-opens", Breaks: "the answer to an older Hello opens a session",
-			Edits:    []Edit{{step, "if r.inFlight != helloCall || e.OK.Nonce != r.helloNonce ||", "if r.inFlight != helloCall ||"}},
+			Edits:    []Edit{{step, "if r.inFlight != helloCall || e.OK.Nonce != r.helloNonce {", "if r.inFlight != helloCall {"}},
 			World:    World{Faults: []string{"messages repeated", "messages reordered", "messages lost", "daemon restarts", "cut one way"}, Just: true},
 			Harmless: "argued: the leader has closed the session of an older Hello, so no report of it is taken; what its answer told was within liabilities that nothing has lowered since",
 		},

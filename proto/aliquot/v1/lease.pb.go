@@ -299,14 +299,10 @@ type HelloRequest struct {
 	// that to a second daemon, and floor_holder tells whether it is one.
 	RedisEpoch string `protobuf:"bytes,3,opt,name=redis_epoch,json=redisEpoch,proto3" json:"redis_epoch,omitempty"`
 	// Fresh for each Hello; only the answer to the latest opens a session.
-	Nonce        uint64     `protobuf:"varint,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	RulesVersion uint64     `protobuf:"varint,5,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
-	Held         []*HeldKey `protobuf:"bytes,6,rep,name=held,proto3" json:"held,omitempty"`
-	// The shard of the ledger this session is about, by the first of the virtual
-	// shards it holds: 0 until the ledger is split over several Raft groups. One that
-	// this coordinator does not lead is invalid_argument. See docs/explanation/sharding.md.
-	Shard         uint32 `protobuf:"varint,7,opt,name=shard,proto3" json:"shard,omitempty"`
-	DaemonVersion string `protobuf:"bytes,8,opt,name=daemon_version,json=daemonVersion,proto3" json:"daemon_version,omitempty"`
+	Nonce         uint64     `protobuf:"varint,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	RulesVersion  uint64     `protobuf:"varint,5,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
+	Held          []*HeldKey `protobuf:"bytes,6,rep,name=held,proto3" json:"held,omitempty"`
+	DaemonVersion string     `protobuf:"bytes,8,opt,name=daemon_version,json=daemonVersion,proto3" json:"daemon_version,omitempty"`
 	// Where this region's daemon answers checks (a hint for tools).
 	Address string `protobuf:"bytes,9,opt,name=address,proto3" json:"address,omitempty"`
 	// Where the daemon serves metrics, health and /store (a hint for tools).
@@ -405,13 +401,6 @@ func (x *HelloRequest) GetHeld() []*HeldKey {
 		return x.Held
 	}
 	return nil
-}
-
-func (x *HelloRequest) GetShard() uint32 {
-	if x != nil {
-		return x.Shard
-	}
-	return 0
 }
 
 func (x *HelloRequest) GetDaemonVersion() string {
@@ -577,8 +566,7 @@ type HelloResponse struct {
 	// Another daemon of the region is still reporting, or redis_epoch was empty, so no
 	// session was opened: the answer has the configuration and the rules alone, to serve
 	// the floor by. Say Hello again: once the other one was silent for 3 s, it is answered.
-	Busy  bool   `protobuf:"varint,8,opt,name=busy,proto3" json:"busy,omitempty"`
-	Shard uint32 `protobuf:"varint,9,opt,name=shard,proto3" json:"shard,omitempty"`
+	Busy bool `protobuf:"varint,8,opt,name=busy,proto3" json:"busy,omitempty"`
 	// With busy: whether a daemon that cannot ask its store may go by the region's floor.
 	FloorHolder FloorHolder `protobuf:"varint,10,opt,name=floor_holder,json=floorHolder,proto3,enum=aliquot.v1.FloorHolder" json:"floor_holder,omitempty"`
 	// With busy: the daemon that has the session does not know of this one, which must not spend
@@ -685,13 +673,6 @@ func (x *HelloResponse) GetBusy() bool {
 		return x.Busy
 	}
 	return false
-}
-
-func (x *HelloResponse) GetShard() uint32 {
-	if x != nil {
-		return x.Shard
-	}
-	return 0
 }
 
 func (x *HelloResponse) GetFloorHolder() FloorHolder {
@@ -982,7 +963,6 @@ type ReportRequest struct {
 	Ack          uint64       `protobuf:"varint,6,opt,name=ack,proto3" json:"ack,omitempty"`
 	RulesVersion uint64       `protobuf:"varint,7,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
 	Keys         []*KeyReport `protobuf:"bytes,8,rep,name=keys,proto3" json:"keys,omitempty"`
-	Shard        uint32       `protobuf:"varint,9,opt,name=shard,proto3" json:"shard,omitempty"`
 	// How far apart the reports of one busy key are at present: a key that is missing
 	// here may be used all the same for that long.
 	PaceMicros int64 `protobuf:"varint,10,opt,name=pace_micros,json=paceMicros,proto3" json:"pace_micros,omitempty"`
@@ -1106,13 +1086,6 @@ func (x *ReportRequest) GetKeys() []*KeyReport {
 		return x.Keys
 	}
 	return nil
-}
-
-func (x *ReportRequest) GetShard() uint32 {
-	if x != nil {
-		return x.Shard
-	}
-	return 0
 }
 
 func (x *ReportRequest) GetPaceMicros() int64 {
@@ -1407,7 +1380,6 @@ type ReportResponse struct {
 	Renew   bool                   `protobuf:"varint,5,opt,name=renew,proto3" json:"renew,omitempty"`
 	Actions []*Action              `protobuf:"bytes,6,rep,name=actions,proto3" json:"actions,omitempty"`
 	Rules   *Rules                 `protobuf:"bytes,7,opt,name=rules,proto3" json:"rules,omitempty"`
-	Shard   uint32                 `protobuf:"varint,8,opt,name=shard,proto3" json:"shard,omitempty"`
 	// Something to do beside; it has no part in the protocol.
 	Plan *PlanTask `protobuf:"bytes,9,opt,name=plan,proto3" json:"plan,omitempty"`
 	// The other daemons of the region that the leader knows of, at most 32.
@@ -1496,13 +1468,6 @@ func (x *ReportResponse) GetRules() *Rules {
 		return x.Rules
 	}
 	return nil
-}
-
-func (x *ReportResponse) GetShard() uint32 {
-	if x != nil {
-		return x.Shard
-	}
-	return 0
 }
 
 func (x *ReportResponse) GetPlan() *PlanTask {
@@ -1874,7 +1839,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\"/\n" +
 	"\x05KeyId\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\rR\x04rule\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xc1\x04\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xb1\x04\n" +
 	"\fHelloRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1f\n" +
@@ -1882,8 +1847,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"redisEpoch\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\x04R\x05nonce\x12#\n" +
 	"\rrules_version\x18\x05 \x01(\x04R\frulesVersion\x12'\n" +
-	"\x04held\x18\x06 \x03(\v2\x13.aliquot.v1.HeldKeyR\x04held\x12\x14\n" +
-	"\x05shard\x18\a \x01(\rR\x05shard\x12%\n" +
+	"\x04held\x18\x06 \x03(\v2\x13.aliquot.v1.HeldKeyR\x04held\x12%\n" +
 	"\x0edaemon_version\x18\b \x01(\tR\rdaemonVersion\x12\x18\n" +
 	"\aaddress\x18\t \x01(\tR\aaddress\x12\x1f\n" +
 	"\vops_address\x18< \x01(\tR\n" +
@@ -1898,12 +1862,12 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\vspent_since\x18y \x01(\x04R\n" +
 	"spentSince\x12\x1f\n" +
 	"\vrules_ended\x18Z \x01(\rR\n" +
-	"rulesEnded\"\xad\x01\n" +
+	"rulesEndedJ\x04\b\a\x10\b\"\xad\x01\n" +
 	"\aHeldKey\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
 	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\x12*\n" +
-	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\x86\x04\n" +
+	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xf6\x03\n" +
 	"\rHelloResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x14\n" +
@@ -1913,13 +1877,13 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05rules\x18\x06 \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x12\x19\n" +
 	"\bno_rules\x18Z \x01(\bR\anoRules\x124\n" +
 	"\twatermark\x18\a \x01(\v2\x16.aliquot.v1.GenerationR\twatermark\x12\x12\n" +
-	"\x04busy\x18\b \x01(\bR\x04busy\x12\x14\n" +
-	"\x05shard\x18\t \x01(\rR\x05shard\x12:\n" +
+	"\x04busy\x18\b \x01(\bR\x04busy\x12:\n" +
 	"\ffloor_holder\x18\n" +
 	" \x01(\x0e2\x17.aliquot.v1.FloorHolderR\vfloorHolder\x12\x12\n" +
 	"\x04wait\x182 \x01(\bR\x04wait\x12.\n" +
 	"\x13leader_clock_micros\x18d \x01(\x03R\x11leaderClockMicros\x12+\n" +
-	"\x11store_shared_with\x18\xe6\x01 \x01(\tR\x0fstoreSharedWith\"\xc3\x02\n" +
+	"\x11store_shared_with\x18\xe6\x01 \x01(\tR\x0fstoreSharedWithJ\x04\b\t\x10\n" +
+	"\"\xc3\x02\n" +
 	"\fRegionConfig\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12%\n" +
@@ -1943,7 +1907,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\aentries\x18Q \x03(\v2\x11.aliquot.v1.EntryR\aentries\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\bn\x10o\"\xd8\x05\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\bn\x10o\"\xc8\x05\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1952,8 +1916,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06t_send\x18\x05 \x01(\x03R\x05tSend\x12\x10\n" +
 	"\x03ack\x18\x06 \x01(\x04R\x03ack\x12#\n" +
 	"\rrules_version\x18\a \x01(\x04R\frulesVersion\x12)\n" +
-	"\x04keys\x18\b \x03(\v2\x15.aliquot.v1.KeyReportR\x04keys\x12\x14\n" +
-	"\x05shard\x18\t \x01(\rR\x05shard\x12\x1f\n" +
+	"\x04keys\x18\b \x03(\v2\x15.aliquot.v1.KeyReportR\x04keys\x12\x1f\n" +
 	"\vpace_micros\x18\n" +
 	" \x01(\x03R\n" +
 	"paceMicros\x122\n" +
@@ -1971,7 +1934,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\vrules_ended\x18Z \x01(\rR\n" +
 	"rulesEnded\x12\x1b\n" +
 	"\bcontents\x18\xa0\x01 \x01(\aR\bcontents\x12,\n" +
-	"\x05spent\x18\x82\x01 \x03(\v2\x15.aliquot.v1.KeyReportR\x05spent\"\x9b\x04\n" +
+	"\x05spent\x18\x82\x01 \x03(\v2\x15.aliquot.v1.KeyReportR\x05spentJ\x04\b\t\x10\n" +
+	"\"\x9b\x04\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1990,7 +1954,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05label\x18\x0f \x01(\x03R\x05label\x12%\n" +
 	"\x0erefunded_micro\x18\x10 \x01(\x03R\rrefundedMicro\x12\x1e\n" +
 	"\n" +
-	"age_micros\x18\x82\x01 \x01(\x03R\tageMicros\"\xde\x02\n" +
+	"age_micros\x18\x82\x01 \x01(\x03R\tageMicros\"\xce\x02\n" +
 	"\x0eReportResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
@@ -1998,11 +1962,10 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06t_send\x18\x04 \x01(\x03R\x05tSend\x12\x14\n" +
 	"\x05renew\x18\x05 \x01(\bR\x05renew\x12,\n" +
 	"\aactions\x18\x06 \x03(\v2\x12.aliquot.v1.ActionR\aactions\x12'\n" +
-	"\x05rules\x18\a \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x12\x14\n" +
-	"\x05shard\x18\b \x01(\rR\x05shard\x12(\n" +
+	"\x05rules\x18\a \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x12(\n" +
 	"\x04plan\x18\t \x01(\v2\x14.aliquot.v1.PlanTaskR\x04plan\x12\x16\n" +
 	"\x06others\x182 \x03(\x06R\x06others\x12.\n" +
-	"\x13leader_clock_micros\x18d \x01(\x03R\x11leaderClockMicros\"S\n" +
+	"\x13leader_clock_micros\x18d \x01(\x03R\x11leaderClockMicrosJ\x04\b\b\x10\t\"S\n" +
 	"\bPlanTask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04yaml\x18\x02 \x01(\tR\x04yaml\x12#\n" +

@@ -2047,10 +2047,8 @@ type CommitPlan struct {
 	Epoch              uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Changes            []*Liabilities         `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
 	InitialRedisEpochs []*InitialRedisEpoch   `protobuf:"bytes,3,rep,name=initial_redis_epochs,json=initialRedisEpochs,proto3" json:"initial_redis_epochs,omitempty"`
-	// The shard of the ledger; see HelloRequest.
-	Shard         uint32 `protobuf:"varint,4,opt,name=shard,proto3" json:"shard,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *CommitPlan) Reset() {
@@ -2102,13 +2100,6 @@ func (x *CommitPlan) GetInitialRedisEpochs() []*InitialRedisEpoch {
 		return x.InitialRedisEpochs
 	}
 	return nil
-}
-
-func (x *CommitPlan) GetShard() uint32 {
-	if x != nil {
-		return x.Shard
-	}
-	return 0
 }
 
 type Liabilities struct {
@@ -2253,8 +2244,6 @@ type Snapshot struct {
 	Entries        []*Liabilities         `protobuf:"bytes,15,rep,name=entries,proto3" json:"entries,omitempty"`
 	// Of the last command that changed anything.
 	AppliedIndex uint64 `protobuf:"varint,16,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
-	// The shard of the ledger; see HelloRequest.
-	Shard uint32 `protobuf:"varint,17,opt,name=shard,proto3" json:"shard,omitempty"`
 	// Of a change of timing under way; see Config in package budget. 0: none is.
 	LeaseWaitMicros int64  `protobuf:"varint,18,opt,name=lease_wait_micros,json=leaseWaitMicros,proto3" json:"lease_wait_micros,omitempty"`
 	LeaseNextMicros int64  `protobuf:"varint,19,opt,name=lease_next_micros,json=leaseNextMicros,proto3" json:"lease_next_micros,omitempty"`
@@ -2419,13 +2408,6 @@ func (x *Snapshot) GetEntries() []*Liabilities {
 func (x *Snapshot) GetAppliedIndex() uint64 {
 	if x != nil {
 		return x.AppliedIndex
-	}
-	return 0
-}
-
-func (x *Snapshot) GetShard() uint32 {
-	if x != nil {
-		return x.Shard
 	}
 	return 0
 }
@@ -2936,13 +2918,12 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x0eOUTCOME_HALTED\x10\x03\"=\n" +
 	"\tMintEpoch\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x17\n" +
-	"\aunix_ms\x18\x02 \x01(\x03R\x06unixMs\"\xbc\x01\n" +
+	"\aunix_ms\x18\x02 \x01(\x03R\x06unixMs\"\xac\x01\n" +
 	"\n" +
 	"CommitPlan\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x121\n" +
 	"\achanges\x18\x02 \x03(\v2\x17.raftlog.v1.LiabilitiesR\achanges\x12O\n" +
-	"\x14initial_redis_epochs\x18\x03 \x03(\v2\x1d.raftlog.v1.InitialRedisEpochR\x12initialRedisEpochs\x12\x14\n" +
-	"\x05shard\x18\x04 \x01(\rR\x05shard\"i\n" +
+	"\x14initial_redis_epochs\x18\x03 \x03(\v2\x1d.raftlog.v1.InitialRedisEpochR\x12initialRedisEpochsJ\x04\b\x04\x10\x05\"i\n" +
 	"\vLiabilities\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\rR\x04rule\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x14\n" +
@@ -2951,7 +2932,7 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x11InitialRedisEpoch\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x1f\n" +
 	"\vredis_epoch\x18\x02 \x01(\tR\n" +
-	"redisEpoch\"\x99\n" +
+	"redisEpoch\"\x89\n" +
 	"\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
@@ -2973,8 +2954,7 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\frule_numbers\x18\r \x03(\v2%.raftlog.v1.Snapshot.RuleNumbersEntryR\vruleNumbers\x12(\n" +
 	"\x10next_rule_number\x18\x0e \x01(\rR\x0enextRuleNumber\x121\n" +
 	"\aentries\x18\x0f \x03(\v2\x17.raftlog.v1.LiabilitiesR\aentries\x12#\n" +
-	"\rapplied_index\x18\x10 \x01(\x04R\fappliedIndex\x12\x14\n" +
-	"\x05shard\x18\x11 \x01(\rR\x05shard\x12*\n" +
+	"\rapplied_index\x18\x10 \x01(\x04R\fappliedIndex\x12*\n" +
 	"\x11lease_wait_micros\x18\x12 \x01(\x03R\x0fleaseWaitMicros\x12*\n" +
 	"\x11lease_next_micros\x18\x13 \x01(\x03R\x0fleaseNextMicros\x12\x1d\n" +
 	"\n" +
@@ -2992,7 +2972,7 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"tierValues\x1a>\n" +
 	"\x10RuleNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xec\x01\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\b\x11\x10\x12\"\xec\x01\n" +
 	"\vRuleVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04yaml\x18\x02 \x01(\tR\x04yaml\x12\x1b\n" +
