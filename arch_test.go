@@ -88,18 +88,20 @@ var houses = map[string]row{
 	"internal/sim/oracle": {aliquot: []string{"internal/prefetch", "internal/sim/shell", "limit"}, banned: pure},
 	// What makes two states of a search one.
 	"internal/sim/check/form": {aliquot: []string{"budget", "limit"}, banned: pure},
-	"internal/sim/check":      {aliquot: []string{"internal/sim/check/form", "internal/sim/shell", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
-	"internal/sim/check/run":  {aliquot: []string{"internal/sim/check"}},
-	"internal/sim/shell":      {aliquot: []string{"budget", "limit"}, banned: pure},
-	"internal/sim/fleet":      {aliquot: []string{"budget"}, banned: pure},
-	"internal/sim/run":        {aliquot: []string{"internal/sim", "internal/sim/faults", "internal/sim/compare"}},
+	"internal/sim/check":      {aliquot: []string{"internal/sim/check/form", "internal/sim/check/search", "internal/sim/shell", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
+	"internal/sim/check/run":  {aliquot: []string{"internal/sim/check", "internal/sim/check/search"}},
+	// Everything that can happen to a state, breadth first.
+	"internal/sim/check/search": {aliquot: []string{"internal/sim/check/form"}},
+	"internal/sim/shell":        {aliquot: []string{"budget", "limit"}, banned: pure},
+	"internal/sim/fleet":        {aliquot: []string{"budget"}, banned: pure},
+	"internal/sim/run":          {aliquot: []string{"internal/sim", "internal/sim/faults", "internal/sim/compare"}},
 	// Other limiters in the simulator's world.
 	"internal/sim/compare":     {aliquot: []string{"budget", "limit", "internal/sim"}},
 	"internal/sim/compare/run": {aliquot: []string{"internal/sim/compare"}},
 	// Bugs put into the sources above; what is built from them is the worker.
 	"internal/sim/plants":        {aliquot: []string{"limit"}},
 	"internal/sim/plants/run":    {aliquot: []string{"internal/sim/plants"}},
-	"internal/sim/plants/worker": {aliquot: []string{"limit", "internal/sim", "internal/sim/check"}},
+	"internal/sim/plants/worker": {aliquot: []string{"limit", "internal/sim", "internal/sim/check", "internal/sim/check/search"}},
 
 	// Loopback addresses and metrics for tests.
 	"internal/testaddr":    {},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/check/search"
 	"aliquot/limit"
 )
 
@@ -27,10 +28,10 @@ func TestScenarios(t *testing.T) {
 	states, exhausted := 0, 0
 	t.Log(Header)
 	for _, sc := range Scenarios() {
-		r := sc.Search(Bound{States: statesOf(sc), Workers: 2})
+		r := sc.Search(search.Bound{States: statesOf(sc), Workers: 2})
 		t.Log(&r)
 		states += r.States
-		if r.End == Exhausted {
+		if r.End == search.Exhausted {
 			exhausted++
 		} else if sc.Small && statesDeep >= smallStates {
 			t.Errorf("%s does not end by itself: %v", sc.Name, r.End)
@@ -79,7 +80,7 @@ func TestGrowsWhenNothingFails(t *testing.T) {
 // The search is the same for any number of workers.
 func TestWorkersAgree(t *testing.T) {
 	sc := scenario(t, "cold-3")
-	one, two := sc.Search(Bound{Depth: 9}), sc.Search(Bound{Depth: 9, Workers: 2})
+	one, two := sc.Search(search.Bound{Depth: 9}), sc.Search(search.Bound{Depth: 9, Workers: 2})
 	if one.States != two.States || one.Depth != two.Depth || one.States < 1000 {
 		t.Errorf("one worker: %v\ntwo: %v", &one, &two)
 	}
@@ -132,7 +133,7 @@ func TestSeesWhatIsBroken(t *testing.T) {
 		t.Run(b.what, func(t *testing.T) {
 			sc := scenario(t, b.scenario)
 			b.do(&sc)
-			r := sc.Search(Bound{States: b.within}) // by one worker: of several violations at one depth always the same is seen
+			r := sc.Search(search.Bound{States: b.within}) // by one worker: of several violations at one depth always the same is seen
 			if r.Violation == nil || !strings.Contains(r.Violation.What, b.says) {
 				t.Fatalf("not seen: %v", &r)
 			}
@@ -183,8 +184,8 @@ func TestReplayRefusesNonsense(t *testing.T) {
 
 // A bound on time ends a search.
 func TestTimeBound(t *testing.T) {
-	r := scenario(t, "cold").Search(Bound{Time: time.Nanosecond})
-	if r.End != TimeOver {
+	r := scenario(t, "cold").Search(search.Bound{Time: time.Nanosecond})
+	if r.End != search.TimeOver {
 		t.Errorf("%v", &r)
 	}
 }
@@ -193,9 +194,9 @@ func TestTimeBound(t *testing.T) {
 func TestSearchSaysWhatEndedIt(t *testing.T) {
 	for _, x := range []struct {
 		scenario string
-		bound    Bound
-		want     End
-	}{{"cold", Bound{States: 100}, StatesFound}, {"cold", Bound{Depth: 3}, DepthFound}, {"deposed-both-1", Bound{}, Exhausted}} {
+		bound    search.Bound
+		want     search.End
+	}{{"cold", search.Bound{States: 100}, search.StatesFound}, {"cold", search.Bound{Depth: 3}, search.DepthFound}, {"deposed-both-1", search.Bound{}, search.Exhausted}} {
 		sc := scenario(t, x.scenario)
 		r := sc.Search(x.bound)
 		if r.End != x.want || r.Faults != sc.Budget || r.Turns != sc.Turns || r.States == 0 || r.Depth == 0 {

@@ -19,9 +19,9 @@ func TestStatesOfOneFormBehaveAlike(t *testing.T) {
 		for level := []*world{root}; len(level) > 0 && len(first) < states; {
 			var next []*world
 			for _, w := range level {
-				for _, e := range w.events(nil) {
-					c := w.fork()
-					if broken := c.try(e); broken != "" {
+				for _, e := range w.Events(nil) {
+					c := w.Fork()
+					if broken := c.Try(e); broken != "" {
 						t.Fatalf("%s: %s", sc.Name, broken)
 					}
 					k := x.key(c)
@@ -57,19 +57,19 @@ func sameCarry(a, b *world) bool {
 // nothing fails.
 func alike(t *testing.T, x *writer, a, b *world) {
 	t.Helper()
-	events := a.events(nil)
-	for i, e := range b.events(nil) {
+	events := a.Events(nil)
+	for i, e := range b.Events(nil) {
 		if i >= len(events) || events[i] != e {
 			t.Fatalf("%s: the events of two worlds of one form differ", a.sc.Name)
 		}
-		c, d := a.fork(), b.fork()
-		c.try(e)
-		d.try(e)
+		c, d := a.Fork(), b.Fork()
+		c.Try(e)
+		d.Try(e)
 		if x.key(c) != x.key(d) {
 			t.Fatalf("%s: after %q two worlds of one form differ%s%s", a.sc.Name, a.words(e), c.summary(), d.summary())
 		}
 	}
-	c, d := a.fork(), b.fork()
+	c, d := a.Fork(), b.Fork()
 	for q := range 6 {
 		c.quietly(c.want, 1)
 		d.quietly(d.want, 1)

@@ -1,7 +1,7 @@
 package check
 
-// events appends everything that can happen next.
-func (w *world) events(out []event) []event {
+// Events appends everything that can happen next.
+func (w *world) Events(out []event) []event {
 	up, down := w.ready()
 	commit := w.leads != nil && w.leads.pending != nil && !w.leads.held
 	if w.sc.AnyOrder {

@@ -7,18 +7,15 @@ import (
 )
 
 const (
-	// recoverEvery: one of so many new states is made to recover. The search also looks far ahead
-	// from there.
-	recoverEvery = 512
 	// recoverIn is the number of quanta within which every region is live again; a lease has three.
 	// growIn is the number after that within which the single busy region has everything.
 	recoverIn = 30
 	growIn    = 24
 )
 
-// recovers ends every fault, and returns what does not recover: every region must become live, and
+// Recovers ends every fault, and returns what does not recover: every region must become live, and
 // a region that alone wants the key must get it. The world cannot be used afterwards.
-func (w *world) recovers() (broken string) {
+func (w *world) Recovers() (broken string) {
 	defer func() {
 		if p := recover(); p != nil {
 			broken = fmt.Sprintf("panic on the way to recovery: %v", p)

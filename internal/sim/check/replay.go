@@ -36,15 +36,15 @@ func (sc *Scenario) explain(path []event) *Violation {
 	for _, e := range path {
 		codes = append(codes, e.String())
 		v.Replay = strings.Join(codes, ",")
-		if broken := w.try(e); broken != "" {
+		if broken := w.Try(e); broken != "" {
 			v.What = broken
 			return v
 		}
 	}
 	v.Path = append(v.Path, "from here on nothing fails any more")
-	end := w.fork()
+	end := w.Fork()
 	end.told = func(text string) { v.Path = append(v.Path, text+end.summary()) }
-	if broken := end.recovers(); broken != "" {
+	if broken := end.Recovers(); broken != "" {
 		v.What = broken
 	}
 	return v

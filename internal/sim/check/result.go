@@ -3,28 +3,8 @@ package check
 import (
 	"fmt"
 	"strings"
-	"time"
-)
 
-// Bound ends a search before it is exhausted. Zero values set no bound.
-type Bound struct {
-	States int
-	Depth  int
-	Time   time.Duration
-	// Workers is how many goroutines search; 0: one.
-	Workers int
-}
-
-// End says what ended a search.
-type End string
-
-// The ends of a search. In each of them no path has more faults and turns than its scenario allows.
-const (
-	Exhausted   End = "exhausted" // there is nothing more to search
-	StatesFound End = "states"    // Bound.States
-	DepthFound  End = "depth"     // Bound.Depth
-	TimeOver    End = "time"      // Bound.Time
-	Broken      End = "violation"
+	"aliquot/internal/sim/check/search"
 )
 
 // Result is the result of a search.
@@ -32,16 +12,10 @@ type Result struct {
 	Scenario string `json:"scenario"`
 	About    string `json:"about"`
 	// Faults and Turns are the most that a path has, by the scenario.
-	Faults      int           `json:"faults"`
-	Turns       int           `json:"turns"`
-	States      int           `json:"states"` // distinct, after canonicalisation
-	Transitions int64         `json:"transitions"`
-	Depth       int           `json:"depth"`      // events from the root that were searched completely
-	Quanta      int           `json:"quanta"`     // the longest time of a path
-	Recoveries  int           `json:"recoveries"` // states from which the world was made to recover
-	End         End           `json:"end"`
-	Took        time.Duration `json:"took_ns"`
-	Violation   *Violation    `json:"violation,omitempty"`
+	Faults int `json:"faults"`
+	Turns  int `json:"turns"`
+	search.Figures
+	Violation *Violation `json:"violation,omitempty"`
 }
 
 // Header is the heading of the lines that String returns.

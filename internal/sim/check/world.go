@@ -96,8 +96,8 @@ func newWorld(sc *Scenario) *world {
 	return w
 }
 
-// fork is a world that goes its own way.
-func (w *world) fork() *world {
+// Fork is a world that goes its own way.
+func (w *world) Fork() *world {
 	c := *w
 	c.mine, c.mineLeads, c.mineOld, c.mineLog = [maxRegions]bool{}, false, false, false
 	return &c

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aliquot/internal/sim/check"
+	"aliquot/internal/sim/check/search"
 )
 
 func main() {
@@ -26,10 +27,10 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	os.Exit(run(*scenario, *replay, *list, *output == "json", check.Bound{States: *states, Depth: *depth, Time: *limit, Workers: *workers}))
+	os.Exit(run(*scenario, *replay, *list, *output == "json", search.Bound{States: *states, Depth: *depth, Time: *limit, Workers: *workers}))
 }
 
-func run(scenario, replay string, list, asJSON bool, bound check.Bound) int {
+func run(scenario, replay string, list, asJSON bool, bound search.Bound) int {
 	var results []check.Result
 	found := false
 	for _, sc := range check.Scenarios() {
@@ -80,9 +81,9 @@ func report(results []check.Result, asJSON bool) int {
 		r := &results[i]
 		states, took = states+r.States, took+r.Took
 		switch r.End {
-		case check.Exhausted:
+		case search.Exhausted:
 			exhausted++
-		case check.Broken:
+		case search.Broken:
 			broken++
 			fmt.Fprintln(os.Stderr, r.Violation)
 		}

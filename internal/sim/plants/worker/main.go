@@ -38,7 +38,7 @@ func main() {
 	var f found
 	var err error
 	if *checking {
-		f = search(*scenarios, *states, *atMost)
+		f = explore(*scenarios, *states, *atMost)
 	} else {
 		f, err = worlds.live(*atMost)
 	}
