@@ -192,7 +192,7 @@ var houses = map[string]row{
 
 	"internal/dev": {aliquot: []string{"coordinator", "regional", "internal/rpc", "internal/config"}, outside: anyModule},
 	// What the commands of aliquot share.
-	"internal/cli/console": {aliquot: []string{"internal/rpc", "proto/aliquot/...", "rules", "rules/source"}, outside: anyModule},
+	"internal/cli/console": {aliquot: []string{"internal/config", "internal/rpc", "proto/aliquot/...", "rules", "rules/source"}, outside: anyModule},
 	// The commands of aliquot bench.
 	"internal/cli/benchmark": {aliquot: []string{"internal/bench", "internal/bench/latency", "internal/bench/load", "internal/bench/floor", "internal/cli/console", "internal/rpc"}, outside: anyModule},
 	"internal/cli/doctor":    {aliquot: []string{"budget", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},

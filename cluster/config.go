@@ -114,10 +114,10 @@ func (c Config) Validate() error {
 		bad("--bootstrap-expect %d: use 1 to %d, or 0 to join only", c.BootstrapExpect, state.MaxVoters)
 	}
 	if c.Label == "" || len(c.Label) > maxLabelBytes {
-		bad("the gossip label %q must have 1 to %d bytes", c.Label, maxLabelBytes)
+		bad("--cluster-label %q: give 1 to %d bytes", c.Label, maxLabelBytes)
 	}
 	if c.RaftMultiplier < 1 || c.RaftMultiplier > maxRaftMultiplier {
-		bad("the raft multiplier %d must be between 1 and %d", c.RaftMultiplier, maxRaftMultiplier)
+		bad("--raft-multiplier %d: give 1 to %d", c.RaftMultiplier, maxRaftMultiplier)
 	}
 	if c.Lease < minLease || c.Lease > maxLease {
 		bad("the lease %s must be between %s and %s", c.Lease, minLease, maxLease)

@@ -293,7 +293,7 @@ func TestRefusedConfig(t *testing.T) {
 		{"raft port in use", func(c *coordinator.Config) { c.RaftListen = taken.Addr().String() }, "--raft-listen " + taken.Addr().String()},
 		{"no rules file", func(c *coordinator.Config) { c.RulesFile = "/nowhere.yaml" }, "--rules"},
 		{"no regions", func(c *coordinator.Config) { c.Regions = nil }, "--regions"},
-		{"multiplier", func(c *coordinator.Config) { c.RaftMultiplier = 0 }, "raft multiplier"},
+		{"multiplier", func(c *coordinator.Config) { c.RaftMultiplier = 0 }, "--raft-multiplier"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := testConfig(t, 1, 1)

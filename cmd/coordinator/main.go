@@ -74,13 +74,12 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	log, err := config.NewLogger(stderr, process.LogLevel, process.LogFormat)
-	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return exitUsage
-	}
 	cfg.Logger = log
-	if err := cfg.Validate(); err != nil {
-		fmt.Fprintln(stderr, err)
+	if err == nil {
+		err = cfg.Validate()
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, config.Locate(fs, err))
 		return exitUsage
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

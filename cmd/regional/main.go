@@ -73,10 +73,10 @@ func configured(args, environ []string, stdout, stderr io.Writer) (set *regional
 		err = config.Load(fs, config.File(fs, environ), environ)
 	}
 	if err == nil {
-		c.Logger, err = config.NewLogger(stderr, p.LogLevel, p.LogFormat)
-	}
-	if err == nil {
-		err = c.Validate()
+		if c.Logger, err = config.NewLogger(stderr, p.LogLevel, p.LogFormat); err == nil {
+			err = c.Validate()
+		}
+		err = config.Locate(fs, err)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "%v\nregional --help lists the flags\n", err)

@@ -39,10 +39,13 @@ func File(fs *pflag.FlagSet, environ []string) string {
 // keys are the names of the flags with '-' or '_'. file may be empty.
 //
 // An unknown or wrong field is an error with file:line:column, even if another source overrides it,
-// and so is a wrong value in the environment. Unknown variables are no error, because orchestrators
-// set some of their own for a service that is called aliquot. After an error the flags are in an
-// undefined state.
+// and so is a wrong value in the environment, and a variable that CheckEnvironment refuses. Locate
+// finds where a value came from that turns out to be wrong later. After an error the flags are in
+// an undefined state.
 func Load(fs *pflag.FlagSet, file string, environ []string) error {
+	if err := CheckEnvironment(environ); err != nil {
+		return err
+	}
 	given := commandLine(fs)
 	if file != "" {
 		if err := loadFile(fs, file); err != nil {
@@ -80,6 +83,7 @@ func commandLine(fs *pflag.FlagSet) []kept {
 }
 
 func (k kept) restore() error {
+	setSource(k.flag, "")
 	if list, ok := k.flag.Value.(pflag.SliceValue); ok {
 		return list.Replace(k.slice)
 	}
@@ -97,6 +101,7 @@ func loadEnv(fs *pflag.FlagSet, environ []string, given []kept) error {
 		if wrong := set(fs, f, scalar(value)); wrong != "" {
 			err = fmt.Errorf("environment %s: %s", Variable(f.Name), wrong)
 		}
+		setSource(f, "environment "+Variable(f.Name))
 	})
 	return err
 }

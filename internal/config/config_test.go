@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -192,5 +193,57 @@ func TestFile(t *testing.T) {
 	}
 	if got := config.File(flags(&s), nil); got != "" {
 		t.Errorf("got %q, want none", got)
+	}
+}
+
+// A variable that is almost one of ours is an error. Those of orchestrators, and of other people, are not.
+func TestMisspeltVariables(t *testing.T) {
+	for variable, want := range map[string]string{
+		"ALIQUOT_LOG_LEVLE": "ALIQUOT_LOG_LEVEL", "ALIQUOT_NODEID": "ALIQUOT_NODE_ID", "ALIQUOT_BOOTSTRAP_EXPECTED": "ALIQUOT_BOOTSTRAP_EXPECT",
+		"ALIQUOT_log_level": "ALIQUOT_LOG_LEVEL", "ALIQUOT_REDDIS": "ALIQUOT_REDIS", "ALIQUOT_ADR": "ALIQUOT_ADDR",
+	} {
+		err := config.CheckEnvironment([]string{"HOME=/x", variable + "=1"})
+		if err == nil || !strings.Contains(err.Error(), "environment "+variable+": ") || !strings.Contains(err.Error(), "did you mean "+want+"?") {
+			t.Errorf("%s: %v", variable, err)
+		}
+	}
+	for _, variable := range []string{
+		"ALIQUOT_LOG_LEVEL", "ALIQUOT_REGION", "ALIQUOT_REGIONS", "ALIQUOT_PORT", "ALIQUOT_SERVICE_HOST", "ALIQUOT_SERVICE_PORT_OPS", "ALIQUOT_JOIN_PORT",
+		"ALIQUOT_PORT_7400_TCP_ADDR", "ALIQUOT_REGIONAL_SERVICE_PORT", "ALIQUOT_VERSION", "ALIQUOT_HOST", "ALIQUOT_IMAGE", "ALIQUOT_", "ALIQUOT",
+	} {
+		if err := config.CheckEnvironment([]string{variable + "=1"}); err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// What is found wrong after loading has the place that set it.
+func TestLocate(t *testing.T) {
+	var s settings
+	fs := flags(&s)
+	if err := fs.Parse([]string{"--bootstrap-expect=7"}); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("node-id: c1\nbootstrap-expect: 5\njoin: [a]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := config.Load(fs, file, []string{"ALIQUOT_JOIN=b"}); err != nil {
+		t.Fatal(err)
+	}
+	for message, want := range map[string]string{
+		`--node-id "c1": is taken`:                    file + `:1:10: --node-id "c1": is taken`,
+		"--bootstrap-expect 7: is even":               "--bootstrap-expect 7: is even",
+		"--join b: no port":                           "environment ALIQUOT_JOIN: --join b: no port",
+		"--lease and --node-id differ":                file + ":1:10: --lease and --node-id differ",
+		"--lease is short, --node-id is not":          "--lease is short, --node-id is not",
+		"wrong\n--join b: no port\n--lease 1s: short": "wrong\nenvironment ALIQUOT_JOIN: --join b: no port\n--lease 1s: short",
+	} {
+		if got := config.Locate(fs, errors.New(message)); got.Error() != want {
+			t.Errorf("%q became %q, want %q", message, got, want)
+		}
+	}
+	if config.Locate(fs, nil) != nil {
+		t.Error("no error became one")
 	}
 }

@@ -105,6 +105,7 @@ func (l *loader) value(flag *pflag.Flag, n ast.Node) {
 	if wrong != "" {
 		l.problem(n.GetToken(), "%s: %s", flag.Name, wrong)
 	}
+	setSource(flag, l.place(n.GetToken()))
 }
 
 func (l *loader) suggest(name string) string {
@@ -127,11 +128,15 @@ func (l *loader) problem(at *token.Token, format string, args ...any) {
 	if len(l.problems) == maxProblems {
 		return
 	}
-	where := l.file
-	if at != nil && at.Position != nil {
-		where = fmt.Sprintf("%s:%d:%d", l.file, at.Position.Line, at.Position.Column)
+	l.problems = append(l.problems, l.place(at)+": "+fmt.Sprintf(format, args...))
+}
+
+// place returns file:line:column of a token.
+func (l *loader) place(at *token.Token) string {
+	if at == nil || at.Position == nil {
+		return l.file
 	}
-	l.problems = append(l.problems, where+": "+fmt.Sprintf(format, args...))
+	return fmt.Sprintf("%s:%d:%d", l.file, at.Position.Line, at.Position.Column)
 }
 
 // toValue converts a scalar or a sequence of scalars. Deeper nesting is an error.

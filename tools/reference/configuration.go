@@ -48,7 +48,7 @@ func configurationText(string) (string, error) {
 	var b strings.Builder
 	b.WriteString(wrapped(fmt.Sprintf("Flags win over the environment, and the environment wins over the file of `--config`. The file is YAML, with the name of a flag as the key: "+
 		"`log-level: debug`. An underscore may stand for a hyphen. In the environment `%sLOG_LEVEL` sets `--log-level`. A list is written `a,b,c`; in the file it may be a YAML list too. "+
-		"A name that is unknown is an error, and the message suggests the one that was meant.", config.EnvPrefix)) + "\n\n")
+		"A name in the file that is unknown is an error, and so is a variable that is almost one of these; the message suggests the one that was meant. What is wrong in a file is reported with its line and column.", config.EnvPrefix)) + "\n\n")
 	for _, fs := range daemons() {
 		b.WriteString("## " + fs.Name() + "\n\n")
 		var rows [][]string

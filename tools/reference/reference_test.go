@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"aliquot/internal/cli"
+	"aliquot/internal/config"
 
 	"github.com/spf13/cobra"
 )
@@ -82,6 +83,27 @@ func TestEveryVariableIsListed(t *testing.T) {
 	}
 	if found < 6 {
 		t.Errorf("%d variables: are they read in another way now?", found)
+	}
+}
+
+// TestEveryVariableIsKnown compares what programs read with what they accept without a complaint.
+func TestEveryVariableIsKnown(t *testing.T) {
+	var read []string
+	for _, fs := range daemons() {
+		fs.VisitAll(func(f *pflag.Flag) {
+			if config.IsSetting(f.Name) || f.Name == "config" {
+				read = append(read, f.Name)
+			}
+		})
+	}
+	for _, row := range outside {
+		if name, ours := strings.CutPrefix(strings.Trim(row[0], "`"), config.EnvPrefix); ours {
+			read = append(read, strings.ToLower(strings.ReplaceAll(name, "_", "-")))
+		}
+	}
+	slices.Sort(read)
+	if read = slices.Compact(read); !slices.Equal(read, config.Known()) {
+		t.Errorf("programs read\n%q\nand config.CheckEnvironment knows\n%q", read, config.Known())
 	}
 }
 

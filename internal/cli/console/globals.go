@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"aliquot/internal/config"
 )
 
 // Default addresses: the first coordinator and region of `aliquot dev`.
@@ -68,6 +71,9 @@ func (g *Globals) AddFlags(flags *pflag.FlagSet) {
 
 // Validate reports a flag with a value that no command takes, and finds the installation to ask.
 func (g *Globals) Validate() error {
+	if err := config.CheckEnvironment(os.Environ()); err != nil {
+		return AsUsage(err)
+	}
 	if !slices.Contains([]string{"table", "json", "yaml"}, g.Output) {
 		return Usagef("--output %q: give table, json or yaml (import writes a file with --write FILE)", g.Output)
 	}
