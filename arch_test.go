@@ -147,7 +147,7 @@ var houses = map[string]row{
 	// What clients reach: LimiterService, GET /check and Envoy's protocol.
 	"regional/internal/api": {aliquot: []string{"internal/checkwire", "internal/envoyrls", "internal/httpanswer", "internal/identity", "internal/ratelog", "internal/rpc", "budget", "limit", "lua", "rules", "proto/aliquot/...", "regional/internal/background", "regional/internal/charge", "regional/internal/engine", "regional/internal/explain", "regional/internal/modes", "regional/internal/overload", "regional/internal/policy", "regional/internal/telemetry"}, outside: anyModule},
 	// Tables of keys for tests.
-	"regional/internal/charge/chargetest": {aliquot: []string{"internal/prefetch", "budget", "limit", "rules", "regional/internal/charge"}},
+	"regional/internal/charge/chargetest": {aliquot: []string{"internal/prefetch", "budget", "limit", "lua", "rules", "regional/internal/charge"}},
 	// A sample of the decided requests, and its replay under other rules.
 	"regional/internal/sample": {aliquot: []string{"internal/entitlement", "internal/replay", "budget", "limit", "rules", "proto/aliquot/v1", "regional/internal/authority", "regional/internal/charge", "regional/internal/policy"}, outside: []string{"google.golang.org/protobuf"}},
 	// What a daemon admits while its store does not answer.

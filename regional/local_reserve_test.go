@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
-	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/charge/chargetest"
 	"aliquot/regional/internal/engine"
 	"aliquot/rules"
 )
@@ -92,10 +93,10 @@ rules:
 		for range charge.LocalWorth {
 			e = d.auth.Local.Admit(charge.AppendName(nil, first.Key.Rule, first.Rule, &r.Request), first.Key, d.auth.Now())
 		}
-		e.Mu.Lock()
-		e.Rule, e.Limit = first.Rule, first.Limit
-		_, trip := e.Chunk.Renew(prefetch.Terms{}, d.auth.Now()) // a call is under way
-		e.Mu.Unlock()
+		e.WhileLocked(func() { e.Rule, e.Limit = first.Rule, first.Limit })
+		chargetest.Use(e, d.auth.Now())
+		chargetest.Use(e, d.auth.Now())
+		call := chargetest.Asks(d.auth.Local, e, d.auth.Now())
 		var out engine.ReserveResult
 		done := make(chan error, 1)
 		go func() {
@@ -103,17 +104,10 @@ rules:
 			out, err = d.limiter.Reserve(t.Context(), &r)
 			done <- err
 		}()
-		eventually(t, "the reservation waits for what is on its way", func() bool {
-			e.Mu.Lock()
-			defer e.Mu.Unlock()
-			return e.Landed != nil
-		})
+		synctest.Wait() // for what is on its way
 		want("asked once", 2, 600, 970, 10)
 		settleFirst(t, d, &aliquotv1.SettleRequest{Id: eight, Cost: proto.Int64(0)})
-		e.Mu.Lock()
-		e.Chunk.Lost(trip)
-		e.Land()
-		e.Mu.Unlock()
+		charge.Unmade([]*charge.Transaction{call})
 		if err := <-done; err != nil || !out.Made {
 			t.Errorf("%v, made: %v", err, out.Made)
 		}

@@ -1,4 +1,4 @@
-package charge
+package charge_test
 
 import (
 	"testing"
@@ -8,6 +8,8 @@ import (
 	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/charge/chargetest"
 	"aliquot/rules"
 )
 
@@ -15,31 +17,27 @@ import (
 // answer of the node that it stands on, though another key of the denied request stands on a
 // node whose clock is ahead.
 func TestOutcomesAreInTheOrderOfTheirNodesClocks(t *testing.T) {
-	table := NewTable()
-	asks := make([]Charge, 2)
+	table := charge.NewTable()
+	asks := make([]charge.Charge, 2)
 	for i := range asks {
-		e := come(table, uint64(i), LocalWorth, noon)
+		e := chargetest.Come(table, uint64(i), charge.LocalWorth, chargetest.Noon)
 		e.Rule = &rules.Rule{}
-		use(e, noon)
-		asks[i] = Charge{Rule: e.Rule, Key: e.Key, Cost: limit.Token, Borrowing: Borrowing{Local: e}}
+		chargetest.Use(e, chargetest.Noon)
+		asks[i] = charge.Charge{Rule: e.Rule, Key: e.Key, Cost: limit.Token, Borrowing: charge.Borrowing{Local: e}}
 	}
 	call := func(now budget.Instant, storeNow int64, r lua.Result) {
-		g := &Transaction{Asks: asks[:len(r.Limits)]}
-		for i := range g.Asks {
-			a := &g.Asks[i]
-			a.Asked, a.trip = a.Local.Chunk.Bring(a.Cost, prefetch.Terms{}, now)
-			a.away = true
-		}
+		g := &charge.Transaction{Asks: asks[:len(r.Limits)]}
+		table.Bring(&charge.Header{}, g, now)
 		g.Took(table, &r, storeNow, now)
 	}
 	const behind, ahead = 1_000_000, 1_090_000
 	denied := limit.Outcome{Bucket: limit.Bucket{Cap: 10 * limit.Token, Rate: limit.Rate{Micro: 1}}}
-	call(noon, ahead, lua.Result{Limits: []limit.Outcome{denied, denied}, Clocks: []int64{behind, ahead}})
+	call(chargetest.Noon, ahead, lua.Result{Limits: []limit.Outcome{denied, denied}, Clocks: []int64{behind, ahead}})
 	e := asks[0].Local
-	if e.Chunk.Look(limit.Token, noon) != prefetch.Denied {
+	if e.Chunk.Look(limit.Token, chargetest.Noon) != prefetch.Denied {
 		t.Fatal("the denial is not remembered")
 	}
-	later := noon.Add(10 * time.Millisecond)
+	later := chargetest.Noon.Add(10 * time.Millisecond)
 	allowed := denied
 	allowed.Tokens = 9 * limit.Token
 	call(later, behind+10_000, lua.Result{Allowed: true, Limits: []limit.Outcome{allowed}})

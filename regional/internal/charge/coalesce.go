@@ -35,28 +35,28 @@ func (l *LocalPlan) Parks(s *Scratch, now budget.Instant) bool {
 // landing returns a channel that is closed when the tokens on their way to the entry have arrived.
 // The caller holds mu.
 func (e *Entry) landing() <-chan struct{} {
-	if e.Landed == nil {
-		e.Landed = make(chan struct{})
+	if e.landed == nil {
+		e.landed = make(chan struct{})
 	}
-	return e.Landed
+	return e.landed
 }
 
-// Land wakes the checks that wait for tokens on their way here, once none are. The caller holds mu.
-func (e *Entry) Land() {
-	if e.Landed != nil && !e.Claimed && !e.Chunk.Awaits() {
-		close(e.Landed)
-		e.Landed = nil
+// land wakes the checks that wait for tokens on their way here, once none are. The caller holds mu.
+func (e *Entry) land() {
+	if e.landed != nil && !e.Claimed && !e.Chunk.Awaits() {
+		close(e.landed)
+		e.landed = nil
 	}
 }
 
-// Fail wakes all checks that wait for the entry's calls, because one of these calls failed, or was
+// fail wakes all checks that wait for the entry's calls, because one of these calls failed, or was
 // given up and is still under way. Until a call is answered, no check waits for another one. The
 // caller holds mu.
-func (e *Entry) Fail() {
+func (e *Entry) fail() {
 	e.Stalled = true
-	if e.Landed != nil {
-		close(e.Landed)
-		e.Landed = nil
+	if e.landed != nil {
+		close(e.landed)
+		e.landed = nil
 	}
 }
 
@@ -68,12 +68,12 @@ func (s *Scratch) Claim(groups []*Transaction, now budget.Instant) {
 			if e == nil {
 				continue
 			}
-			e.Mu.Lock()
+			e.mu.Lock()
 			if e.Shares && !e.Claimed && !e.Stalled && e.Chunk.Busy(now) {
 				e.Claimed = true
 				s.claimed = append(s.claimed, e)
 			}
-			e.Mu.Unlock()
+			e.mu.Unlock()
 		}
 	}
 }
@@ -82,14 +82,14 @@ func (s *Scratch) Claim(groups []*Transaction, now budget.Instant) {
 // answer all of them.
 func (s *Scratch) Unclaim(failed bool) {
 	for _, e := range s.claimed {
-		e.Mu.Lock()
+		e.mu.Lock()
 		e.Claimed = false
 		if failed {
-			e.Fail()
+			e.fail()
 		} else {
-			e.Land()
+			e.land()
 		}
-		e.Mu.Unlock()
+		e.mu.Unlock()
 	}
 	clear(s.claimed)
 	s.claimed = s.claimed[:0]

@@ -1,21 +1,11 @@
 package charge
 
 import (
-	"time"
-
 	"aliquot/budget"
 	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/modes"
-)
-
-const (
-	// UpkeepEvery is the interval at which upkeep visits what was borrowed. A chunk that is not
-	// used goes back within half its life, so a tenth of that is soon enough.
-	UpkeepEvery = prefetch.Life / 20
-	// TellEvery is how long the state machine may wait for the use that was decided here.
-	TellEvery = 20 * time.Millisecond
 )
 
 // Borrowing is the part of an ask that concerns memory. Its zero value means that memory takes no
@@ -45,8 +35,8 @@ func (t *Table) seen(a *Charge, r *Request, shadow bool, now budget.Instant) *En
 	if e == nil {
 		return nil
 	}
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.Gone {
 		return nil
 	}
@@ -91,14 +81,14 @@ func (t *Table) Bring(head *Header, g *Transaction, now budget.Instant) {
 
 // Busy reports whether the key is used often enough to borrow for it.
 func (e *Entry) Busy(now budget.Instant) bool {
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return e.Chunk.Busy(now)
 }
 
 func (e *Entry) bring(t *Table, head *Header, a *Charge, lends bool, now budget.Instant) {
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.Gone || !e.records(a) {
 		a.Local, a.Asked = nil, limit.ChunkView{}
 		return
@@ -130,18 +120,18 @@ func (g *Transaction) Took(t *Table, r *lua.Result, storeNow int64, received bud
 }
 
 func (e *Entry) took(t *Table, a *Charge, allowed bool, out limit.Outcome, storeNow int64, received budget.Instant) {
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.Chunk.Took(a.trip, allowed, out, storeNow, received)
 	e.Stalled = false
-	e.Land()
+	e.land()
 	e.floorCap, e.coldCap = a.FloorCap, a.ColdCap
 	if a.Elsewhere {
 		// A check that was denied only because the share is elsewhere may wait for the share.
 		e.Chunk.Forget()
 	}
 	if e.Chunk.Left() > 0 {
-		t.Activate(e)
+		t.activate(e)
 	}
 	a.Left = e.Chunk.Left()
 	a.admitted, a.denied = e.Chunk.Tell()
@@ -154,7 +144,7 @@ func Lost(groups []*Transaction) {
 	landed(groups, func(a *Charge) {
 		a.Asked = void(a.Asked)
 		a.Local.Chunk.Lost(a.trip)
-		a.Local.Fail()
+		a.Local.fail()
 	})
 }
 
@@ -163,7 +153,7 @@ func Unmade(groups []*Transaction) {
 	landed(groups, func(a *Charge) {
 		a.Local.Chunk.Unmade(a.trip, a.Asked)
 		a.Asked = limit.ChunkView{}
-		a.Local.Land()
+		a.Local.land()
 	})
 }
 
@@ -176,9 +166,9 @@ func landed(groups []*Transaction, end func(*Charge)) {
 				continue
 			}
 			a.away = false
-			a.Local.Mu.Lock()
+			a.Local.mu.Lock()
 			end(a)
-			a.Local.Mu.Unlock()
+			a.Local.mu.Unlock()
 		}
 	}
 }
@@ -186,8 +176,8 @@ func landed(groups []*Transaction, end func(*Charge)) {
 // Awaited returns a channel that is closed when the tokens on their way here have arrived. It
 // returns nil if none are.
 func (e *Entry) Awaited() <-chan struct{} {
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if !e.Chunk.Awaits() {
 		return nil
 	}
@@ -229,7 +219,7 @@ func (t *Table) Second(g *Transaction, clock func() budget.Instant) bool {
 	for i, e := range plan.Entries[:plan.N] {
 		a := &g.Asks[i]
 		e.Chunk.Spend(a.Cost, now)
-		t.Activate(e)
+		t.activate(e)
 		found := e.Chunk.Outcome(now)
 		g.Out[i] = a.Verdict(g, modes.Local, limit.Decide(a.Limit, found, a.Cost, true)).With(found)
 	}
@@ -263,16 +253,16 @@ func (t *Table) Ended(a *Charge, now budget.Instant) (limit.ChunkView, func()) {
 	if e == nil {
 		return limit.ChunkView{}, func() {}
 	}
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.Chunk.End()
 	if !e.records(a) {
 		return limit.ChunkView{}, func() {}
 	}
 	view, trip := e.Chunk.Bring(0, prefetch.Terms{}, now)
 	return view, func() {
-		e.Mu.Lock()
-		defer e.Mu.Unlock()
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		e.Chunk.Lost(trip)
 		e.Chunk.End() // also what was borrowed under the share before
 	}
@@ -281,8 +271,8 @@ func (t *Table) Ended(a *Charge, now budget.Instant) (limit.ChunkView, func()) {
 // EndKey ends one key's chunk and memory, because the key has another share.
 func (t *Table) EndKey(key budget.KeyID) {
 	if e := t.OfKey(key); e != nil {
-		e.Mu.Lock()
-		defer e.Mu.Unlock()
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		e.Chunk.End()
 	}
 }
@@ -290,8 +280,8 @@ func (t *Table) EndKey(key budget.KeyID) {
 // Forget drops a key's memory of denials, because tokens were given back.
 func (t *Table) Forget(key budget.KeyID) {
 	if e := t.OfKey(key); e != nil {
-		e.Mu.Lock()
-		defer e.Mu.Unlock()
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		e.Chunk.Forget()
 	}
 }
@@ -302,49 +292,7 @@ func (t *Table) Left(key budget.KeyID) limit.Tokens {
 	if e == nil {
 		return 0
 	}
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return e.Chunk.Left()
-}
-
-// Ask returns an ask for the entry's key, for a call of upkeep. The caller holds mu.
-func (e *Entry) Ask() Charge {
-	return Charge{
-		Rule: e.Rule, Limit: e.Limit, Window: e.window, Enforcement: e.Rule.Enforcement, Key: e.Key,
-		FloorCap: e.floorCap, ColdCap: e.coldCap, Borrowing: Borrowing{Local: e},
-	}
-}
-
-// Tell adds the observations of what was decided here since the previous time. The caller holds mu.
-func (e *Entry) Tell(now budget.Instant, seen []Observation) []Observation {
-	admitted, denied := e.Chunk.Tell()
-	if admitted == 0 && denied == 0 {
-		return seen
-	}
-	a := e.Ask()
-	a.admitted, a.denied = admitted, denied
-	return a.used(e.Chunk.Outcome(now).Tokens, seen)
-}
-
-// Keep fills in the renewal or the return of a chunk. It returns false if there is nothing to do
-// any more.
-func (a *Charge) Keep(t *Table, head *Header, now budget.Instant) bool {
-	e := a.Local
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
-	if !e.records(a) {
-		return false
-	}
-	terms := e.terms(t, head, a, a.borrows())
-	switch e.Chunk.Due(now) {
-	case prefetch.Renewal:
-		a.Asked, a.trip = e.Chunk.Renew(terms, now)
-	case prefetch.Return:
-		terms.Lends = false
-		a.Asked, a.trip = e.Chunk.Bring(0, terms, now)
-	default:
-		return false
-	}
-	a.away, a.worded = true, true
-	return true
 }

@@ -128,14 +128,14 @@ func (l *LocalPlan) add(e *Entry, cost limit.Tokens) {
 // Lock locks the entries in the order of their numbers.
 func (l *LocalPlan) Lock() {
 	for _, i := range l.order[:l.N] {
-		l.Entries[i].Mu.Lock()
+		l.Entries[i].mu.Lock()
 	}
 }
 
 // Unlock unlocks the entries.
 func (l *LocalPlan) Unlock() {
 	for _, e := range l.Entries[:l.N] {
-		e.Mu.Unlock()
+		e.mu.Unlock()
 	}
 }
 
@@ -182,7 +182,7 @@ func (l *LocalPlan) Charge(t *Table, allowed bool, now budget.Instant) {
 		default:
 			continue // it would have held the cost
 		}
-		t.Activate(e)
+		t.activate(e)
 	}
 }
 

@@ -40,7 +40,7 @@ type Table struct {
 	Lost atomic.Int64
 
 	mu    sync.Mutex // guards admission and the fields below; taken before the locks of entries
-	ByKey map[budget.KeyID]*Entry
+	byKey map[budget.KeyID]*Entry
 	made  uint64
 
 	activeMu sync.Mutex // taken after the locks of entries
@@ -65,14 +65,15 @@ func (t *localTags) put(place int, tag uint8) {
 	t.all.Store(t.all.Load()&^(0xff<<at) | uint64(tag)<<at)
 }
 
-// Entry is one key. The fields above its lock do not change.
+// Entry is one key. The fields above its lock do not change; see WhileLocked for the others. Its
+// methods are safe for concurrent use, unless they say otherwise.
 type Entry struct {
 	hash   uint64
 	name   string
 	Key    budget.KeyID
 	number uint64 // the order in which several entries are locked
 
-	Mu    sync.Mutex
+	mu    sync.Mutex
 	Gone  bool // it is no longer in the table
 	Chunk prefetch.Key
 	// Rule and limit are those of the latest check of the key. A check with others asks the store.
@@ -82,12 +83,12 @@ type Entry struct {
 	shadow bool
 	// FloorCap and ColdCap are from the latest view.
 	floorCap, coldCap limit.Tokens
-	// Active: the entry is in the table's list of entries that have a chunk or unreported use.
-	Active bool
-	// Landed is closed when no call that may bring tokens is under way any more; it is nil if no
+	// active: the entry is in the table's list of entries that have a chunk or unreported use.
+	active bool
+	// landed is closed when no call that may bring tokens is under way any more; it is nil if no
 	// check waits for that. claimed: such a call is about to be made. shares: other checks gain by
 	// waiting for it, as far as the latest call showed.
-	Landed          chan struct{}
+	landed          chan struct{}
 	Claimed, Shares bool
 	Stalled         bool // the latest call that ended, or was given up, had no answer
 	// denial is the id that denials from memory have had since deniedAt.
@@ -97,7 +98,7 @@ type Entry struct {
 
 // NewTable returns an empty table.
 func NewTable() *Table {
-	return &Table{seed: maphash.MakeSeed(), ByKey: map[budget.KeyID]*Entry{}, Wake: make(chan struct{}, 1)}
+	return &Table{seed: maphash.MakeSeed(), byKey: map[budget.KeyID]*Entry{}, Wake: make(chan struct{}, 1)}
 }
 
 // Find returns the entry of a name, or nil.
@@ -120,7 +121,7 @@ func (t *Table) Find(name []byte) (e *Entry, hash uint64) {
 func (t *Table) OfKey(key budget.KeyID) *Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ByKey[key]
+	return t.byKey[key]
 }
 
 // Admit returns the entry of a name. It creates one if the key has come often enough recently and a
@@ -148,7 +149,7 @@ func (t *Table) Admit(name []byte, key budget.KeyID, now budget.Instant) *Entry 
 	}
 	t.made++
 	e = &Entry{hash: hash, name: string(name), Key: key, number: t.made}
-	t.ByKey[key] = e
+	t.byKey[key] = e
 	at := hash % uint64(len(t.sets))
 	t.sets[at][place].Store(e)
 	t.tags[at].put(place, tagOf(hash))
@@ -172,21 +173,28 @@ func (t *Table) room(hash uint64, count uint32, now budget.Instant) (place int, 
 	return place, out != nil && t.evict(out, now)
 }
 
+// WhileLocked calls do, which may use all fields of the entry and must call no method of it.
+func (e *Entry) WhileLocked(do func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	do()
+}
+
 func (e *Entry) idle(now budget.Instant) bool {
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
-	return !e.Active && !e.Claimed && e.Chunk.Idle(now)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.active && !e.Claimed && e.Chunk.Idle(now)
 }
 
 // evict removes an entry if it is still idle. The caller holds mu.
 func (t *Table) evict(e *Entry, now budget.Instant) bool {
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
-	if e.Active || e.Claimed || !e.Chunk.Idle(now) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.active || e.Claimed || !e.Chunk.Idle(now) {
 		return false
 	}
 	e.Gone = true
-	delete(t.ByKey, e.Key)
+	delete(t.byKey, e.Key)
 	return true
 }
 
@@ -215,24 +223,24 @@ func (t *Table) End(drop bool) {
 			if e == nil {
 				continue
 			}
-			e.Mu.Lock()
+			e.mu.Lock()
 			if drop {
 				e.Chunk.Drop()
 			} else {
 				e.Chunk.End()
 			}
-			e.Mu.Unlock()
+			e.mu.Unlock()
 		}
 	}
 	t.nudge()
 }
 
-// Activate puts an entry on the list of entries that upkeep visits. The caller holds e.mu.
-func (t *Table) Activate(e *Entry) {
-	if e.Active {
+// activate puts an entry on the list of entries that upkeep visits. The caller holds e.mu.
+func (t *Table) activate(e *Entry) {
+	if e.active {
 		return
 	}
-	e.Active = true
+	e.active = true
 	t.activeMu.Lock()
 	t.active = append(t.active, e)
 	t.activeMu.Unlock()
@@ -259,23 +267,6 @@ func AppendName(dst []byte, number uint32, rule *rules.Rule, r *Request) []byte 
 	return r.keyValues(rule, dst)
 }
 
-// TakeActive returns the list of active entries and empties it.
-func (t *Table) TakeActive() []*Entry {
-	t.activeMu.Lock()
-	defer t.activeMu.Unlock()
-	active := t.active
-	t.active = nil
-	return active
-}
-
-// PutActive puts entries that are still active back on the list, before those that were added
-// meanwhile.
-func (t *Table) PutActive(kept []*Entry) {
-	t.activeMu.Lock()
-	defer t.activeMu.Unlock()
-	t.active = append(kept, t.active...)
-}
-
 // ActiveKeys returns the number of active entries.
 func (t *Table) ActiveKeys() int {
 	t.activeMu.Lock()
@@ -287,14 +278,14 @@ func (t *Table) ActiveKeys() int {
 func (t *Table) Keys() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.ByKey)
+	return len(t.byKey)
 }
 
 // Named returns the id of an earlier denial of the key that also stands for a denial at now; empty
 // if there is none.
 func (e *Entry) Named(now budget.Instant) string {
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.denial == "" || now.Sub(e.deniedAt) >= prefetch.Life {
 		return ""
 	}
@@ -303,7 +294,7 @@ func (e *Entry) Named(now budget.Instant) string {
 
 // RememberDenial records the id of a denial at now.
 func (e *Entry) RememberDenial(denial string, now budget.Instant) {
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.denial, e.deniedAt = denial, now
 }

@@ -1,56 +1,28 @@
-package charge
+package charge_test
 
 import (
-	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"aliquot/budget"
 	"aliquot/internal/prefetch"
 	"aliquot/limit"
-	"aliquot/lua"
+	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/charge/chargetest"
 	"aliquot/regional/internal/policy"
 	"aliquot/rules"
 )
 
-const noon = budget.Instant(12 * time.Hour)
-
-// keyName is a name and key of a number.
-func keyName(n uint64) ([]byte, budget.KeyID) {
-	name := binary.BigEndian.AppendUint64(nil, n)
-	k := budget.KeyID{Rule: 1}
-	copy(k.Hash[:], name)
-	return name, k
-}
-
-// come lets a key come so often.
-func come(t *Table, n uint64, times int, now budget.Instant) (e *Entry) {
-	name, key := keyName(n)
-	for range times {
-		e = t.Admit(name, key, now)
-	}
-	return e
-}
-
-// use makes an entry busy at an instant.
-func use(e *Entry, now budget.Instant) {
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
-	e.Chunk.Seen(limit.Token, now)
-}
-
 // TestEntryIsMadeForWhatComesOften, and found by its name and by its key.
 func TestEntryIsMadeForWhatComesOften(t *testing.T) {
-	table := NewTable()
-	if e := come(table, 1, LocalWorth-1, noon); e != nil {
+	table := charge.NewTable()
+	if e := chargetest.Come(table, 1, charge.LocalWorth-1, chargetest.Noon); e != nil {
 		t.Error("an entry for a key that has hardly come")
 	}
-	e := come(table, 1, 1, noon)
-	name, key := keyName(1)
+	e := chargetest.Come(table, 1, 1, chargetest.Noon)
+	name, key := chargetest.KeyName(1)
 	if found, _ := table.Find(name); e == nil || found != e || table.OfKey(key) != e {
 		t.Errorf("%p, found %p and %p", e, found, table.OfKey(key))
 	}
@@ -59,26 +31,26 @@ func TestEntryIsMadeForWhatComesOften(t *testing.T) {
 // TestFloodOfKeys that come once makes entries for next to none of them, allocates
 // nothing, and leaves those that are there alone.
 func TestFloodOfKeys(t *testing.T) {
-	table := NewTable()
+	table := charge.NewTable()
 	const busy = 1000
 	for n := range uint64(busy) {
-		use(come(table, n, 100, noon), noon)
+		chargetest.Use(chargetest.Come(table, n, 100, chargetest.Noon), chargetest.Noon)
 	}
-	name, key := keyName(0)
+	name, key := chargetest.KeyName(0)
 	n := uint64(1 << 32)
 	flood := func() {
 		n++
 		binary.BigEndian.PutUint64(name, n)
-		table.Admit(name, key, noon)
+		table.Admit(name, key, chargetest.Noon)
 	}
 	if allocated := testing.AllocsPerRun(300_000, flood); allocated != 0 {
 		t.Errorf("%v allocations a key", allocated)
 	}
-	if made := len(table.ByKey) - busy; made > 300 {
+	if made := table.Keys() - busy; made > 300 {
 		t.Errorf("%d entries were made", made)
 	}
 	for n := range uint64(busy) {
-		name, _ := keyName(n)
+		name, _ := chargetest.KeyName(n)
 		if e, _ := table.Find(name); e == nil {
 			t.Fatalf("busy key %d has lost its entry", n)
 		}
@@ -88,36 +60,37 @@ func TestFloodOfKeys(t *testing.T) {
 // TestTableIsBounded: where a set is full, a key that comes more often takes the place of
 // one that is idle, and of no other.
 func TestTableIsBounded(t *testing.T) {
-	table := NewTable()
-	for n := range uint64(2 * localKeys) {
-		if e := come(table, n, LocalWorth, noon); e != nil {
-			use(e, noon)
+	const keys = 65_536
+	table := charge.NewTable()
+	var busy []*charge.Entry
+	for n := range uint64(2 * keys) {
+		if e := chargetest.Come(table, n, charge.LocalWorth, chargetest.Noon); e != nil {
+			chargetest.Use(e, chargetest.Noon)
+			busy = append(busy, e)
 		}
 	}
-	if n := len(table.ByKey); n > localKeys {
+	if n := table.Keys(); n > keys {
 		t.Fatalf("%d entries", n)
 	}
-	var busy []*Entry
-	for _, e := range table.ByKey {
-		busy = append(busy, e)
-	}
-	for n := range uint64(localKeys) {
-		come(table, n+1<<40, LocalWorth+4, noon)
+	for n := range uint64(keys) {
+		chargetest.Come(table, n+1<<40, charge.LocalWorth+4, chargetest.Noon)
 	}
 	for _, e := range busy {
 		if table.OfKey(e.Key) != e {
 			t.Fatal("a busy key was evicted")
 		}
 	}
-	before := table.made
-	later := noon.Add(time.Second)
+	made := 0
+	later := chargetest.Noon.Add(time.Second)
 	for n := range uint64(1000) {
-		come(table, n+1<<41, 30, later)
+		if chargetest.Come(table, n+1<<41, 30, later) != nil {
+			made++
+		}
 	}
-	if table.made-before < 500 {
-		t.Errorf("of 1,000 keys that come more often than those that are idle, %d got an entry", table.made-before)
+	if made < 500 {
+		t.Errorf("of 1,000 keys that come more often than those that are idle, %d got an entry", made)
 	}
-	if n := len(table.ByKey); n > localKeys {
+	if n := table.Keys(); n > keys {
 		t.Errorf("%d entries", n)
 	}
 }
@@ -125,19 +98,11 @@ func TestTableIsBounded(t *testing.T) {
 // TestEndOfAllChunks: what is decided afterwards asks the store.
 func TestEndOfAllChunks(t *testing.T) {
 	for _, drop := range []bool{false, true} {
-		table := NewTable()
-		e := come(table, 1, LocalWorth, noon)
-		e.Chunk.Seen(limit.Token, noon)
-		e.Chunk.Seen(limit.Token, noon)
-		_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, noon)
-		out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
-		e.Chunk.Took(trip, true, out, 100_000, noon)
-		if e.Chunk.Look(limit.Token, noon) != prefetch.Holds {
-			t.Fatal("nothing was borrowed")
-		}
+		table := charge.NewTable()
+		e := chargetest.Lent(t, table, &rules.Rule{ID: "r0", LocalCache: true})
 		table.End(drop)
-		if e.Chunk.Look(limit.Token, noon) != prefetch.Ask || (e.Chunk.Left() == 0) != drop {
-			t.Errorf("drop %t: %v, %d left", drop, e.Chunk.Look(limit.Token, noon), e.Chunk.Left())
+		if e.Chunk.Look(limit.Token, chargetest.Noon) != prefetch.Ask || (e.Chunk.Left() == 0) != drop {
+			t.Errorf("drop %t: %v, %d left", drop, e.Chunk.Look(limit.Token, chargetest.Noon), e.Chunk.Left())
 		}
 	}
 }
@@ -152,8 +117,8 @@ func TestNamesAreApart(t *testing.T) {
 	for _, namespace := range []string{"", "x", "xy"} {
 		for _, number := range []uint32{1, 2, 1 | policy.IndependentBit} {
 			for _, values := range [][2]string{{"", ""}, {"y", ""}, {"", "y"}, {"yz", ""}, {"y", "z"}} {
-				r := Request{Namespace: namespace, Attributes: rules.Attributes{{Name: "a", Value: values[0]}, {Name: "b", Value: values[1]}}}
-				name := string(AppendName(nil, number, set.Rules()[0], &r))
+				r := charge.Request{Namespace: namespace, Attributes: rules.Attributes{{Name: "a", Value: values[0]}, {Name: "b", Value: values[1]}}}
+				name := string(charge.AppendName(nil, number, set.Rules()[0], &r))
 				is := fmt.Sprint(namespace, number, values)
 				if other, taken := seen[name]; taken {
 					t.Errorf("%s and %s have one name", is, other)
@@ -166,75 +131,10 @@ func TestNamesAreApart(t *testing.T) {
 
 // TestLongNamesGetNoEntry: what a client sends does not decide how much memory is taken.
 func TestLongNamesGetNoEntry(t *testing.T) {
-	table := NewTable()
+	table := charge.NewTable()
 	for range 100 {
-		if table.Admit(make([]byte, localName+1), budget.KeyID{}, noon) != nil {
+		if table.Admit(make([]byte, 513), budget.KeyID{}, chargetest.Noon) != nil {
 			t.Fatal("an entry")
 		}
-	}
-}
-
-// TestChecksWaitForTheOneThatAsks: of a busy key one call is under way; the others are
-// parked, and woken when it has landed, whatever came of it.
-func TestChecksWaitForTheOneThatAsks(t *testing.T) {
-	table := NewTable()
-	e := come(table, 1, LocalWorth, noon)
-	e.Shares = true
-	use(e, noon)
-	use(e, noon)
-	groups := []*Transaction{{Asks: []Charge{{Borrowing: Borrowing{Local: e}}}}}
-	var first, second Scratch
-	var plan LocalPlan
-	plan.add(e, limit.Token)
-	if plan.Parks(&second, noon) {
-		t.Error("parked though nothing is under way")
-	}
-	first.Claim(groups, noon)
-	if second.Claim(groups, noon); len(first.claimed) != 1 || len(second.claimed) != 0 {
-		t.Errorf("claimed %d and %d times", len(first.claimed), len(second.claimed))
-	}
-	if !plan.Parks(&second, noon) {
-		t.Fatal("not parked")
-	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	awaits := slices.Clone(second.awaits)
-	second.Until = time.Now().Add(time.Minute)
-	if err := second.WaitParked(ended); !errors.Is(err, ErrGone) {
-		t.Errorf("%v for a caller that has gone", err)
-	}
-	second.awaits = awaits
-	first.Unclaim(false)
-	if err := second.WaitParked(t.Context()); err != nil || plan.Parks(&second, noon) {
-		t.Errorf("%v, parked after the call", err)
-	}
-	// A call that brings nothing to others has nobody wait.
-	e.Shares = false
-	if first.Claim(groups, noon); len(first.claimed) != 0 {
-		t.Error("claimed")
-	}
-}
-
-// TestUseIsToldBeforeASecondTry: what was decided from memory reaches the machine also
-// where the check that would have told it is put to the store again.
-func TestUseIsToldBeforeASecondTry(t *testing.T) {
-	e := &Entry{}
-	use(e, noon)
-	use(e, noon)
-	e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, noon) // on its way
-	g := &Transaction{Until: time.Now().Add(time.Hour), Asks: []Charge{{
-		Limit: limit.Limit{Capacity: 10 * limit.Token}, Rule: &rules.Rule{}, Cost: limit.Token,
-		Borrowing: Borrowing{Local: e, Left: 2 * limit.Token, admitted: 7 * limit.Token, denied: 3 * limit.Token},
-	}}}
-	seen := g.SettleHere(NewTable(), lua.Result{Limits: make([]limit.Outcome, 1)}, func() budget.Instant { return noon }, nil)
-	if g.Awaits == nil {
-		t.Fatal("it is not asked once more")
-	}
-	told := map[bool]int64{}
-	for _, o := range seen {
-		told[o.Usage.Admitted] += o.Usage.Cost
-	}
-	if told[true] != int64(7*limit.Token) || told[false] != int64(3*limit.Token) {
-		t.Errorf("told %v", seen)
 	}
 }

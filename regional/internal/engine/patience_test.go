@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/internal/prefetch"
-	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/charge/chargetest"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/storeguard"
 )
@@ -94,18 +93,10 @@ func TestReservationWaitsForWhatIsOnItsWay(t *testing.T) {
 		inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 			e := busyKey(t, l)
 			now := l.Auth.Now()
-			e.Mu.Lock()
-			_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, now)
-			e.Mu.Unlock()
+			call := chargetest.Asks(l.Auth.Local, e, now)
 			s.denies, s.relents = true, relents
 			const arrives = 5 * time.Millisecond
-			time.AfterFunc(arrives, func() {
-				e.Mu.Lock()
-				defer e.Mu.Unlock()
-				out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
-				e.Chunk.Took(trip, true, out, 100_000, now)
-				e.Land()
-			})
+			time.AfterFunc(arrives, func() { chargetest.Brings(l.Auth.Local, call, now) })
 			came := time.Now()
 			out, err := l.Reserve(t.Context(), &Reserving{Request: asked("k")[0], ID: "call-1", TTL: time.Minute})
 			if err != nil || out.Made != relents {

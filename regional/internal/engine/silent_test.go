@@ -107,19 +107,19 @@ func limiterBefore(t *testing.T, s storeguard.Store, epoch string, now func() bu
 // busyKey asks for a key until it is one of which checks wait for one another.
 func busyKey(t *testing.T, l *Engine) *charge.Entry {
 	t.Helper()
+	var e *charge.Entry
 	for range 10 {
-		if _, err := l.Decide(t.Context(), asked("k")); err != nil {
+		out, err := l.Decide(t.Context(), asked("k"))
+		if err != nil {
 			t.Fatal(err)
 		}
+		all, _ := out[0].Verdicts()
+		e = l.Auth.Local.OfKey(all[0].Key)
 	}
-	for _, e := range l.Auth.Local.ByKey {
-		if !e.Shares || !e.Busy(l.Auth.Now()) {
-			t.Fatal("no check would wait for another")
-		}
-		return e
+	if e == nil || !e.Shares || !e.Busy(l.Auth.Now()) {
+		t.Fatal("no check would wait for another")
 	}
-	t.Fatal("the key has no entry")
-	return nil
+	return e
 }
 
 // TestChecksOfABusyKeyWaitForASilentStoreOnce: of a store that falls silent a check hears
@@ -169,10 +169,10 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 	for _, claimed := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 			e := busyKey(t, l)
-			e.Mu.Lock()
-			e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, l.Auth.Now()) // on its way for ever
-			e.Claimed, e.Shares = claimed, claimed
-			e.Mu.Unlock()
+			e.WhileLocked(func() {
+				e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, l.Auth.Now()) // on its way for ever
+				e.Claimed, e.Shares = claimed, claimed
+			})
 			s.denies = true
 			came := time.Now()
 			out, err := l.Decide(t.Context(), asked("k"))
@@ -225,17 +225,16 @@ func TestAPanicLeavesNothingUnderWay(t *testing.T) {
 		}
 		s.panics.Store(false)
 		<-time.After(prefetch.Life) // of the bubble's clock
-		e.Mu.Lock()
-		defer e.Mu.Unlock()
-		if !e.Chunk.Idle(l.Auth.Now()) {
-			t.Error("the entry is kept for a call that has ended")
-		}
+		e.WhileLocked(func() {
+			if !e.Chunk.Idle(l.Auth.Now()) {
+				t.Error("the entry is kept for a call that has ended")
+			}
+		})
 	})
 }
 
 // unanswered reports whether the latest call of an entry's key has brought no answer.
-func unanswered(e *charge.Entry) bool {
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
-	return e.Stalled
+func unanswered(e *charge.Entry) (stalled bool) {
+	e.WhileLocked(func() { stalled = e.Stalled })
+	return stalled
 }

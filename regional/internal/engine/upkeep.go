@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/prefetch"
 	"aliquot/regional/internal/authority"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
@@ -28,7 +27,7 @@ type Upkeep struct {
 	told  budget.Instant
 
 	// dues and seen are backing memory for one run of look.
-	dues []dueEntry
+	dues []*charge.Entry
 	seen []charge.Observation
 }
 
@@ -56,7 +55,7 @@ func (u *Upkeep) look(ctx context.Context, now budget.Instant) {
 	if tells {
 		u.told = now
 	}
-	due, seen := u.due(now, tells)
+	due, seen := u.table.Due(now, tells, u.dues, u.seen)
 	u.auth.Observe(seen)
 	defer func() {
 		clear(due)
@@ -70,63 +69,17 @@ func (u *Upkeep) look(ctx context.Context, now budget.Instant) {
 				charge.Lost(call) // those whose call never left
 			}
 			if err != nil {
-				stalled(call)
+				charge.Stall(call)
 			}
 		})
 	}
 }
 
-// stalled wakes the checks that wait for a call that failed or was given up. It reads which entries
-// the call's groups have, which no call changes.
-func stalled(call []*charge.Transaction) {
-	for _, g := range call {
-		e := g.Asks[0].Local
-		e.Mu.Lock()
-		e.Fail()
-		e.Mu.Unlock()
-	}
-}
-
-// dueEntry is an entry that needs a call.
-type dueEntry struct {
-	entry *charge.Entry
-	due   prefetch.Due
-}
-
-// due visits the active entries. It returns those that need a call and, if tells is set, the
-// observations for the state machine. Entries with neither, and with nothing left, become inactive.
-func (u *Upkeep) due(now budget.Instant, tells bool) (due []dueEntry, seen []charge.Observation) {
-	due, seen = u.dues, u.seen
-	active := u.table.TakeActive()
-	kept := active[:0]
-	for _, e := range active {
-		e.Mu.Lock()
-		if tells {
-			seen = e.Tell(now, seen)
-		}
-		if d := e.Chunk.Due(now); d != prefetch.Nothing {
-			due = append(due, dueEntry{e, d})
-		}
-		u.table.Lost.Add(e.Chunk.TellLost())
-		if e.Active = e.Chunk.Active(); e.Active {
-			kept = append(kept, e)
-		}
-		e.Mu.Unlock()
-	}
-	clear(active[len(kept):])
-	u.table.PutActive(kept)
-	return due, seen
-}
-
 // word returns a group for each entry that needs a call.
-func (u *Upkeep) word(due []dueEntry, now budget.Instant) []*charge.Transaction {
+func (u *Upkeep) word(due []*charge.Entry, now budget.Instant) []*charge.Transaction {
 	groups := make([]*charge.Transaction, 0, len(due))
-	for _, d := range due {
-		d.entry.Mu.Lock()
-		g := charge.NewTransaction(0)
-		g.Upkeep, g.Asks = true, append(g.Asks, d.entry.Ask())
-		groups = append(groups, g)
-		d.entry.Mu.Unlock()
+	for _, e := range due {
+		groups = append(groups, e.Upkeep())
 	}
 	if len(groups) == 0 {
 		return nil

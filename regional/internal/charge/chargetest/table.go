@@ -9,6 +9,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/prefetch"
 	"aliquot/limit"
+	"aliquot/lua"
 	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
@@ -35,9 +36,7 @@ func Come(t *charge.Table, n uint64, times int, now budget.Instant) (e *charge.E
 
 // Use makes an entry busy at an instant.
 func Use(e *charge.Entry, now budget.Instant) {
-	e.Mu.Lock()
-	defer e.Mu.Unlock()
-	e.Chunk.Seen(limit.Token, now)
+	e.WhileLocked(func() { e.Chunk.Seen(limit.Token, now) })
 }
 
 // Lent is an entry that has borrowed ten tokens of a rule's bucket.
@@ -57,12 +56,25 @@ func LentTo(t testing.TB, table *charge.Table, rule *rules.Rule, r *charge.Reque
 	e.Rule = rule
 	Use(e, Noon)
 	Use(e, Noon)
-	_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, Noon)
-	out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
-	e.Chunk.Took(trip, true, out, 100_000, Noon)
-	table.Activate(e)
+	Brings(table, Asks(table, e, Noon), Noon)
 	if e.Chunk.Look(limit.Token, Noon) != prefetch.Holds {
 		t.Fatal("nothing was borrowed")
 	}
 	return e
+}
+
+// Asks returns a call for a token of an entry's key, which is under way from now on and may bring
+// more.
+func Asks(table *charge.Table, e *charge.Entry, now budget.Instant) *charge.Transaction {
+	g := &charge.Transaction{Asks: []charge.Charge{{
+		Rule: e.Rule, Limit: e.Limit, Key: e.Key, Cost: limit.Token, Right: budget.Right{Phase: budget.Live}, Borrowing: charge.Borrowing{Local: e},
+	}}}
+	table.Bring(&charge.Header{Turn: table.Turn.Load()}, g, now)
+	return g
+}
+
+// Brings answers a call at an instant: it is allowed, and brings ten tokens for 100 ms.
+func Brings(table *charge.Table, g *charge.Transaction, now budget.Instant) {
+	out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
+	g.Took(table, &lua.Result{Allowed: true, Limits: []limit.Outcome{out}}, 100_000, now)
 }
