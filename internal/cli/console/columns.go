@@ -40,6 +40,9 @@ func printColumns(w io.Writer, rows [][]string) {
 	t.Flush()
 }
 
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool { return widthOf(w) > 0 }
+
 // widthOf is how many columns a terminal has; 0 of what is none.
 func widthOf(w io.Writer) int {
 	f, ok := w.(*os.File)
