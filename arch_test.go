@@ -88,8 +88,10 @@ var houses = map[string]row{
 	"internal/sim/oracle": {aliquot: []string{"internal/prefetch", "internal/sim/shell", "limit"}, banned: pure},
 	// What makes two states of a search one.
 	"internal/sim/check/form": {aliquot: []string{"budget", "limit"}, banned: pure},
-	"internal/sim/check":      {aliquot: []string{"internal/sim/check/form", "internal/sim/check/search", "internal/sim/shell", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
+	"internal/sim/check":      {aliquot: []string{"internal/sim/check/form", "internal/sim/check/search", "internal/sim/check/store", "internal/sim/shell", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
 	"internal/sim/check/run":  {aliquot: []string{"internal/sim/check", "internal/sim/check/search"}},
+	// A region's store with one record.
+	"internal/sim/check/store": {aliquot: []string{"internal/sim/check/form", "internal/sim/shell", "budget", "limit"}, banned: pure},
 	// Everything that can happen to a state, breadth first.
 	"internal/sim/check/search": {aliquot: []string{"internal/sim/check/form"}},
 	"internal/sim/shell":        {aliquot: []string{"budget", "limit"}, banned: pure},

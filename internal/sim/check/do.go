@@ -161,9 +161,9 @@ func (w *world) regionFault(k kind, region, b int) {
 		s.nodes[0].cut = b == 1
 		w.start(region, true)
 	case flushes:
-		s.flush()
+		s.store.Flush()
 	case rollsBack:
-		s.rollBack()
+		s.store.RollBack()
 	case cuts:
 		s.cutUp, s.cutDown = b&1 != 0, b&2 != 0
 		w.cutOff(region)

@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/sim/check/form"
+	"aliquot/internal/sim/check/store"
 	"aliquot/limit"
 )
 
@@ -126,30 +127,12 @@ func (w *world) writeSeat(x *writer, s *seat) {
 }
 
 func (w *world) writeSite(x *writer, s *site) {
-	c := &x.Canon
-	now := s.time(w.now)
-	c.String(s.epoch)
-	c.Int(int64(s.mints))
-	x.Age(now - s.birth)
-	c.Bools(s.heard != 0, s.cutUp, s.cutDown)
-	if s.heard != 0 {
-		x.Age(now - s.heard)
-	}
-	x.Record(s.get(w.now), now)
-	if s.kept.expires != 0 {
-		c.Int(max(s.kept.expires-now, 0))
-	}
-	if w.sc.Faults&RollBack != 0 {
-		x.Record(s.backup.record, now)
-		c.Int(max(s.backup.expires-now, 0))
-	}
-	if l := &w.sc.Limit; l.Algorithm == limit.FixedWindow || l.Algorithm == limit.SlidingCounter {
-		c.Int(now) // windows have their places in time
-	}
-	for _, u := range s.used {
-		c.Int(now - u.at)
-		c.Int(int64(u.cost))
-	}
+	c, l := &x.Canon, &w.sc.Limit
+	now := s.store.Time(w.now)
+	s.store.AppendState(&x.Writer, w.now, store.Parts{
+		Older:   w.sc.Faults&RollBack != 0,
+		Windows: l.Algorithm == limit.FixedWindow || l.Algorithm == limit.SlidingCounter,
+	}, s.cutUp, s.cutDown)
 	c.Config(&s.known.cfg)
 	c.String(s.known.initialEpoch)
 	c.Epoch(s.known.epoch)
@@ -201,7 +184,7 @@ func (w *world) writeSince(x *writer, n *node, storeNow int64) (matters bool) {
 	right := n.right(w.sc, w.now)
 	since, floorSince := n.clockMap.Pinned(right.Since), n.clockMap.Pinned(right.FloorSince)
 	stuck := len(s.stuck) > 0 || w.faults > 0 && w.sc.Faults&Stick != 0 // a delayed command carries it
-	matters = w.sc.Faults&RollBack != 0 || right.Phase != budget.Live || stuck || s.get(w.now).At <= since
+	matters = w.sc.Faults&RollBack != 0 || right.Phase != budget.Live || stuck || s.store.Get(w.now).At <= since
 	c.Bools(matters && since != 0, floorSince != 0)
 	if matters && since != 0 {
 		x.Age(storeNow - since)
@@ -225,7 +208,7 @@ func (x *writer) storeCall(s *storeCall, region int, now int64) {
 	c.Int(int64(s.age))
 	c.Int(int64(len(s.changes)))
 	for i := range s.changes {
-		ch := &s.changes[i].change
+		ch := &s.changes[i].Change
 		x.Packed(ch.Gen)
 		x.Bucket(ch.Share)
 		c.Int(int64(ch.Grant))

@@ -46,7 +46,7 @@ func TestStatesOfOneFormBehaveAlike(t *testing.T) {
 // sameCarry: not even the fractions of a micro-token differ, which the form leaves out.
 func sameCarry(a, b *world) bool {
 	for i := range a.sc.Regions {
-		if a.sites[i].kept.record.Carry != b.sites[i].kept.record.Carry {
+		if a.sites[i].store.Get(a.now).Carry != b.sites[i].store.Get(b.now).Carry {
 			return false
 		}
 	}

@@ -82,7 +82,7 @@ func (n *node) borrow(w *world, renews, returns bool) {
 		})
 		return
 	}
-	out, at, ok := s.lend(&c, w.now)
+	out, at, ok := s.store.Lend(c.epoch, c.view, w.now)
 	if !ok || fault == storeMute {
 		n.chunk.Lost(c.trip)
 		return
@@ -100,19 +100,6 @@ func (n *node) took(w *world, c *lendCall, out limit.Outcome, at int64) {
 	if out.Amnesia {
 		n.step(w, budget.StoreLost{})
 	}
-}
-
-// lend makes such a call in the store, and returns the time by the store's clock.
-func (s *site) lend(c *lendCall, now int64) (out limit.Outcome, at int64, ok bool) {
-	if c.epoch != s.epoch {
-		return out, 0, false
-	}
-	v := c.view
-	s.fill(&v)
-	records, views, outs := [1]limit.Record{s.get(now)}, [1]limit.View{v}, [1]limit.Outcome{}
-	limit.Take(records[:], views[:], 0, s.time(now), outs[:])
-	s.put(records[0], &v)
-	return outs[0], s.time(now), true
 }
 
 // recall ends the chunk because the share is about to change, and returns what the change brings
@@ -142,10 +129,10 @@ const lendLate = 2 * chunkLife
 
 // arriveLate lets a delayed call reach its store. Its daemon may be gone, or may learn of it.
 func (w *world) arriveLate(s *site, n *node, c *storeCall) {
-	if s.time(w.now) > c.deadline {
+	if s.store.Time(w.now) > c.deadline {
 		return
 	}
-	out, at, ok := s.lend(c.lend, w.now)
+	out, at, ok := s.store.Lend(c.lend.epoch, c.lend.view, w.now)
 	switch {
 	case n == nil || c.gaveUp:
 	case ok:

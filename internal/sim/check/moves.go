@@ -174,7 +174,7 @@ func (w *world) regionFaults(out []event) []event {
 			}
 		}
 		out = w.offer(out, a, flushes)
-		if s.backup.record != s.get(w.now) {
+		if s.store.Changed(w.now) {
 			out = w.offer(out, a, rollsBack)
 		}
 		if w.may(cuts) && !s.cutUp && !s.cutDown {

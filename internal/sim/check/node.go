@@ -7,6 +7,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
 	"aliquot/internal/prefetch"
+	"aliquot/internal/sim/check/store"
 	"aliquot/internal/sim/shell"
 	"aliquot/limit"
 )
@@ -84,7 +85,7 @@ func (n *node) caller() caller              { return caller{n.region, n.name, n.
 // see package sim.
 func (n *node) probe(w *world) {
 	s := w.site(n.region)
-	epoch, birth := s.learn(w.now)
+	epoch, birth := s.store.Learn(w.now)
 	if n.epoch != epoch {
 		if n.epoch != "" && n.outdated(s) {
 			w.replace(n, true)
@@ -94,7 +95,7 @@ func (n *node) probe(w *world) {
 		n.epoch, n.birth = epoch, birth
 		n.step(w, budget.StoreEpoch{Epoch: epoch})
 	}
-	n.clockMap.Sample(s.time(w.now), n.now(w), n.now(w))
+	n.clockMap.Sample(s.store.Time(w.now), n.now(w), n.now(w))
 }
 
 // replace kills a daemon and starts another one.
@@ -135,7 +136,7 @@ func (n *node) spend(w *world) {
 	}
 	s := w.site(n.region)
 	v := n.view(n.right(w.sc, w.now), w.sc, &n.clockMap)
-	admitted, out, ok := s.take(n.epoch, v, w.now)
+	admitted, out, ok := s.store.Take(n.epoch, v, w.now)
 	if !ok {
 		return // the daemon learns of the new contents with its next probe
 	}
@@ -243,14 +244,14 @@ func (n *node) writeDown(w *world, cfg budget.Config, initialEpoch string) {
 
 // apply makes a directive's changes in the store.
 func (n *node) apply(w *world, e budget.ApplyShares) {
-	call := storeCall{name: n.name, epoch: n.epoch, heard: e.Heard, changes: make([]storeChange, len(e.Changes))}
+	call := storeCall{name: n.name, epoch: n.epoch, heard: e.Heard, changes: make([]store.Change, len(e.Changes))}
 	call.deadline = max(n.clockMap.Until(n.now(w).Add(applyDeadline)), 1)
 	for i, c := range e.Changes {
 		view := n.view(c.Before, w.sc, &n.clockMap)
 		if w.sc.Chunks {
 			view.Chunk = n.recall(w)
 		}
-		call.changes[i] = storeChange{key: c.Key, change: limit.Change{
+		call.changes[i] = store.Change{Key: c.Key, Change: limit.Change{
 			View: view, Gen: c.Gen.Pack(), Share: entitlement.Bucket(w.sc.Limit, c.Share),
 			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold, Deadline: call.deadline,
 		}}
@@ -264,7 +265,7 @@ func (n *node) apply(w *world, e budget.ApplyShares) {
 		s.stuck = append(s.stuck, call)
 		return
 	}
-	results, ok := s.apply(call.epoch, call.changes, call.heard, w.now)
+	results, ok := s.store.Apply(call.epoch, call.changes, call.heard, w.now)
 	if fault == storeMute {
 		call.epoch = ""
 		s.stuck = append(s.stuck, call)
@@ -280,7 +281,7 @@ func (n *node) apply(w *world, e budget.ApplyShares) {
 func (c *storeCall) failed() []budget.ShareResult {
 	out := make([]budget.ShareResult, len(c.changes))
 	for i, x := range c.changes {
-		out[i] = budget.ShareResult{Key: x.key, Failed: true}
+		out[i] = budget.ShareResult{Key: x.Key, Failed: true}
 	}
 	return out
 }

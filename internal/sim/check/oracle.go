@@ -35,7 +35,7 @@ type holds struct {
 func (s *site) holdsAt(sc *Scenario, now int64) holds {
 	var most holds
 	for _, n := range s.nodes {
-		if !n.configured() || n.epoch == "" || n.epoch != s.epoch {
+		if !n.configured() || n.epoch == "" || n.epoch != s.store.Epoch() {
 			continue
 		}
 		most.chunks += n.spendable(now)
@@ -54,8 +54,7 @@ func (s *site) holdsAt(sc *Scenario, now int64) holds {
 func (s *site) look(n *node, sc *Scenario, now int64) (limit.Record, limit.Bucket, bool) {
 	clock := n.clockMap
 	v := n.view(n.right(sc, now), sc, &clock)
-	s.fill(&v)
-	return limit.Settle(s.get(now), v, s.time(now))
+	return s.store.Settle(v, now)
 }
 
 // check asserts what holds in every state.
@@ -192,7 +191,7 @@ func (w *world) unnoticed() bool {
 	for i := range w.sc.Regions {
 		s := w.sites[i]
 		for _, n := range s.nodes {
-			if _, _, lost := s.look(n, w.sc, w.now); lost || n.epoch != s.epoch {
+			if _, _, lost := s.look(n, w.sc, w.now); lost || n.epoch != s.store.Epoch() {
 				return true
 			}
 		}

@@ -189,7 +189,7 @@ func lent(w *world) {
 		w.quietly(0, 1)
 	}
 	for i := range w.sc.Regions {
-		w.site(i).backup = w.sites[i].kept
+		w.site(i).store.BackUp()
 	}
 }
 
@@ -197,15 +197,8 @@ func lent(w *world) {
 // If the region is cut off now, it can use the limit again when its lease is about to end.
 func lentInUse(w *world) {
 	lent(w)
-	last := func() int64 {
-		s := w.sites[0]
-		if len(s.used) == 0 {
-			return 0
-		}
-		return s.time(w.now+2*int64(w.sc.Quantum)) - s.used[len(s.used)-1].at
-	}
 	for range 10 { // the sliding counter gives back gradually, and does not get there
-		if last() == w.sc.Limit.Window.Microseconds() {
+		if w.sites[0].store.LastUse(w.now+2*int64(w.sc.Quantum)) == w.sc.Limit.Window.Microseconds() {
 			return
 		}
 		w.quietly(0, 1)

@@ -63,7 +63,7 @@ func (w *world) unhold() {
 }
 
 func (w *world) passAt(s *site) {
-	s.forget(&w.sc.Limit, w.now)
+	s.store.Forget(&w.sc.Limit, w.now)
 	w.giveUp(s)
 	for _, n := range s.nodes {
 		n.probe(w)
@@ -126,8 +126,8 @@ func (w *world) arrive(region, i int) {
 	n := w.node(region, c.name)
 	if c.take != nil {
 		s.stuck = without(s.stuck, i)
-		if s.time(w.now) <= c.deadline {
-			admitted, _, _ := s.take(c.epoch, *c.take, w.now)
+		if s.store.Time(w.now) <= c.deadline {
+			admitted, _, _ := s.store.Take(c.epoch, *c.take, w.now)
 			w.admit(admitted)
 		}
 		return
@@ -137,7 +137,7 @@ func (w *world) arrive(region, i int) {
 		w.arriveLate(s, n, &c)
 		return
 	}
-	results, ok := s.apply(c.epoch, c.changes, c.heard, w.now)
+	results, ok := s.store.Apply(c.epoch, c.changes, c.heard, w.now)
 	s.stuck = without(s.stuck, i)
 	if c.gaveUp || n == nil {
 		return

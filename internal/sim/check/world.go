@@ -3,6 +3,7 @@ package check
 import (
 	"aliquot/budget"
 	"aliquot/internal/sim/check/form"
+	"aliquot/internal/sim/check/store"
 	"aliquot/limit"
 )
 
@@ -86,7 +87,7 @@ func newWorld(sc *Scenario) *world {
 	w.ledger = &budget.Ledger{Config: budget.NewConfig(names, sc.Lease, sc.RhoPPM)}
 	w.ideal = sc.most()
 	for i := range sc.Regions {
-		w.sites[i] = &site{region: i, clock: sc.storeClock(i)}
+		w.sites[i] = &site{region: i, store: store.New(sc.storeClock(i))}
 		w.mine[i] = true
 	}
 	w.elect()
