@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -35,8 +36,10 @@ const (
 
 func main() {
 	syscall.Umask(0o077) // state and secrets are the daemon's own; a unix socket has its mode all the same
-	paceCollector()
-	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	heavy := ballast()
+	code := run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	runtime.KeepAlive(heavy)
+	os.Exit(code)
 }
 
 func run(args, environ []string, stdout, stderr io.Writer) int {
