@@ -115,6 +115,10 @@ func (d *demand) absorb(limit KeyLimit, now Instant) {
 		if elapsed >= rateWindow(limit) || elapsed >= minWindow && d.windowOffered >= windowTokens {
 			d.restart(elapsed, now)
 		}
+	case d.stopped(now):
+		// What came in before the stop says nothing of what comes after it.
+		d.windowOffered, d.windowAdmitted = 0, 0
+		d.restart(elapsed, now)
 	case d.changed(elapsed):
 		d.restart(elapsed, now)
 	case elapsed >= memory(limit)/4:

@@ -107,6 +107,24 @@ func TestDemandThatEndsIsNoticedAtOnce(t *testing.T) {
 	}
 }
 
+// A region that a client has left asks for nothing, and stays so, whenever within a window the client
+// left.
+func TestDemandThatEndsStaysEnded(t *testing.T) {
+	for _, rate := range []float64{5, 10, 20, 40, 80} {
+		for part := range 20 {
+			s := newStream(t)
+			s.random(rate, 10*time.Second+time.Duration(part)*200*time.Millisecond)
+			s.pass(time.Duration(2*stoppedTokens/microToken/rate*float64(time.Second)) + 2*everyReport)
+			for range 40 {
+				if got := s.fast(); got != 0 {
+					t.Fatalf("of %v requests a second that ended %v ago, %.2f are left", rate, s.now.Sub(s.used), got)
+				}
+				s.pass(everyReport)
+			}
+		}
+	}
+}
+
 func TestDemandThatBeginsIsNoticedAtOnce(t *testing.T) {
 	s := newStream(t)
 	s.random(2, 10*time.Second)

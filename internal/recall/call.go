@@ -133,7 +133,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 		// Requests that one call decides have one stamp. The last of them left the least.
 		if stamp != e.stamp || left <= e.left {
 			t.learn(c, &e, left, out, stamp, now)
-			t.keys[c.Key] = e
+			t.replace(c.Key, e)
 		}
 	}
 	if d := t.debt[c.Key]; d != nil {

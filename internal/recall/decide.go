@@ -52,7 +52,7 @@ func (t *Table) admit(c *Charge, now budget.Instant) bool {
 		return false
 	}
 	e := t.find(c, now)
-	t.keys[c.Key] = e
+	t.replace(c.Key, e)
 	if c.Limit.Algorithm.Counts() {
 		t.useOf(c, &e).add(c, c.Cost)
 	}

@@ -24,18 +24,17 @@ func (t *Table) Emptied(now budget.Instant) {
 	t.emptied = now
 	clear(t.changing) // the change may have been made
 	for key, e := range t.keys {
-		taken := e.asked
+		most := e.asked
 		if d := t.debt[key]; d != nil {
-			taken += d.lost
+			most += d.lost
 		}
-		if taken == 0 {
+		if most == 0 {
 			continue
 		}
 		if e.asked = 0; e.counts {
-			t.takenOfUse(key, &e, taken, now)
+			t.takenOfUse(key, &e, most, now)
 		} else {
-			// No call takes more than there is, so the record held at least nothing.
-			e.left = max(e.left-taken, min(e.left, -t.Owed(key, now)))
+			t.taken[key] = taken{most: most + t.taken[key].most, owed: t.Owed(key, now), at: now}
 		}
 		t.keys[key] = e
 	}
@@ -102,7 +101,7 @@ func (t *Table) remembered(c *Charge, now budget.Instant) *limit.Memory {
 	if !known {
 		return &limit.Memory{Tokens: t.untouched(c, now).left}
 	}
-	m := limit.Memory{Tokens: max(e.to(c, now).left+t.Owed(c.Key, now), -limit.MaxTokens)}
+	m := limit.Memory{Tokens: max(t.bring(e, c, now).left+t.Owed(c.Key, now), -limit.MaxTokens)}
 	if c.Extra && e.at >= c.From {
 		m.Extra = min(max(0, e.left-c.Bucket.Cap), limit.MaxTokens)
 	}

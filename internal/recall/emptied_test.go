@@ -96,6 +96,28 @@ func TestCallsUnderWayCountAsTaken(t *testing.T) {
 	}
 }
 
+// TestCallsUnderWayMayHaveTakenWhatWasEarnedSince: a call without an answer may have been decided at any time before
+// the contents were lost. It may have taken what the bucket had earned by then.
+func TestCallsUnderWayMayHaveTakenWhatWasEarnedSince(t *testing.T) {
+	for _, is := range []struct{ taken, want int }{{3, 47}, {30, 20}, {1000, 0}} {
+		table, now := New(10, 0), hour
+		answered(table, bucket, 1, 40, now)
+		var lost Ticket
+		c := charge(bucket, 1, is.taken, now)
+		table.Sent(&lost, &c, now)
+		table.Lost(&lost, &c, now+second)
+		table.HoldsUntil(now + 3*second)
+		now += second // which brings 10
+		table.Emptied(now)
+		if tokens, _, _ := memory(table, bucket, 1, now); tokens != int64(is.want) {
+			t.Errorf("the store is told of %d tokens, want %d", tokens, is.want)
+		}
+		if n := burst(table, bucket, 1, now+second); n != is.want+10 {
+			t.Errorf("a call of %d: %d are admitted a second later, want %d", is.taken, n, is.want+10)
+		}
+	}
+}
+
 // TestWhatIsOwedIsCarried: what was admitted without the store is not in what it is told; the call carries it.
 func TestWhatIsOwedIsCarried(t *testing.T) {
 	for _, l := range []limit.Limit{bucket, counting} {

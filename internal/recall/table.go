@@ -80,6 +80,8 @@ type Table struct {
 	// emptied is when the store's contents began that Memory is for; 0: never. heldUntil is up to
 	// when no other daemon can have spent.
 	emptied, heldUntil budget.Instant
+	// taken has what calls may have taken of keys before the store's contents changed.
+	taken map[budget.KeyID]taken
 	// changing has keys as they were before their share changed, while it is unknown what they
 	// hold.
 	changing map[budget.KeyID]entry
@@ -111,6 +113,15 @@ type entry struct {
 	counts, unsaid bool
 }
 
+// taken is what calls in flight may have taken of a bucket when the store's contents changed. No
+// call takes more than there is, so the record then held at least nothing, whenever the calls were
+// decided.
+type taken struct {
+	most limit.Tokens
+	owed limit.Tokens // by the key, at that time
+	at   budget.Instant
+}
+
 // debt is what was admitted of one key and not reported to the store, and what calls without an
 // answer may have taken.
 type debt struct {
@@ -137,7 +148,7 @@ type debt struct {
 // New returns an empty table of at most max keys. Since now the daemon must be the only one that
 // spends for its region, or must count on nothing from before.
 func New(max int, now budget.Instant) *Table {
-	return &Table{keys: map[budget.KeyID]entry{}, debt: map[budget.KeyID]*debt{}, changing: map[budget.KeyID]entry{}, max: max, whole: now}
+	return &Table{keys: map[budget.KeyID]entry{}, debt: map[budget.KeyID]*debt{}, taken: map[budget.KeyID]taken{}, changing: map[budget.KeyID]entry{}, max: max, whole: now}
 }
 
 // Len returns how many keys the table knows.
@@ -156,6 +167,7 @@ func (t *Table) Owing() int { return len(t.debt) }
 // whose contents have changed, or a time in which other daemons may have spent.
 func (t *Table) Void(now budget.Instant) {
 	clear(t.keys)
+	clear(t.taken)
 	clear(t.changing)
 	t.whole, t.emptied = now, 0
 	t.voided++
@@ -192,7 +204,7 @@ func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, n
 		return
 	}
 	e.left, e.at, e.basis, e.stamp, e.capacity = tokens-t.Owed(key, now), now, rate, stamp, 0
-	t.keys[key] = e
+	t.replace(key, e)
 	delete(t.changing, key)
 }
 
@@ -249,7 +261,22 @@ func (t *Table) find(c *Charge, now budget.Instant) entry {
 	if !known {
 		return t.untouched(c, now)
 	}
+	return t.bring(e, c, now)
+}
+
+// bring brings what was known of a charge's key to now.
+func (t *Table) bring(e entry, c *Charge, now budget.Instant) entry {
+	if lost, is := t.taken[c.Key]; is {
+		e = e.to(c, lost.at)
+		e.left = max(e.left-lost.most, min(e.left, -lost.owed))
+	}
 	return e.to(c, now)
+}
+
+// replace records what is known of a key by now.
+func (t *Table) replace(key budget.KeyID, e entry) {
+	delete(t.taken, key)
+	t.keys[key] = e
 }
 
 // to returns what was known, brought to now.
@@ -345,6 +372,7 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 		return false
 	}
 	delete(t.keys, oldest)
+	delete(t.taken, oldest)
 	if d := t.debt[oldest]; d != nil {
 		d.use = nil
 		t.settle(oldest, d)

@@ -47,8 +47,8 @@ func (c *takeCall) decideAlone() {
 				n.w.emergencies++
 				n.w.Note("without the store", n.region, int64(a.rule.key.Rule), int64(n.name), int64(n.recalled.Owed(a.rule.key, n.now())), 0)
 				if !c.given {
-					a.rule.book.Unstored(n.region, c.cost)
 					n.w.admit(a.rule, n.region, c.cost, nil)
+					a.rule.book.Unstored(n.region, c.cost)
 				}
 			}
 			if a.right.Hot && (admitted || out[i].Tokens < c.cost) {

@@ -22,6 +22,9 @@ type ledgerOfUse struct {
 	// unstored is what daemons admitted in the window without the store, prevUnstored in the one before.
 	unstored, prevUnstored limit.Tokens
 	entries                []bookEntry // in the order of admission
+	// leap is how far the store's clock was set forward, last at leapAt in true time, since a daemon
+	// learned of it.
+	leap, leapAt int64
 }
 
 // bookEntry is one admission of a log, several at once, or one slot in use.
@@ -30,6 +33,7 @@ type bookEntry struct {
 	storeUntil int64 // by the store's clock
 	cost       limit.Tokens
 	slot       uint64
+	unstored   int64 // true time at which a daemon admitted it without the store; 0: the store did
 }
 
 // inWindow is what all regions admitted in one window of the stores' clocks.
@@ -150,14 +154,19 @@ func (b *Book) roll(r *ledgerOfUse, storeNow int64) {
 	r.label = label
 }
 
-// Unstored records that a daemon admits without the store at its store's present time. A nil book
-// records nothing.
+// Unstored records that a daemon has made the latest admission without the store, at its store's
+// present time. A nil book records nothing.
 func (b *Book) Unstored(region int, cost limit.Tokens) {
 	if b == nil {
 		return
 	}
-	b.roll(&b.regions[region], b.clocks.StoreNow(region))
-	b.regions[region].unstored += cost
+	r := &b.regions[region]
+	if b.entered() {
+		r.entries[len(r.entries)-1].unstored = b.clocks.Now()
+		return
+	}
+	b.roll(r, b.clocks.StoreNow(region))
+	r.unstored += cost
 }
 
 // InLabel adds to what was admitted in the window of a store's present time, and returns the sum.
@@ -230,6 +239,8 @@ func (b *Book) ClockSet(region int, d int64) {
 	r := &b.regions[region]
 	if d < 0 {
 		r.label, r.cur, r.prev, r.unstored, r.prevUnstored = 0, 0, 0, 0, 0
+	} else {
+		r.leap, r.leapAt = r.leap+d, b.clocks.Now()
 	}
 	for i := range r.entries {
 		e := &r.entries[i]
@@ -242,9 +253,15 @@ func (b *Book) ClockSet(region int, d int64) {
 }
 
 // ClockLeapt adapts the book to a daemon that learns that its store's clock was set forward. What it
-// admitted meanwhile without the store, it admitted in windows of the earlier clock: as if the clock
-// had been set now.
+// admitted meanwhile without the store, it admitted by the earlier clock: as if the clock had been
+// set now.
 func (b *Book) ClockLeapt(region int) {
 	r := &b.regions[region]
 	r.cur, r.unstored = max(0, r.cur-r.unstored), 0
+	for i := range r.entries {
+		if e := &r.entries[i]; e.unstored >= r.leapAt {
+			e.until, e.storeUntil = e.until-r.leap, e.storeUntil-r.leap/1000
+		}
+	}
+	r.leap = 0
 }

@@ -15,11 +15,11 @@ func emptied() []Plant {
 		},
 		{
 			Name: "emptied-calls-forgotten", Breaks: "what calls under way took of contents that the store has lost is given out again",
-			Edits: []Edit{{emptied, "\t\ttaken := e.asked\n", "\t\ttaken := limit.Tokens(0)\n"}},
+			Edits: []Edit{{emptied, "\t\tmost := e.asked\n", "\t\tmost := limit.Tokens(0)\n"}},
 		},
 		{
 			Name: "emptied-lost-calls-forgotten", Breaks: "what calls without an answer took of contents that the store has lost is given out again",
-			Edits: []Edit{{emptied, "\t\t\ttaken += d.lost\n", "\t\t\ttaken += 0\n"}},
+			Edits: []Edit{{emptied, "\t\t\tmost += d.lost\n", "\t\t\tmost += 0\n"}},
 		},
 		{
 			Name: "memory-beside-another", Breaks: "a daemon tells its store what it knows of keys though another one may have spent of them",

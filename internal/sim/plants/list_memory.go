@@ -94,7 +94,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-keeps-shares", Breaks: "what a daemon remembers of a key stays while its share shrinks in the store",
-			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.stamp, e.capacity = 0, now, 0, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	e.left, e.at, e.basis, e.stamp, e.capacity = tokens-t.Owed(key, now), now, rate, stamp, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}},
+			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.stamp, e.capacity = 0, now, 0, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	e.left, e.at, e.basis, e.stamp, e.capacity = tokens-t.Owed(key, now), now, rate, stamp, 0\n	t.replace(key, e)\n", "	t.replace(key, e)\n"}},
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
 		},
 		{
@@ -105,6 +105,11 @@ func memory() []Plant {
 			Name: "recall-overtaken", Breaks: "an answer that was overtaken before a share changed counts as news",
 			Edits: []Edit{{"internal/recall/table.go", "	e.after = max(e.after, e.stamp)\n", ""}},
 			World: World{Faults: []string{"all store commands stuck", "store lost for one daemon"}, Just: true},
+		},
+		{
+			Name: "recall-taken-at-the-last-answer", Breaks: "calls without an answer can have taken of lost contents only what the bucket held at the latest answer, not what it earned until then",
+			Edits: []Edit{{"internal/recall/table.go", "		e = e.to(c, lost.at)\n", ""}},
+			World: World{Faults: []string{"all store commands stuck", "store flushed"}, Just: true},
 		},
 		{
 			Name: "recall-first-of-a-call", Breaks: "of several requests for a key that one call of the store decides, the daemon remembers the first one's answer",
