@@ -71,7 +71,7 @@ func (d *Daemon) readiness() readiness {
 		r.Reason = "the store does not answer, and another daemon of this region is known, which may have it"
 	case d.session.Second() && (!r.StoreReached || d.storeDown.Load()):
 		r.Reason = "another daemon of this region is heard, and the store does not answer this one"
-	case !r.StoreReached && !d.session.HeardWhose() && info.Phase != budget.CutOff:
+	case !r.StoreReached && !d.session.HolderKnown() && info.Phase != budget.CutOff:
 		r.Reason = "the store has not answered since the start, nor has a coordinator said whether another daemon of this region is heard"
 	default:
 		r.Reason = d.session.WithoutSession(info)

@@ -349,24 +349,20 @@ func (e *Limit) HasLeft() bool {
 	return e.left && (e.lapses == 0 || e.now() < e.lapses)
 }
 
-// Beside sets whether another daemon of the region is known. That daemon may have the store, and
-// spend by it what this one would admit without the store. Nothing earned before the end of such a
-// time is kept.
-func (e *Limit) Beside(another bool) {
+// Beside sets whether another daemon of the region is known, which may have the store, and spend by
+// it what this one would admit without the store. Nothing earned before the end of such a time is
+// kept. unread: the store has told its contents, and the list of the region's daemons is not read
+// yet. Meanwhile nothing is admitted, and what was known of another daemon before stays as it is.
+func (e *Limit) Beside(another, unread bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.isUnread = unread; unread {
+		return
+	}
 	if e.isBeside && !another {
 		e.back = e.now()
 	}
 	e.isBeside = another
-}
-
-// Unread sets whether the store has told its contents and the list of the region's daemons is not
-// read yet. Meanwhile nothing is admitted, for another daemon may spend by the store.
-func (e *Limit) Unread(unread bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.isUnread = unread
 }
 
 // LeaveFloorFor sets that another daemon has what the region may spend, for as long as a

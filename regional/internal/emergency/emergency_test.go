@@ -220,7 +220,7 @@ func TestNothingEarnedBesideAnotherDaemonIsKept(t *testing.T) {
 	e := New(func() budget.Instant { return now }, storeclock.New())
 	since := func(another bool) budget.Instant {
 		now += budget.Instant(time.Second)
-		e.Beside(another)
+		e.Beside(another, false)
 		return e.back
 	}
 	if got := since(false); got != 0 {
@@ -233,6 +233,24 @@ func TestNothingEarnedBesideAnotherDaemonIsKept(t *testing.T) {
 	}
 	if got := since(false); got != ended {
 		t.Errorf("told again that it is alone, it keeps only what it earned since %v", got)
+	}
+}
+
+// TestNothingIsAdmittedBeforeTheListOfDaemonsIsRead: another daemon may be in it. What was earned meanwhile stays.
+func TestNothingIsAdmittedBeforeTheListOfDaemonsIsRead(t *testing.T) {
+	t.Parallel()
+	now := second
+	e := New(func() budget.Instant { return now }, storeclock.New())
+	a := anAsk(1)
+	a.Right.Phase, a.Right.Until = budget.Live, 11*second
+	take := func() bool { return e.Take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) }
+	take()
+	now = 10 * second
+	if e.Beside(true, true); take() {
+		t.Error("it admits while the list is not read")
+	}
+	if e.Beside(false, false); !take() || e.back != 0 {
+		t.Errorf("alone in the list, it admits nothing, or keeps only what it earned since %v", e.back)
 	}
 }
 

@@ -82,7 +82,7 @@ func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange,
 	}
 	applied, storeNow, err := s.applyInTime(ctx, end, head.Epoch, call)
 	s.emergency.Applied(carried, shares, applied, storeNow)
-	s.others.marked(err == nil)
+	s.others.recordMark(err == nil)
 	results := make([]budget.ShareResult, len(changes))
 	if err != nil {
 		s.applyFailed(ctx, err)
@@ -139,7 +139,7 @@ var errNoStoreClock = errors.New("the store's clock is not known yet")
 // take this mark. The leader then counts the region as silent if another daemon of it is known.
 func (s *Session) tellHeard(ctx context.Context) {
 	_, _, err := s.store.Apply(ctx, storeguard.HeardDeadline, s.auth.CurrentEpoch(), nil)
-	s.others.marked(err == nil)
+	s.others.recordMark(err == nil)
 	if err != nil && storeguard.Reason(err) == "epoch" {
 		_ = s.store.Learn(ctx) // the next check and the probe ask again
 	}

@@ -19,7 +19,7 @@ func (s *Session) compare(leader uint64, shows int64, sent budget.Instant) {
 		return
 	}
 	if stopped := s.reference.Read(leader, shows, sent, s.auth.Now(), int32(s.auth.Clock.Drift())); stopped > 0 {
-		s.stoodStill("by the leader's clock", stopped)
+		s.clockStopped("by the leader's clock", stopped)
 	}
 }
 
@@ -35,14 +35,14 @@ func (s *Session) watchWall() {
 	boot := s.auth.Now()
 	if wall := time.Now(); wall.Sub(before) < sameInstant {
 		if stepped := s.wall.Read(boot, wall); stepped > 0 {
-			s.stoodStill("by the wall clock, which was set forward", stepped)
+			s.clockStopped("by the wall clock, which was set forward", stepped)
 		}
 	}
 }
 
-// stoodStill gives up the session and its lease, because this machine's clock has measured the
+// clockStopped gives up the session and its lease, because this machine's clock has measured the
 // lease.
-func (s *Session) stoodStill(by string, stopped time.Duration) {
+func (s *Session) clockStopped(by string, stopped time.Duration) {
 	s.log.Warn("this machine's clock was stopped, as that of a paused virtual machine does; the lease is given up", "seen", by, "for_at_least", stopped)
 	s.auth.Post(budget.ClockStopped{})
 }

@@ -78,9 +78,9 @@ func newCoordinators(addresses []string, client *http.Client, log *slog.Logger, 
 	return c
 }
 
-// turn waits until a region of so many regions may say its next Hello. It returns false if the
+// awaitTurn waits until a region of so many regions may say its next Hello. It returns false if the
 // context ended first.
-func (c *coordinators) turn(ctx context.Context, regions int) bool {
+func (c *coordinators) awaitTurn(ctx context.Context, regions int) bool {
 	return background.Pause(ctx, c.backoff(regions))
 }
 

@@ -12,8 +12,8 @@ import (
 	"aliquot/regional/internal/policy"
 )
 
-// helloed gives the state machine the result of a Hello.
-func (s *Session) helloed(ev budget.RegionEvent) {
+// adopt gives the state machine the result of a Hello.
+func (s *Session) adopt(ev budget.RegionEvent) {
 	switch e := ev.(type) {
 	case budget.HelloAnswered:
 		s.auth.Adopt(e, e.OK.Region, e.Config)
@@ -29,9 +29,9 @@ func (s *Session) helloed(ev budget.RegionEvent) {
 // hello opens a session, and returns the event for the state machine. The message names every key
 // that the region holds, so it is built only when it may leave.
 func (s *Session) hello(ctx context.Context, h budget.Hello) budget.RegionEvent {
-	s.saying.Lock()
-	defer s.saying.Unlock()
-	if !s.peers.turn(ctx, len(s.policies.Load().Cluster.Regions)) {
+	s.helloMu.Lock()
+	defer s.helloMu.Unlock()
+	if !s.peers.awaitTurn(ctx, len(s.policies.Load().Cluster.Regions)) {
 		return budget.CallFailed{}
 	}
 	h.RulesVersion, h.RulesEnded = s.policies.Load().Text.Version, s.overridesEnded.Load()
@@ -41,7 +41,7 @@ func (s *Session) hello(ctx context.Context, h budget.Hello) budget.RegionEvent 
 	since, spent := s.auth.TellUnreported()
 	in.SpentSince, in.Spent = since, leasewire.SpentTo(spent)
 	sent := s.auth.Now()
-	out, ev := s.say(ctx, in)
+	out, ev := s.sendHello(ctx, in)
 	if _, opens := ev.(budget.HelloAnswered); opens {
 		s.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
 		s.auth.CountUnreported(0) // the session's reports will tell it
@@ -50,8 +50,8 @@ func (s *Session) hello(ctx context.Context, h budget.Hello) budget.RegionEvent 
 		s.auth.CountUnreported(in.GetNonce())
 	}
 	if ev != nil || out.GetBusy() {
-		s.isSecond(out.GetBusy())
-		s.others.answered(out.GetBusy() && out.GetWait())
+		s.setSecond(out.GetBusy())
+		s.others.recordAnswer(out.GetBusy() && out.GetWait())
 	}
 	if ev == nil {
 		return budget.CallFailed{Busy: out.GetBusy()}
@@ -62,9 +62,9 @@ func (s *Session) hello(ctx context.Context, h budget.Hello) budget.RegionEvent 
 // noStore reports whether the store does not answer this daemon.
 func (s *Session) noStore() bool { return s.storeless.Load() || s.store.Silent() }
 
-// say sends a Hello to a coordinator and takes its answer. out is nil if none answered, and ev is
-// nil if the answer is useless. The caller holds saying.
-func (s *Session) say(ctx context.Context, in *aliquotv1.HelloRequest) (out *aliquotv1.HelloResponse, ev budget.RegionEvent) {
+// sendHello sends a Hello to a coordinator and takes its answer. out is nil if none answered, and ev is
+// nil if the answer is useless. The caller holds helloMu.
+func (s *Session) sendHello(ctx context.Context, in *aliquotv1.HelloRequest) (out *aliquotv1.HelloResponse, ev budget.RegionEvent) {
 	out, err := s.peers.hello(ctx, in)
 	if err != nil {
 		return nil, nil // peers has reported the error
@@ -98,9 +98,9 @@ func (s *Session) sharesStore(with string) {
 	s.sharedWith = with
 }
 
-// isSecond records whether another daemon of the region is heard, and logs a change to true. The
+// setSecond records whether another daemon of the region is heard, and logs a change to true. The
 // floor belongs to that daemon then.
-func (s *Session) isSecond(second bool) {
+func (s *Session) setSecond(second bool) {
 	s.emergency.LeaveFloor(second)
 	if !s.second.Swap(second) && second {
 		s.log.Warn("another daemon of this region is heard; this one serves what the store lets it, nothing without its store, and takes over when that one falls silent")

@@ -34,9 +34,9 @@ func (s *Session) introduceIfDue(ctx context.Context) {
 
 // introduce says a Hello that opens no session.
 func (s *Session) introduce(ctx context.Context) {
-	s.saying.Lock()
-	defer s.saying.Unlock()
-	if !s.peers.turn(ctx, len(s.policies.Load().Cluster.Regions)) || s.auth.CurrentEpoch() != "" {
+	s.helloMu.Lock()
+	defer s.helloMu.Unlock()
+	if !s.peers.awaitTurn(ctx, len(s.policies.Load().Cluster.Regions)) || s.auth.CurrentEpoch() != "" {
 		return
 	}
 	known := s.policies.Load().Cluster
@@ -44,7 +44,7 @@ func (s *Session) introduce(ctx context.Context) {
 		Region: s.region, Incarnation: s.incarnation, Nonce: 1, RulesVersion: s.policies.VersionSeen(),
 		Address: s.address, OpsAddress: s.opsAddress, DaemonVersion: s.version,
 	}
-	out, ev := s.say(ctx, in)
+	out, ev := s.sendHello(ctx, in)
 	if out == nil {
 		return
 	}
@@ -54,7 +54,7 @@ func (s *Session) introduce(ctx context.Context) {
 	}
 	// If the floor belongs to another daemon, that holds even if the rest of the answer is useless.
 	if whose := out.GetFloorHolder(); ev != nil || whose != aliquotv1.FloorHolder_FLOOR_HOLDER_YOU {
-		s.hearWhose(whose)
+		s.setHolder(whose)
 	}
 	// A state machine without a configuration has one by now. One with another configuration, from
 	// a state file, takes the new one as if a Hello had failed to open a session. It is not told of
@@ -62,26 +62,26 @@ func (s *Session) introduce(ctx context.Context) {
 	failed, unopened := ev.(budget.CallFailed)
 	if unopened && failed.Config != nil && known.Version != 0 && failed.Config.Version != known.Version {
 		failed.Busy = false
-		s.helloed(failed)
+		s.adopt(failed)
 	}
 }
 
-// hearWhose takes a coordinator's statement of which daemon has the region's floor. A new leader's
+// setHolder takes a coordinator's statement of which daemon has the region's floor. A new leader's
 // ignorance says nothing: there may still be another daemon.
-func (s *Session) hearWhose(holder aliquotv1.FloorHolder) {
+func (s *Session) setHolder(holder aliquotv1.FloorHolder) {
 	config := s.policies.Load().Cluster.Protocol()
 	room := config.FloorAfterUse(0) // by then all others have made room for a silent region
 	switch holder {
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER:
-		s.isSecond(true)
+		s.setSecond(true)
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_NOBODY:
 		s.second.Store(false)
 		s.emergency.LeaveFloorFor(room)
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_YOU:
-		s.isSecond(false)
+		s.setSecond(false)
 	default:
 		s.emergency.StillLeft(room)
 		return
 	}
-	s.heardWhose.Store(true)
+	s.holderKnown.Store(true)
 }

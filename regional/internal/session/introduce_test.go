@@ -61,7 +61,7 @@ func TestWordsThatSayNothingOfTheFloor(t *testing.T) {
 		s := newTestSession(t, &lastHello{answer: c.answer})
 		s.policies.SetCluster(clusterIn(config("c1")))
 		s.introduce(t.Context())
-		if heard, second := s.heardWhose.Load(), s.second.Load(); heard != c.heard || second != c.second {
+		if heard, second := s.holderKnown.Load(), s.second.Load(); heard != c.heard || second != c.second {
 			t.Errorf("%s says %s: heard %v, the floor is another's %v", c.answer.GetConfig().GetClusterId(), c.answer.GetFloorHolder(), heard, second)
 		}
 	}

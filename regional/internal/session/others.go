@@ -42,11 +42,11 @@ type Others struct {
 
 	mu       sync.Mutex
 	roster   *roster.Roster
-	contents string // the store's contents that the roster's number belongs to
-	unmarked bool   // the store did not take the latest mark that the region is heard
-	waits    bool   // the latest state that was logged
-	began    budget.Instant
-	kept     []budget.DaemonID
+	contents string            // the store's contents that the roster's number belongs to
+	unmarked bool              // the store did not take the latest mark that the region is heard
+	waits    bool              // whether it waits, as logged and exported last
+	began    budget.Instant    // when the daemon started
+	known    []budget.DaemonID // as written to the state file last
 }
 
 // OthersConfig is what NewOthers needs. All fields are required but Known.
@@ -69,9 +69,9 @@ func NewOthers(c OthersConfig) *Others {
 	now := c.Now()
 	o := &Others{
 		store: c.Store, auth: c.Authority, emergency: c.Emergency, policies: c.Policies, metrics: c.Metrics, log: c.Log, now: c.Now,
-		began: now, kept: c.Known, roster: roster.New(c.Self, c.Known, now),
+		began: now, known: c.Known, roster: roster.New(c.Self, c.Known, now),
 	}
-	o.emergency.Beside(!o.roster.Alone(now))
+	o.restrict(now)
 	return o
 }
 
@@ -129,12 +129,16 @@ func (o *Others) Unread() bool {
 
 // reach records the store's contents; empty: it has not told them. The caller holds mu.
 func (o *Others) reach(epoch string) {
-	if epoch == "" || epoch == o.contents {
-		return
+	if epoch != "" && epoch != o.contents {
+		o.contents = epoch
+		o.roster.Contents()
+		o.restrict(o.now())
 	}
-	o.contents = epoch
-	o.roster.Contents()
-	o.emergency.Unread(o.roster.Unread())
+}
+
+// restrict passes to the emergency limit whether this daemon may admit by it. The caller holds mu.
+func (o *Others) restrict(now budget.Instant) {
+	o.emergency.Beside(!o.roster.Alone(now), o.roster.Unread())
 }
 
 // Alone reports whether this daemon may admit by its emergency limit.
@@ -150,13 +154,12 @@ func (o *Others) Alone() bool {
 // inSession returns what the daemon says of itself in reports. It counts as storeless also if the
 // store did not take the latest mark. Marks come with sessions, so a Hello does not consider them.
 func (o *Others) inSession(storeless bool) budget.Standing {
-	s := o.standing(storeless)
 	if o != nil {
 		o.mu.Lock()
-		defer o.mu.Unlock()
-		s.Storeless = s.Storeless || o.unmarked
+		storeless = storeless || o.unmarked
+		o.mu.Unlock()
 	}
-	return s
+	return o.standing(storeless)
 }
 
 // standing returns what the daemon says of itself in Hellos.
@@ -172,8 +175,8 @@ func (o *Others) standing(storeless bool) budget.Standing {
 	}
 }
 
-// marked records whether the store has taken a mark that the region is heard.
-func (o *Others) marked(ok bool) {
+// recordMark records whether the store has taken the latest mark that the region is heard.
+func (o *Others) recordMark(ok bool) {
 	if o != nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -181,14 +184,14 @@ func (o *Others) marked(ok bool) {
 	}
 }
 
-// told records the other daemons that the leader of an epoch knows of.
-func (o *Others) told(epoch uint64, ids []budget.DaemonID) {
+// recordOthers records the other daemons that the leader of an epoch knows of.
+func (o *Others) recordOthers(epoch uint64, ids []budget.DaemonID) {
 	o.change(func(r *roster.Roster, now budget.Instant) { r.Told(epoch, ids, now) })
 }
 
-// answered records a coordinator's answer to a Hello: whether this daemon has to wait before it
+// recordAnswer records a coordinator's answer to a Hello: whether this daemon has to wait before it
 // spends from the store.
-func (o *Others) answered(wait bool) {
+func (o *Others) recordAnswer(wait bool) {
 	o.change(func(r *roster.Roster, now budget.Instant) {
 		if wait {
 			r.Wait(now)
@@ -207,16 +210,13 @@ func (o *Others) change(do func(r *roster.Roster, now budget.Instant)) {
 	defer o.mu.Unlock()
 	now := o.now()
 	do(o.roster, now)
-	unread := o.roster.Unread()
-	if o.emergency.Unread(unread); !unread {
-		o.emergency.Beside(!o.roster.Alone(now))
-	}
-	o.tell(now)
+	o.restrict(now)
+	o.publish(now)
 }
 
-// tell logs and exports whether this daemon waits, and has the known daemons written to the state
+// publish logs and exports whether this daemon waits, and has the known daemons written to the state
 // file. The caller holds mu.
-func (o *Others) tell(now budget.Instant) {
+func (o *Others) publish(now budget.Instant) {
 	if waits := o.contents != "" && !o.roster.Spends(now) && now.Sub(o.began) >= quietFor; waits != o.waits {
 		o.waits = waits
 		o.metrics.SetDegraded(telemetry.DegradedWaits, waits)
@@ -227,8 +227,8 @@ func (o *Others) tell(now budget.Instant) {
 			o.log.Info("this daemon spends by the store")
 		}
 	}
-	if known := o.roster.Others(now); !slices.Equal(known, o.kept) {
-		o.kept = known
+	if known := o.roster.Others(now); !slices.Equal(known, o.known) {
+		o.known = known
 		o.policies.Remind()
 	}
 }
@@ -236,14 +236,14 @@ func (o *Others) tell(now budget.Instant) {
 // quietFor is how long a daemon may wait at its start before it logs that.
 const quietFor = 3 * time.Second
 
-// Known returns the other daemons that this daemon knows of.
+// Known returns the other daemons that this daemon knows of, for the state file.
 func (o *Others) Known() []budget.DaemonID {
 	if o == nil {
 		return nil
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.Clone(o.kept)
+	return slices.Clone(o.known)
 }
 
 // Run reads the store's list through guard until ctx ends, and then removes this daemon from the

@@ -19,10 +19,10 @@ func TestADaemonSaysWhatItMayAdmit(t *testing.T) {
 	if s := o.inSession(false); s.Storeless || !s.Alone {
 		t.Errorf("a daemon with its store, that knows of no other: %+v", s)
 	}
-	if o.marked(false); !o.inSession(false).Storeless || o.standing(false).Storeless {
+	if o.recordMark(false); !o.inSession(false).Storeless || o.standing(false).Storeless {
 		t.Errorf("without the mark it says %+v in its session, and %+v in a Hello", o.inSession(false), o.standing(false))
 	}
-	o.marked(true)
+	o.recordMark(true)
 	if o.emergency.LeaveFloor(true); o.standing(true).Alone {
 		t.Error("it has left the floor to another daemon, and says that it admits by it")
 	}

@@ -40,7 +40,7 @@ func (s *Session) report(ctx context.Context, rep budget.Report) budget.RegionEv
 		s.log.Error("a directive was refused", "error", err)
 		return budget.CallFailed{}
 	}
-	s.others.told(d.Epoch, d.Others)
+	s.others.recordOthers(d.Epoch, d.Others)
 	s.emergency.InSession(sent)
 	return budget.DirectiveReceived{Directive: d}
 }

@@ -61,17 +61,17 @@ type Session struct {
 	// wrongCluster is Config.WrongCluster.
 	wrongCluster func(error)
 	calls        sync.WaitGroup
-	// saying is held through a Hello, and guards the fields down to second.
-	saying sync.Mutex
-	opened bool // a Hello was answered
+	// helloMu is held through a Hello, and guards the fields down to second.
+	helloMu sync.Mutex
+	opened  bool // a Hello was answered
 	// sharedWith is another region that uses this region's store, by the latest answer; empty: none.
 	sharedWith string
 	// second: by the latest word of a coordinator, another daemon of the region is heard.
 	second atomic.Bool
-	// storeless: the store has not answered since the start. heardWhose: since then a coordinator
+	// storeless: the store has not answered since the start. holderKnown: since then a coordinator
 	// has said whether another daemon of the region is heard.
 	storeless   atomic.Bool
-	heardWhose  atomic.Bool
+	holderKnown atomic.Bool
 	introducing atomic.Bool
 	introduced  time.Time // when it was last due; used by Run only
 	// reference is the clock of the leader that answered last. wall is this host's wall clock; nil
@@ -211,7 +211,7 @@ func (s *Session) tellReach() {
 func (s *Session) do(ctx context.Context, effect budget.RegionEffect) {
 	switch e := effect.(type) {
 	case budget.SendHello:
-		s.background("Hello", func() { s.helloed(s.hello(ctx, e.Hello)) })
+		s.background("Hello", func() { s.adopt(s.hello(ctx, e.Hello)) })
 	case budget.SendReport:
 		s.background("Report", func() { s.auth.Post(s.report(ctx, e.Report)) })
 	case budget.ApplyShares:

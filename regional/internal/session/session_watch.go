@@ -127,6 +127,6 @@ func (s *Session) WithoutRules() string {
 // The floor is that daemon's then. It is safe for concurrent use.
 func (s *Session) Second() bool { return s.second.Load() }
 
-// HeardWhose reports whether a coordinator has said, since a store has not answered from the start,
+// HolderKnown reports whether a coordinator has said, since a store has not answered from the start,
 // which daemon has the region's floor. It is safe for concurrent use.
-func (s *Session) HeardWhose() bool { return s.heardWhose.Load() }
+func (s *Session) HolderKnown() bool { return s.holderKnown.Load() }
