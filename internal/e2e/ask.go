@@ -22,12 +22,12 @@ import (
 
 // Lease is how long a region's lease still runs, as its own metrics say.
 func (l *Cluster) Lease(ctx context.Context, r *Region) (time.Duration, error) {
-	seconds, err := l.metric(ctx, r, "aliquot_lease_remaining_seconds")
+	seconds, err := l.Metric(ctx, r, "aliquot_lease_remaining_seconds")
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// metric is the value of the first of a region's series whose line begins so.
-func (l *Cluster) metric(ctx context.Context, r *Region, series string) (float64, error) {
+// Metric is the value of the first of a region's series whose line begins so.
+func (l *Cluster) Metric(ctx context.Context, r *Region, series string) (float64, error) {
 	values, err := l.metrics(ctx, r.Ops(), series)
 	if err == nil && len(values) == 0 {
 		err = fmt.Errorf("no %s in its metrics", series)
@@ -40,13 +40,13 @@ func (l *Cluster) metric(ctx context.Context, r *Region, series string) (float64
 
 // metrics are the values of all series of a process, by its ops listener, whose lines begin so.
 func (l *Cluster) metrics(ctx context.Context, ops, series string) (out []float64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	ctx, cancel := context.WithTimeout(ctx, CallWithin)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/metrics", nil)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := l.http.Do(request)
+	answer, err := l.HTTP.Do(request)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +68,8 @@ func (l *Cluster) metrics(ctx context.Context, ops, series string) (out []float6
 	return out, nil
 }
 
-// broken is how many promises the coordinators that run have seen broken, all together.
-func (l *Cluster) broken(ctx context.Context) (sum float64, err error) {
+// Broken is how many promises the coordinators that run have seen broken, all together.
+func (l *Cluster) Broken(ctx context.Context) (sum float64, err error) {
 	for _, c := range l.Coordinators {
 		if !c.Running() {
 			continue
@@ -86,21 +86,21 @@ func (l *Cluster) broken(ctx context.Context) (sum float64, err error) {
 }
 
 // Flush empties a region's Redis (FLUSHALL).
-func (l *Cluster) Flush(r *Region) error { return r.command("FLUSHALL") }
+func (l *Cluster) Flush(r *Region) error { return r.Command("FLUSHALL") }
 
-// forgetDaemons empties the list in the region's store of the daemons that were there in the last hour. One that was
+// ForgetDaemons empties the list in the region's store of the daemons that were there in the last hour. One that was
 // killed and lost its state file comes back as another daemon: without a coordinator, the daemons of the region wait
 // for the one that is gone. Daemons that run are in the list again a second later.
-func (r *Region) forgetDaemons() error { return r.command("DEL " + lua.RosterKey) }
+func (r *Region) ForgetDaemons() error { return r.Command("DEL " + lua.RosterKey) }
 
-// command has the region's Redis carry out a command that answers OK, or a number.
-func (r *Region) command(text string) error {
-	conn, err := net.DialTimeout("tcp", r.redis, callWithin)
+// Command has the region's Redis carry out a command that answers OK, or a number.
+func (r *Region) Command(text string) error {
+	conn, err := net.DialTimeout("tcp", r.Redis, CallWithin)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(callWithin))
+	conn.SetDeadline(time.Now().Add(CallWithin))
 	if _, err := io.WriteString(conn, text+"\r\n"); err != nil {
 		return err
 	}
@@ -113,34 +113,34 @@ func (r *Region) command(text string) error {
 }
 
 func (l *Cluster) budgets(c *Coordinator) aliquotv1connect.BudgetServiceClient {
-	return aliquotv1connect.NewBudgetServiceClient(l.http, rpc.BaseURL(c.Address))
+	return aliquotv1connect.NewBudgetServiceClient(l.HTTP, rpc.BaseURL(c.Address))
 }
 
 // Budget asks one coordinator for a key's budget.
 func (l *Cluster) Budget(ctx context.Context, c *Coordinator, rule string, key map[string]string) (*aliquotv1.Budget, error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	ctx, cancel := context.WithTimeout(ctx, CallWithin)
 	defer cancel()
 	answer, err := l.budgets(c).GetBudget(ctx, &aliquotv1.GetBudgetRequest{RuleId: rule, Key: key})
 	return answer.GetBudget(), err
 }
 
-func (l *Cluster) regions(c *Coordinator) aliquotv1connect.RegionServiceClient {
-	return aliquotv1connect.NewRegionServiceClient(l.http, rpc.BaseURL(c.Address))
+func (l *Cluster) RegionService(c *Coordinator) aliquotv1connect.RegionServiceClient {
+	return aliquotv1connect.NewRegionServiceClient(l.HTTP, rpc.BaseURL(c.Address))
 }
 
-// declared asks one coordinator for the declared regions.
-func (l *Cluster) declared(ctx context.Context, c *Coordinator) ([]*aliquotv1.Region, error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
+// Declared asks one coordinator for the declared regions.
+func (l *Cluster) Declared(ctx context.Context, c *Coordinator) ([]*aliquotv1.Region, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallWithin)
 	defer cancel()
-	answer, err := l.regions(c).ListRegions(ctx, &aliquotv1.ListRegionsRequest{})
+	answer, err := l.RegionService(c).ListRegions(ctx, &aliquotv1.ListRegionsRequest{})
 	return answer.GetRegions(), err
 }
 
 // Status asks one coordinator about the cluster.
 func (l *Cluster) Status(ctx context.Context, c *Coordinator) (*aliquotv1.GetStatusResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	ctx, cancel := context.WithTimeout(ctx, CallWithin)
 	defer cancel()
-	return aliquotv1connect.NewClusterServiceClient(l.http, rpc.BaseURL(c.Address)).GetStatus(ctx, &aliquotv1.GetStatusRequest{})
+	return aliquotv1connect.NewClusterServiceClient(l.HTTP, rpc.BaseURL(c.Address)).GetStatus(ctx, &aliquotv1.GetStatusRequest{})
 }
 
 // Leader is the running coordinator that says it leads, or an error.
@@ -157,19 +157,19 @@ func (l *Cluster) Leader(ctx context.Context) (*Coordinator, error) {
 	return nil, errors.New("no coordinator says it leads")
 }
 
-// someLeader is Leader once there is one.
-func (l *Cluster) someLeader(ctx context.Context) (leader *Coordinator, err error) {
-	err = until(ctx, readyWithin, "led", func() error {
+// SomeLeader is Leader once there is one.
+func (l *Cluster) SomeLeader(ctx context.Context) (leader *Coordinator, err error) {
+	err = Until(ctx, ReadyWithin, "led", func() error {
 		leader, err = l.Leader(ctx)
 		return err
 	})
 	return leader, err
 }
 
-// led makes a call again that was refused, with nothing changed, because nobody leads.
-func led(ctx context.Context, call func() error) error {
+// WhenLed makes a call again that was refused, with nothing changed, because nobody leads.
+func WhenLed(ctx context.Context, call func() error) error {
 	var err error
-	refused := until(ctx, readyWithin, "led", func() error {
+	refused := Until(ctx, ReadyWithin, "led", func() error {
 		err = call()
 		if err != nil && (strings.Contains(err.Error(), "no leader is known") || strings.Contains(err.Error(), "taking charge")) {
 			return err
@@ -179,9 +179,9 @@ func led(ctx context.Context, call func() error) error {
 	return cmp.Or(refused, err)
 }
 
-// follower is a running coordinator that does not lead.
-func (l *Cluster) follower(ctx context.Context) (*Coordinator, error) {
-	leader, err := l.someLeader(ctx)
+// Follower is a running coordinator that does not lead.
+func (l *Cluster) Follower(ctx context.Context) (*Coordinator, error) {
+	leader, err := l.SomeLeader(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -193,11 +193,11 @@ func (l *Cluster) follower(ctx context.Context) (*Coordinator, error) {
 	return nil, errors.New("no coordinator follows")
 }
 
-// command runs aliquot, and returns its exit code and all that it printed.
-func (l *Cluster) command(ctx context.Context, args ...string) (code int, printed string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+// Command runs aliquot, and returns its exit code and all that it printed.
+func (l *Cluster) Command(ctx context.Context, args ...string) (code int, printed string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, ReadyWithin)
 	defer cancel()
-	text, err := exec.CommandContext(ctx, filepath.Join(l.bin, "aliquot"), args...).CombinedOutput()
+	text, err := exec.CommandContext(ctx, filepath.Join(l.Bin, "aliquot"), args...).CombinedOutput()
 	if exit, failed := errors.AsType[*exec.ExitError](err); failed && exit.ExitCode() > 0 {
 		return exit.ExitCode(), string(text), nil
 	}

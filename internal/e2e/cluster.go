@@ -1,6 +1,6 @@
-// Package e2e runs a whole installation as real processes, breaks them, and says
-// whether the promises held. Its tests run every scenario in a short form;
-// e2e/acceptance runs them at full length.
+// Package e2e runs a whole installation as real processes and breaks them: daemons, stores, links between
+// them. e2e/limits and e2e/faults say what must hold meanwhile; e2e/acceptance runs them at full length, and
+// its tests in a short form.
 package e2e
 
 import (
@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// readyWithin bounds the time to the first lease, and to recovery: elections
+	// ReadyWithin bounds the time to the first lease, and to recovery: elections
 	// and the hand-over after lost leases (2T) included, on a machine however slow it is.
-	readyWithin = 5 * time.Minute
-	// pollEvery is how often a condition is looked at.
-	pollEvery = 50 * time.Millisecond
-	// callWithin bounds one question to a daemon, on a machine that may stop for a while.
-	callWithin = time.Minute
+	ReadyWithin = 5 * time.Minute
+	// PollEvery is how often a condition is looked at.
+	PollEvery = 50 * time.Millisecond
+	// CallWithin bounds one question to a daemon, on a machine that may stop for a while.
+	CallWithin = time.Minute
 )
 
 // RegionNames are a cluster's regions, if its Setup does not say others.
@@ -39,9 +39,9 @@ type Cluster struct {
 	Coordinators []*Coordinator
 	Regions      []*Region
 	setup        Setup
-	seconds      []*Region // second daemons of regions
-	bin, dir     string
-	http         *http.Client
+	Seconds      []*Region // second daemons of regions
+	Bin, Dir     string
+	HTTP         *http.Client
 }
 
 // Setup is what distinguishes a cluster; the zero value is what Cluster describes, with RulesYAML.
@@ -56,7 +56,7 @@ type Setup struct {
 type Coordinator struct {
 	*Process
 	Address string // of its RPC
-	dataDir string
+	DataDir string
 	raft    string // the address of its Raft port
 	gossip  string // and of its gossip
 }
@@ -67,7 +67,7 @@ type Region struct {
 	Address string // of its Connect listener
 	Region  string
 	ops     string
-	redis   string // its address; empty: the store is in memory
+	Redis   string // its address; empty: the store is in memory
 }
 
 // Build compiles the programs of the module whose folder is given into dir.
@@ -100,8 +100,8 @@ func New(bin, dir string, s Setup) (*Cluster, error) {
 		s.Regions = RegionNames
 	}
 	s.Rules = cmp.Or(s.Rules, RulesYAML)
-	l := &Cluster{setup: s, http: rpc.NewHTTPClient(), bin: bin, dir: dir}
-	free, err := freePorts(3*4 + len(s.Regions)*5)
+	l := &Cluster{setup: s, HTTP: rpc.NewHTTPClient(), Bin: bin, Dir: dir}
+	free, err := FreePorts(3*4 + len(s.Regions)*5)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func New(bin, dir string, s Setup) (*Cluster, error) {
 
 // Run starts the processes, and returns when every region holds a lease.
 func (l *Cluster) Run(ctx context.Context) error {
-	for _, p := range l.processes() {
+	for _, p := range l.Processes() {
 		if err := p.Start(); err != nil {
 			return err
 		}
@@ -124,12 +124,13 @@ func (l *Cluster) Run(ctx context.Context) error {
 	return l.AwaitLeases(ctx)
 }
 
-func (l *Cluster) processes() []*Process {
+// Processes are all of the cluster: stores, coordinators and regional daemons, in the order in which they start.
+func (l *Cluster) Processes() []*Process {
 	out := append([]*Process{}, l.Redis...)
 	for _, c := range l.Coordinators {
 		out = append(out, c.Process)
 	}
-	for _, r := range slices.Concat(l.Regions, l.seconds) {
+	for _, r := range slices.Concat(l.Regions, l.Seconds) {
 		out = append(out, r.Process)
 	}
 	return out
@@ -137,7 +138,7 @@ func (l *Cluster) processes() []*Process {
 
 // Stop kills everything.
 func (l *Cluster) Stop() {
-	for _, p := range l.processes() {
+	for _, p := range l.Processes() {
 		p.Kill9()
 	}
 }
@@ -151,12 +152,12 @@ func (l *Cluster) RegionAddresses() []string {
 	return out
 }
 
-// until polls a condition until it holds; its last error is the reason if it never
+// Until polls a condition until it holds; its last error is the reason if it never
 // does.
-func until(ctx context.Context, within time.Duration, what string, holds func() error) error {
+func Until(ctx context.Context, within time.Duration, what string, holds func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	tick := time.NewTicker(pollEvery)
+	tick := time.NewTicker(PollEvery)
 	defer tick.Stop()
 	for {
 		err := holds()
@@ -171,8 +172,8 @@ func until(ctx context.Context, within time.Duration, what string, holds func() 
 	}
 }
 
-// pause lets a part of a scenario's timeline pass.
-func pause(ctx context.Context, d time.Duration) {
+// Pause lets a part of a scenario's timeline pass.
+func Pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
@@ -182,15 +183,15 @@ func pause(ctx context.Context, d time.Duration) {
 // AwaitLeases waits until every region says it holds a lease.
 func (l *Cluster) AwaitLeases(ctx context.Context) error {
 	for _, r := range l.Regions {
-		if err := l.awaitLease(ctx, r); err != nil {
+		if err := l.AwaitLease(ctx, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Cluster) awaitLease(ctx context.Context, r *Region) error {
-	err := until(ctx, readyWithin, r.Name+" leased", func() error {
+func (l *Cluster) AwaitLease(ctx context.Context, r *Region) error {
+	err := Until(ctx, ReadyWithin, r.Name+" leased", func() error {
 		left, err := l.Lease(ctx, r)
 		if err == nil && left <= 0 {
 			err = errors.New("it holds no lease")
@@ -198,20 +199,20 @@ func (l *Cluster) awaitLease(ctx context.Context, r *Region) error {
 		return err
 	})
 	if err != nil {
-		return l.withLogs(err)
+		return l.WithLogs(err)
 	}
 	return nil
 }
 
-func (l *Cluster) withLogs(err error) error {
+func (l *Cluster) WithLogs(err error) error {
 	var b strings.Builder
-	for _, p := range l.processes() {
+	for _, p := range l.Processes() {
 		fmt.Fprintf(&b, "--- %s (running: %v)\n%s", p.Name, p.Running(), p.Tail())
 	}
 	return fmt.Errorf("%w\n%s", err, b.String())
 }
 
-func (l *Cluster) killCoordinators() error {
+func (l *Cluster) KillCoordinators() error {
 	for _, c := range l.Coordinators {
 		if err := c.Kill9(); err != nil {
 			return err
@@ -220,38 +221,38 @@ func (l *Cluster) killCoordinators() error {
 	return nil
 }
 
-// restartCoordinators starts all of them again and returns how long it took until
+// RestartCoordinators starts all of them again and returns how long it took until
 // every region held a lease.
-func (l *Cluster) restartCoordinators(ctx context.Context) (time.Duration, error) {
+func (l *Cluster) RestartCoordinators(ctx context.Context) (time.Duration, error) {
 	for _, c := range l.Coordinators {
 		if err := c.Start(); err != nil {
 			return 0, err
 		}
 	}
 	began := time.Now()
-	err := errors.Join(l.AwaitLeases(ctx), l.awaitAllCoordinators(ctx))
+	err := errors.Join(l.AwaitLeases(ctx), l.AwaitAllCoordinators(ctx))
 	return time.Since(began), err
 }
 
-// awaitAllCoordinators waits until each of them knows a leader.
-func (l *Cluster) awaitAllCoordinators(ctx context.Context) error {
+// AwaitAllCoordinators waits until each of them knows a leader.
+func (l *Cluster) AwaitAllCoordinators(ctx context.Context) error {
 	for _, c := range l.Coordinators {
-		err := until(ctx, readyWithin, c.Name+" back", func() error {
+		err := Until(ctx, ReadyWithin, c.Name+" back", func() error {
 			_, err := l.Budget(ctx, c, "small", map[string]string{"api_key": "any"})
 			return err
 		})
 		if err != nil {
-			return l.withLogs(err)
+			return l.WithLogs(err)
 		}
 	}
 	return nil
 }
 
-// forgetEverything kills every daemon and removes what regions know; coordinators keep their state.
-func (l *Cluster) forgetEverything() error {
-	err := l.killCoordinators()
+// ForgetEverything kills every daemon and removes what regions know; coordinators keep their state.
+func (l *Cluster) ForgetEverything() error {
+	err := l.KillCoordinators()
 	for _, r := range l.Regions {
-		gone := os.Remove(r.flag("--state-file"))
+		gone := os.Remove(r.Flag("--state-file"))
 		if errors.Is(gone, fs.ErrNotExist) {
 			gone = nil
 		}

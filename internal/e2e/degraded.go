@@ -21,22 +21,22 @@ const (
 	looks     = 60
 )
 
-// degradedSince is how long after an instant a region last decided a check without its
+// DegradedSince is how long after an instant a region last decided a check without its
 // store. It returns when the store has decided all of them for a while.
-func (l *Cluster) degradedSince(ctx context.Context, r *Region, since time.Time) (time.Duration, error) {
+func (l *Cluster) DegradedSince(ctx context.Context, r *Region, since time.Time) (time.Duration, error) {
 	last, began := since, time.Now()
 	for n := 0; time.Since(last) < wellFor || time.Since(began) < wellFor; n++ {
 		if time.Since(began) > recoverWithin {
-			return 0, l.withLogs(fmt.Errorf("%s still decides without its store after %v", r.Name, recoverWithin))
+			return 0, l.WithLogs(fmt.Errorf("%s still decides without its store after %v", r.Name, recoverWithin))
 		}
-		modes, err := l.look(ctx, r, n)
+		modes, err := l.Look(ctx, r, n)
 		if err != nil {
 			return 0, err
 		}
-		if modes.degraded > 0 {
+		if modes.Degraded > 0 {
 			last = time.Now()
 		}
-		pause(ctx, lookEvery)
+		Pause(ctx, lookEvery)
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
@@ -45,13 +45,13 @@ func (l *Cluster) degradedSince(ctx context.Context, r *Region, since time.Time)
 }
 
 // looked counts checks by whether the store decided them.
-type looked struct{ degraded, all int }
+type looked struct{ Degraded, All int }
 
-// look asks a region about clients of a limit, in one batch.
-func (l *Cluster) look(ctx context.Context, r *Region, n int) (out looked, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
+// Look asks a region about clients of a limit, in one batch.
+func (l *Cluster) Look(ctx context.Context, r *Region, n int) (out looked, err error) {
+	ctx, cancel := context.WithTimeout(ctx, CallWithin)
 	defer cancel()
-	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
+	client := aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address))
 	batch := &aliquotv1.CheckBatchRequest{}
 	for i := range looks {
 		batch.Requests = append(batch.Requests, &aliquotv1.CheckRequest{
@@ -63,9 +63,9 @@ func (l *Cluster) look(ctx context.Context, r *Region, n int) (out looked, err e
 		return out, err
 	}
 	for _, result := range answer.GetResults() {
-		out.all++
+		out.All++
 		if mode := result.GetResponse().GetMode(); mode != "store" && mode != "local" {
-			out.degraded++
+			out.Degraded++
 		}
 	}
 	return out, nil

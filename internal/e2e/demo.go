@@ -37,7 +37,7 @@ const (
 // demoRun is a demonstration under way.
 type demoRun struct {
 	Demo
-	cluster *linkedCluster
+	cluster *LinkedCluster
 	clients []aliquotv1connect.LimiterServiceClient
 	key     map[string]string
 
@@ -77,18 +77,18 @@ type demoPart struct {
 // more was admitted than the limit allows.
 func (d Demo) Run(ctx context.Context, bin, dir string) (ok bool, err error) {
 	fmt.Fprintln(d.Out, "starting 3 coordinators, and 3 regions with a Redis each ...")
-	cluster, err := startLinked(ctx, bin, dir)
-	defer cluster.stop()
+	cluster, err := StartLinked(ctx, bin, dir)
+	defer cluster.Stop()
 	if err != nil {
 		return false, err
 	}
 	r := &demoRun{Demo: d, cluster: cluster}
 	for _, region := range cluster.Regions {
-		r.clients = append(r.clients, aliquotv1connect.NewLimiterServiceClient(cluster.http, rpc.BaseURL(region.Address)))
+		r.clients = append(r.clients, aliquotv1connect.NewLimiterServiceClient(cluster.HTTP, rpc.BaseURL(region.Address)))
 	}
 	fmt.Fprintf(d.Out, "the limit: %d at once, %d a second, over all regions (strict)\n\n", demoCapacity, demoRate)
 	if err := r.play(ctx); err != nil {
-		return false, cluster.withLogs(err)
+		return false, cluster.WithLogs(err)
 	}
 	return r.conclude(), nil
 }
@@ -97,11 +97,11 @@ func (d Demo) Run(ctx context.Context, bin, dir string) (ok bool, err error) {
 func (r *demoRun) play(ctx context.Context) error {
 	busy := func(int) int { return 0 }
 	rotate := func(n int) int { return n % 3 }
-	leader, err := r.cluster.someLeader(ctx)
+	leader, err := r.cluster.SomeLeader(ctx)
 	if err != nil {
 		return err
 	}
-	cut := r.cluster.isolated(2, "both ways", requests, answers)
+	cut := r.cluster.Isolated(2, "both ways", Requests, Answers)
 	nothing := func() error { return nil }
 	for _, p := range []struct {
 		key, what string
@@ -113,8 +113,8 @@ func (r *demoRun) play(ctx context.Context) error {
 		{"greedy", "a greedy client rotates regions", demoGreedy, rotate, nothing},
 		{"greedy", "the leader is killed (kill -9)", demoGreedy, rotate, leader.Kill9},
 		{"greedy", "the Redis of eu-west is flushed", demoGreedy, rotate, func() error { return r.cluster.Flush(r.cluster.Regions[1]) }},
-		{"greedy", "ap-south is cut off from the coordinators", demoGreedy, rotate, cut.begin},
-		{"greedy", "ap-south is back", demoGreedy, rotate, cut.end},
+		{"greedy", "ap-south is cut off from the coordinators", demoGreedy, rotate, cut.Begin},
+		{"greedy", "ap-south is back", demoGreedy, rotate, cut.End},
 	} {
 		if err := p.begin(); err != nil {
 			return err
@@ -221,7 +221,7 @@ func (r *demoRun) shares(ctx context.Context) string {
 		if !c.Running() {
 			continue
 		}
-		b, err := r.cluster.Budget(ctx, c, bigRule, r.key)
+		b, err := r.cluster.Budget(ctx, c, BigRule, r.key)
 		if err != nil {
 			continue
 		}

@@ -33,13 +33,13 @@ func startDevReading(t *testing.T, in *os.File, watch func(offset int), flags ..
 	for range 5 {
 		offset := portOffset()
 		command := append([]string{filepath.Join(bin, "aliquot"), "dev", "--port-offset", strconv.Itoa(offset)}, flags...)
-		p := newProcess(t.TempDir(), "dev", command...)
+		p := NewProcess(t.TempDir(), "dev", command...)
 		p.In = in
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { p.Kill9() })
-		err := until(t.Context(), readyWithin, "ready", func() error {
+		err := Until(t.Context(), ReadyWithin, "ready", func() error {
 			watch(offset)
 			if p.Running() && !strings.Contains(p.Tail(), "\nready\n") {
 				return errors.New("no line says ready")
@@ -59,7 +59,7 @@ func startDevReading(t *testing.T, in *os.File, watch func(offset int), flags ..
 
 const (
 	// installationPorts is how many ports `aliquot dev` and `make up` have, from 7400 on. lowestInstallation is
-	// above the ports of freePorts; the last installation is below the ports of outgoing connections.
+	// above the ports of FreePorts; the last installation is below the ports of outgoing connections.
 	installationPorts, lowestInstallation, mostInstallations = 300, 20_000, 42
 )
 

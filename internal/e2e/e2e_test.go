@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"context"
 	"os"
-	"sync"
 	"testing"
 )
 
@@ -11,104 +9,3 @@ import (
 var bin string
 
 func TestMain(m *testing.M) { os.Exit(RunTests(m, "../..", &bin)) }
-
-// sideBySide is how many clusters tell the scenarios of TestPromises.
-const sideBySide = 2
-
-// running starts a cluster and has it end with the test.
-func running(t *testing.T) *Cluster {
-	t.Helper()
-	c, err := Start(t.Context(), bin, t.TempDir(), Setup{})
-	if c != nil {
-		t.Cleanup(func() { end(t, c) })
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// TestPromises: each scenario keeps its promises. Each cluster takes the next one, in their order: the
-// last ones change its regions.
-func TestPromises(t *testing.T) {
-	clusters := make([]*Cluster, sideBySide)
-	for i := range clusters {
-		clusters[i] = running(t)
-	}
-	next := make(chan Scenario, len(Scenarios()))
-	for _, s := range Scenarios() {
-		if !s.Long && !s.Busy {
-			next <- s
-		}
-	}
-	close(next)
-	var working sync.WaitGroup
-	for _, c := range clusters {
-		working.Go(func() {
-			for s := range next {
-				t.Run(s.Name, func(t *testing.T) { kept(t, c, s.Run) })
-			}
-		})
-	}
-	working.Wait()
-}
-
-// TestPromisesWhileBusy: so does each scenario that takes all the processor time there is. `make test` runs
-// nothing beside it.
-func TestPromisesWhileBusy(t *testing.T) {
-	c := running(t)
-	for _, s := range Scenarios() {
-		if !s.Long && s.Busy {
-			t.Run(s.Name, func(t *testing.T) { kept(t, c, s.Run) })
-		}
-	}
-}
-
-// end ends all processes of a cluster, which must end by themselves when they are told to.
-func end(t *testing.T, l *Cluster) {
-	defer l.Stop()
-	for _, p := range l.processes() {
-		if p.Running() {
-			if err := p.Terminate(); err != nil {
-				t.Errorf("%v\n%s", err, p.Tail())
-			}
-		}
-	}
-}
-
-// kept runs a scenario in its short form.
-func kept(t *testing.T, cluster *Cluster, run func(context.Context, *Cluster, Scale) ([]Result, error)) {
-	t.Helper()
-	before, err := cluster.broken(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := run(t.Context(), cluster, Short())
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Coordinators that were killed count from 0 again.
-	if after, err := cluster.broken(t.Context()); err != nil || after > before {
-		t.Errorf("the coordinators saw %v promises broken before, and %v after (%v)", before, after, err)
-	}
-	for _, r := range results {
-		if !r.OK {
-			t.Errorf("%s: %s, want %s", r.Promise, r.Got, r.Want)
-		} else {
-			t.Logf("%s: %s (want %s)", r.Promise, r.Got, r.Want)
-		}
-	}
-}
-
-// TestWindowsInMemory: the same with stores inside the daemons.
-func TestWindowsInMemory(t *testing.T) {
-	t.Parallel()
-	cluster, err := Start(t.Context(), bin, t.TempDir(), Setup{InMemory: true})
-	if cluster != nil {
-		defer cluster.Stop()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept(t, cluster, windows)
-}

@@ -27,8 +27,8 @@ func TestLLM(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply(t, cluster, string(yaml))
-	client := aliquotv1connect.NewLimiterServiceClient(cluster.http, rpc.BaseURL(cluster.Regions[0].Address))
-	err = until(t.Context(), inForceWithin, "deciding by the example", func() error {
+	client := aliquotv1connect.NewLimiterServiceClient(cluster.HTTP, rpc.BaseURL(cluster.Regions[0].Address))
+	err = Until(t.Context(), inForceWithin, "deciding by the example", func() error {
 		answer, err := client.Check(t.Context(), &aliquotv1.CheckRequest{Attributes: map[string]string{"org": "other"}})
 		if err == nil && len(answer.GetLimits()) != 2 { // nothing is said of tokens
 			err = fmt.Errorf("mode %s, limits %v", answer.GetMode(), answer.GetLimits())

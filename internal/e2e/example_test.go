@@ -26,7 +26,7 @@ const (
 	// askEvery is how often each client asks; there is one of each stream in each region.
 	askEvery = 100 * time.Millisecond
 	// inForceWithin is what a change of rules may take, on a machine however slow it is.
-	inForceWithin = readyWithin
+	inForceWithin = ReadyWithin
 )
 
 // stream is what the clients of one limit ask for, in all regions at once: more than the
@@ -47,7 +47,7 @@ type stream struct {
 
 // spent is an admission of cost tokens, somewhere between two times of the stores.
 type spent struct {
-	admitted
+	Admitted
 	cost int64
 }
 
@@ -96,15 +96,15 @@ func TestRideHailing(t *testing.T) {
 		}
 	}
 	free, stats := streams[4], streams[3]
-	pause(ctx, exampleRun/4)
+	Pause(ctx, exampleRun/4)
 	raised := time.Now().UnixMicro()
 	putTier(t, cluster, "free", `{"limit":200,"window":60}`)
 	cluster.awaitLimit(t, free, 200)
 	apply(t, cluster, strings.Replace(strings.Replace(string(yaml), "limit: 30,", "limit: 12,", 1), "limit: 100,", "limit: 200,", 1))
 	cluster.awaitLimit(t, stats, 12)
 	lowered := time.Now().UnixMicro()
-	pause(ctx, exampleRun-time.Since(began))
-	err = until(t.Context(), readyWithin, "free clients with more than before their tier was raised", func() error {
+	Pause(ctx, exampleRun-time.Since(began))
+	err = Until(t.Context(), ReadyWithin, "free clients with more than before their tier was raised", func() error {
 		if n, before := free.admissions(), 100+time.Since(began).Seconds()*100/60; float64(n) <= before {
 			return fmt.Errorf("%d, before %.0f", n, before)
 		}
@@ -148,7 +148,7 @@ func (s *stream) admissions() int {
 
 // ask is one client in one region.
 func (s *stream) ask(ctx context.Context, l *Cluster, r *Region) {
-	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
+	client := aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address))
 	in := &aliquotv1.CheckRequest{Attributes: s.attrs, Cost: &s.cost}
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
@@ -160,7 +160,7 @@ func (s *stream) ask(ctx context.Context, l *Cluster, r *Region) {
 		}
 		asked := time.Now()
 		answer, err := client.Check(context.WithoutCancel(ctx), in)
-		at := l.counted(asked)
+		at := l.Counted(asked)
 		s.mu.Lock()
 		switch {
 		case err != nil:
@@ -178,18 +178,18 @@ func (s *stream) ask(ctx context.Context, l *Cluster, r *Region) {
 // no more was admitted than a full bucket and what flows in.
 func (s *stream) bounded(t *testing.T, capacity, rate float64, first, last int64) {
 	t.Helper()
-	slices.SortFunc(s.had, func(a, b spent) int { return cmp.Compare(a.to, b.to) })
+	slices.SortFunc(s.had, func(a, b spent) int { return cmp.Compare(a.To, b.To) })
 	for _, begin := range s.had {
-		if begin.from < first {
+		if begin.From < first {
 			continue
 		}
 		sum := int64(0)
 		for _, e := range s.had {
-			if e.from < begin.from || e.to > last {
+			if e.From < begin.From || e.To > last {
 				continue
 			}
 			sum += e.cost
-			seconds := float64(e.to-begin.from) / 1e6
+			seconds := float64(e.To-begin.From) / 1e6
 			if most := capacity + rate*seconds; float64(sum) > most {
 				t.Errorf("%s: %d within %.6f s; at most %.3f", s.rule, sum, seconds, most)
 				return
@@ -203,7 +203,7 @@ func (s *stream) counted(t *testing.T, limit, after int64) {
 	t.Helper()
 	windows := map[int64]int64{}
 	for _, e := range s.had {
-		if k := e.from / s.window.Microseconds(); e.to/s.window.Microseconds() == k && k*s.window.Microseconds() >= after {
+		if k := e.From / s.window.Microseconds(); e.To/s.window.Microseconds() == k && k*s.window.Microseconds() >= after {
 			windows[k] += e.cost
 		}
 	}
@@ -220,10 +220,10 @@ func (s *stream) counted(t *testing.T, limit, after int64) {
 
 func apply(t *testing.T, l *Cluster, yaml string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), callWithin)
+	ctx, cancel := context.WithTimeout(t.Context(), CallWithin)
 	defer cancel()
-	client := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(l.Coordinators[0].Address))
-	err := led(ctx, func() error {
+	client := aliquotv1connect.NewRuleServiceClient(l.HTTP, rpc.BaseURL(l.Coordinators[0].Address))
+	err := WhenLed(ctx, func() error {
 		_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: yaml})
 		return err
 	})
@@ -234,15 +234,15 @@ func apply(t *testing.T, l *Cluster, yaml string) {
 
 func putTier(t *testing.T, l *Cluster, tier, body string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), callWithin)
+	ctx, cancel := context.WithTimeout(t.Context(), CallWithin)
 	defer cancel()
-	err := led(ctx, func() error {
+	err := WhenLed(ctx, func() error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPut, rpc.BaseURL(l.Coordinators[1].Address)+"/rules/tier/"+tier, strings.NewReader(body))
 		if err != nil {
 			return err
 		}
 		request.Header.Set("Content-Type", "application/json")
-		answer, err := l.http.Do(request)
+		answer, err := l.HTTP.Do(request)
 		if err != nil {
 			return err
 		}
@@ -268,8 +268,8 @@ func (l *Cluster) awaitLimit(t *testing.T, s *stream, limit int64) {
 		}
 	}
 	for _, r := range l.Regions {
-		client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
-		err := until(t.Context(), inForceWithin, r.Name+" deciding by "+s.rule, func() error {
+		client := aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address))
+		err := Until(t.Context(), inForceWithin, r.Name+" deciding by "+s.rule, func() error {
 			answer, err := client.Check(t.Context(), &aliquotv1.CheckRequest{Attributes: probe})
 			if err == nil && (answer.GetRuleId() != s.rule || answer.GetLimit() != limit) {
 				err = fmt.Errorf("rule %q with limit %d", answer.GetRuleId(), answer.GetLimit())

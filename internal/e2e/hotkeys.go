@@ -63,24 +63,24 @@ func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []Result, err er
 	if err := h.begin(ctx, l); err != nil {
 		return nil, err
 	}
-	load := l.load(time.Hour)
+	load := BigLoad(l, time.Hour)
 	load.Run, load.Rate = fmt.Sprint("hot", time.Now().UnixNano()), 50
 	loading, end := context.WithCancel(ctx)
 	defer end()
-	run := begin(loading, load)
+	run := Begin(loading, load)
 	for n := range h.Kills {
 		took, err := h.kill(ctx, l)
 		if err != nil {
-			return nil, l.withLogs(err)
+			return nil, l.WithLogs(err)
 		}
-		out = append(out, atMost(fmt.Sprintf("seconds until every region has its lease again, kill %d", n+1), took.Seconds(), h.Within.Seconds()))
+		out = append(out, AtMost(fmt.Sprintf("seconds until every region has its lease again, kill %d", n+1), took.Seconds(), h.Within.Seconds()))
 	}
 	end()
-	r, err := run.wait()
+	r, err := run.Wait()
 	if err != nil {
 		return nil, err
 	}
-	return append(append(out, bounded(r)...), unfailing(r)), nil
+	return append(append(out, Bounded(r)...), Unfailing(r)), nil
 }
 
 // begin starts the cluster, and returns when the keys are hot in all regions.
@@ -98,7 +98,7 @@ func (h HotKeys) begin(ctx context.Context, l *Cluster) error {
 	if err := l.Run(ctx); err != nil {
 		return err
 	}
-	err := until(ctx, heatWithin, fmt.Sprintf("%d keys hot in every region", h.Keys), func() error {
+	err := Until(ctx, heatWithin, fmt.Sprintf("%d keys hot in every region", h.Keys), func() error {
 		hot, err := h.hot(ctx, l)
 		if err == nil && slices.Min(hot) < float64(h.Keys) {
 			err = fmt.Errorf("%v are", hot)
@@ -106,7 +106,7 @@ func (h HotKeys) begin(ctx context.Context, l *Cluster) error {
 		return err
 	})
 	if err != nil {
-		return l.withLogs(err)
+		return l.WithLogs(err)
 	}
 	h.log("%.1f s after the start the keys are hot", time.Since(began).Seconds())
 	return nil
@@ -149,7 +149,7 @@ func (h HotKeys) heat(ctx context.Context, l *Cluster) error {
 
 // use asks one region for its part of the keys from one to another.
 func (h HotKeys) use(ctx context.Context, l *Cluster, r *Region, from, to int) error {
-	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
+	client := aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address))
 	batch, cost := &aliquotv1.CheckBatchRequest{}, int64(heatCost)
 	for i := from; i < to; i += len(l.Regions) {
 		batch.Requests = append(batch.Requests, &aliquotv1.CheckRequest{
@@ -170,7 +170,7 @@ func (h HotKeys) hot(ctx context.Context, l *Cluster) ([]float64, error) {
 	out := make([]float64, len(l.Regions))
 	for i, r := range l.Regions {
 		var err error
-		if out[i], err = l.metric(ctx, r, "aliquot_hot_keys"); err != nil {
+		if out[i], err = l.Metric(ctx, r, "aliquot_hot_keys"); err != nil {
 			return nil, err
 		}
 	}
@@ -183,7 +183,7 @@ func (h HotKeys) kill(ctx context.Context, l *Cluster) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	leader, err := l.someLeader(ctx)
+	leader, err := l.SomeLeader(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -202,7 +202,7 @@ func (h HotKeys) kill(ctx context.Context, l *Cluster) (time.Duration, error) {
 	var last time.Duration
 	var shown time.Time
 	for i, r := range l.Regions {
-		err := until(ctx, 10*h.Within, r.Name+" leased by the next leader", func() error {
+		err := Until(ctx, 10*h.Within, r.Name+" leased by the next leader", func() error {
 			if time.Since(shown) > time.Second {
 				shown = time.Now()
 				h.log("%.1f s after the kill: %v keys of %v applied", time.Since(killed).Seconds(), h.all(ctx, l, "applied"), h.all(ctx, l, "told"))
@@ -219,13 +219,13 @@ func (h HotKeys) kill(ctx context.Context, l *Cluster) (time.Duration, error) {
 		last = time.Since(killed)
 	}
 	h.log("%v keys were hot; leases again after %.1f s", hot, last.Seconds())
-	return last, errors.Join(leader.Start(), l.awaitAllCoordinators(ctx))
+	return last, errors.Join(leader.Start(), l.AwaitAllCoordinators(ctx))
 }
 
 // all is the value of the progress of each region's application.
 func (h HotKeys) all(ctx context.Context, l *Cluster, state string) (out []float64) {
 	for _, r := range l.Regions {
-		v, _ := l.metric(ctx, r, `aliquot_apply_keys{state="`+state+`"}`) // shown only
+		v, _ := l.Metric(ctx, r, `aliquot_apply_keys{state="`+state+`"}`) // shown only
 		out = append(out, v)
 	}
 	return out

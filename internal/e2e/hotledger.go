@@ -54,7 +54,7 @@ func (l *Cluster) foundWithHotKeys(ctx context.Context, keys int) (err error) {
 // nodeConfig is how a coordinator's process configures its node.
 func (l *Cluster) nodeConfig(c *Coordinator) cluster.Config {
 	config := cluster.DefaultConfig()
-	config.NodeID, config.DataDir = c.Name, c.dataDir
+	config.NodeID, config.DataDir = c.Name, c.DataDir
 	config.RaftListen, config.GossipListen, config.RPCAddress = c.raft, c.gossip, c.Address
 	for _, other := range l.Coordinators {
 		config.Join = append(config.Join, other.gossip)
@@ -67,7 +67,7 @@ func (l *Cluster) nodeConfig(c *Coordinator) cluster.Config {
 
 // leaderOf waits until one of the nodes leads and has founded the cluster.
 func leaderOf(ctx context.Context, nodes []*cluster.Node) (leader *cluster.Node, err error) {
-	err = until(ctx, foundWithin, "led", func() error {
+	err = Until(ctx, foundWithin, "led", func() error {
 		for _, n := range nodes {
 			founded := false
 			n.View(func(s *state.State) { founded = s.ClusterID != "" })

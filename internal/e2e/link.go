@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// link is a TCP proxy before one server, which can be cut. What is sent over a cut link waits, as
+// Link is a TCP proxy before one server, which can be cut. What is sent over a cut link waits, as
 // it does in a real network: connections stay open, and nothing is lost. It is safe for
 // concurrent use.
-type link struct {
+type Link struct {
 	listener net.Listener
 	target   string
 
@@ -27,27 +27,27 @@ type link struct {
 type direction int
 
 const (
-	requests direction = iota // from the client to the server
-	answers                   // from the server to the client
+	Requests direction = iota // from the client to the server
+	Answers                   // from the server to the client
 )
 
-// newLink opens a link to a server. The caller closes it.
-func newLink(target string) (*link, error) {
+// NewLink opens a link to a server. The caller closes it.
+func NewLink(target string) (*Link, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	l := &link{listener: listener, target: target, conns: map[net.Conn]bool{}}
+	l := &Link{listener: listener, target: target, conns: map[net.Conn]bool{}}
 	l.passes = sync.NewCond(&l.mu)
 	go l.accept()
 	return l, nil
 }
 
-// address is where clients of the link connect.
-func (l *link) address() string { return l.listener.Addr().String() }
+// Address is where clients of the link connect.
+func (l *Link) Address() string { return l.listener.Addr().String() }
 
 // cutOff stops directions of the link until restore.
-func (l *link) cutOff(directions ...direction) {
+func (l *Link) cutOff(directions ...direction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, d := range directions {
@@ -56,7 +56,7 @@ func (l *link) cutOff(directions ...direction) {
 }
 
 // restore lets both directions pass again; what waited goes on its way.
-func (l *link) restore() {
+func (l *Link) restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = [2]bool{}
@@ -64,24 +64,24 @@ func (l *link) restore() {
 }
 
 // delay has everything that is sent to clients from now on arrive that much later.
-func (l *link) delay(by time.Duration) {
+func (l *Link) delay(by time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lag = by
 }
 
 // due is when what comes now by a direction is to arrive.
-func (l *link) due(d direction) time.Time {
+func (l *Link) due(d direction) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if d == requests {
+	if d == Requests {
 		return time.Time{}
 	}
 	return time.Now().Add(l.lag)
 }
 
-// close ends the link and all its connections.
-func (l *link) close() {
+// Close ends the link and all its connections.
+func (l *Link) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
@@ -92,7 +92,7 @@ func (l *link) close() {
 	l.passes.Broadcast()
 }
 
-func (l *link) accept() {
+func (l *Link) accept() {
 	for {
 		client, err := l.listener.Accept()
 		if err != nil {
@@ -103,9 +103,9 @@ func (l *link) accept() {
 }
 
 // connect reaches the server for a client once requests pass.
-func (l *link) connect(client net.Conn) {
+func (l *Link) connect(client net.Conn) {
 	defer client.Close()
-	if !l.keep(client) || !l.await(requests) {
+	if !l.keep(client) || !l.await(Requests) {
 		return
 	}
 	defer l.drop(client)
@@ -119,13 +119,13 @@ func (l *link) connect(client net.Conn) {
 	}
 	defer l.drop(server)
 	var both sync.WaitGroup
-	both.Go(func() { l.forward(server, client, requests) })
-	both.Go(func() { l.forward(client, server, answers) })
+	both.Go(func() { l.forward(server, client, Requests) })
+	both.Go(func() { l.forward(client, server, Answers) })
 	both.Wait()
 }
 
 // forward copies one direction of a connection until either side ends it.
-func (l *link) forward(to, from net.Conn, d direction) {
+func (l *Link) forward(to, from net.Conn, d direction) {
 	type part struct {
 		bytes []byte
 		due   time.Time
@@ -135,7 +135,7 @@ func (l *link) forward(to, from net.Conn, d direction) {
 	writer.Go(func() {
 		defer to.Close()
 		for p := range parts {
-			pause(context.Background(), time.Until(p.due))
+			Pause(context.Background(), time.Until(p.due))
 			if _, err := to.Write(p.bytes); err != nil {
 				from.Close() // which ends the reads, and so the parts
 			}
@@ -162,7 +162,7 @@ func (l *link) forward(to, from net.Conn, d direction) {
 }
 
 // await waits while a direction is cut. It reports false if the link was closed.
-func (l *link) await(d direction) bool {
+func (l *Link) await(d direction) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.cut[d] && !l.closed {
@@ -172,7 +172,7 @@ func (l *link) await(d direction) bool {
 }
 
 // keep notes a connection, so that close ends it. It reports false if the link was closed.
-func (l *link) keep(c net.Conn) bool {
+func (l *Link) keep(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed {
@@ -181,7 +181,7 @@ func (l *link) keep(c net.Conn) bool {
 	return !l.closed
 }
 
-func (l *link) drop(c net.Conn) {
+func (l *Link) drop(c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, c)

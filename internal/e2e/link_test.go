@@ -37,12 +37,12 @@ func echo(t *testing.T) (address string, heard <-chan string) {
 // TestLink: what is sent over a cut link arrives when the link is restored, in order.
 func TestLink(t *testing.T) {
 	server, heard := echo(t)
-	l, err := newLink(server)
+	l, err := NewLink(server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
-	client, err := net.Dial("tcp", l.address())
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +58,12 @@ func TestLink(t *testing.T) {
 	if got := next(); got != "one" || <-heard != "one" {
 		t.Fatalf("got %q", got)
 	}
-	l.cutOff(answers)
+	l.cutOff(Answers)
 	fmt.Fprintln(client, "two")
 	if got := <-heard; got != "two" {
 		t.Fatalf("the server heard %q while answers were cut", got)
 	}
-	l.cutOff(requests)
+	l.cutOff(Requests)
 	fmt.Fprintln(client, "three")
 	select {
 	case got := <-heard:
@@ -76,7 +76,7 @@ func TestLink(t *testing.T) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
-	l.close()
+	l.Close()
 	if answered.Scan() {
 		t.Fatalf("got %q from a closed link", answered.Text())
 	}

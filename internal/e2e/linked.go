@@ -12,22 +12,22 @@ import (
 // flapEvery is how long a flapping link is cut, and then passes.
 const flapEvery = 300 * time.Millisecond
 
-// linkedCluster is a cluster in which every way between a regional daemon and a coordinator, and between a
+// LinkedCluster is a cluster in which every way between a regional daemon and a coordinator, and between a
 // daemon and its store, is a link that can be cut.
-type linkedCluster struct {
+type LinkedCluster struct {
 	*Cluster
-	coordinators [][]*link // by region, then by coordinator
-	stores       []*link   // by region
+	coordinators [][]*Link // by region, then by coordinator
+	stores       []*Link   // by region
 }
 
-// startLinked is Start in a folder of its own below dir. The caller calls stop, also after an error.
-func startLinked(ctx context.Context, bin, dir string) (*linkedCluster, error) {
+// StartLinked is Start in a folder of its own below dir. The caller calls stop, also after an error.
+func StartLinked(ctx context.Context, bin, dir string) (*LinkedCluster, error) {
 	dir, err := os.MkdirTemp(dir, "linked-")
 	if err != nil {
 		return nil, err
 	}
 	own, err := Start(ctx, bin, dir, Setup{})
-	out := &linkedCluster{Cluster: own}
+	out := &LinkedCluster{Cluster: own}
 	if err != nil {
 		return out, err
 	}
@@ -40,11 +40,11 @@ func startLinked(ctx context.Context, bin, dir string) (*linkedCluster, error) {
 }
 
 // linkRegion restarts a region's daemon so that it reaches everybody through links.
-func (l *linkedCluster) linkRegion(ctx context.Context, region int, r *Region) error {
+func (l *LinkedCluster) linkRegion(ctx context.Context, region int, r *Region) error {
 	l.coordinators = append(l.coordinators, nil)
 	addresses := ""
 	for _, c := range l.Coordinators {
-		to, err := newLink(c.Address)
+		to, err := NewLink(c.Address)
 		if err != nil {
 			return err
 		}
@@ -52,47 +52,47 @@ func (l *linkedCluster) linkRegion(ctx context.Context, region int, r *Region) e
 		if addresses != "" {
 			addresses += ","
 		}
-		addresses += to.address()
+		addresses += to.Address()
 	}
-	store, err := newLink(r.redis)
+	store, err := NewLink(r.Redis)
 	if err != nil {
 		return err
 	}
 	l.stores = append(l.stores, store)
-	return errors.Join(r.Terminate(), r.setFlag("--coordinators", addresses), r.setFlag("--redis", "redis://"+store.address()), r.Start())
+	return errors.Join(r.Terminate(), r.SetFlag("--coordinators", addresses), r.SetFlag("--redis", "redis://"+store.Address()), r.Start())
 }
 
-func (l *linkedCluster) stop() {
+func (l *LinkedCluster) Stop() {
 	if l == nil {
 		return
 	}
 	for _, s := range slices.Concat(append(l.coordinators, l.stores)...) {
-		s.close()
+		s.Close()
 	}
 	if l.Cluster != nil {
 		l.Cluster.Stop()
-		os.RemoveAll(l.Cluster.dir)
+		os.RemoveAll(l.Cluster.Dir)
 	}
 }
 
-// trouble is one fault: it begins, lasts, and ends.
-type trouble struct {
-	name       string
-	at, lasts  time.Duration // since the client began to ask
-	begin, end func() error
+// Trouble is one fault: it begins, lasts, and ends.
+type Trouble struct {
+	Name       string
+	At, Lasts  time.Duration // since the client began to ask
+	Begin, End func() error
 }
 
-// isolated cuts a region's ways to all coordinators, in the given directions.
-func (l *linkedCluster) isolated(region int, name string, directions ...direction) trouble {
-	return trouble{
-		name: fmt.Sprintf("%s cut from the coordinators: %s", l.Regions[region].Region, name),
-		begin: func() error {
+// Isolated cuts a region's ways to all coordinators, in the given directions.
+func (l *LinkedCluster) Isolated(region int, name string, directions ...direction) Trouble {
+	return Trouble{
+		Name: fmt.Sprintf("%s cut from the coordinators: %s", l.Regions[region].Region, name),
+		Begin: func() error {
 			for _, to := range l.coordinators[region] {
 				to.cutOff(directions...)
 			}
 			return nil
 		},
-		end: func() error {
+		End: func() error {
 			for _, to := range l.coordinators[region] {
 				to.restore()
 			}
@@ -101,13 +101,13 @@ func (l *linkedCluster) isolated(region int, name string, directions ...directio
 	}
 }
 
-// flapping cuts a region's links to its store and to the coordinators again and again.
-func (l *linkedCluster) flapping(ctx context.Context, region int) trouble {
-	links := append([]*link{l.stores[region]}, l.coordinators[region]...)
+// Flapping cuts a region's links to its store and to the coordinators again and again.
+func (l *LinkedCluster) Flapping(ctx context.Context, region int) Trouble {
+	links := append([]*Link{l.stores[region]}, l.coordinators[region]...)
 	over, ended := make(chan struct{}), make(chan struct{})
-	return trouble{
-		name: l.Regions[region].Region + ": all links flap",
-		begin: func() error {
+	return Trouble{
+		Name: l.Regions[region].Region + ": all links flap",
+		Begin: func() error {
 			go func() {
 				defer close(ended)
 				tick := time.NewTicker(flapEvery)
@@ -115,7 +115,7 @@ func (l *linkedCluster) flapping(ctx context.Context, region int) trouble {
 				for cut := true; ; cut = !cut {
 					for _, to := range links {
 						if to.restore(); cut {
-							to.cutOff(requests, answers)
+							to.cutOff(Requests, Answers)
 						}
 					}
 					select {
@@ -129,7 +129,7 @@ func (l *linkedCluster) flapping(ctx context.Context, region int) trouble {
 			}()
 			return nil
 		},
-		end: func() error {
+		End: func() error {
 			close(over)
 			<-ended
 			for _, to := range links {
@@ -140,47 +140,47 @@ func (l *linkedCluster) flapping(ctx context.Context, region int) trouble {
 	}
 }
 
-// storeless cuts a daemon from its store, which lives on.
-func (l *linkedCluster) storeless(region int) trouble {
-	return trouble{
-		name:  l.Regions[region].Region + " cut from its store",
-		begin: func() error { l.stores[region].cutOff(requests, answers); return nil },
-		end:   func() error { l.stores[region].restore(); return nil },
+// Storeless cuts a daemon from its store, which lives on.
+func (l *LinkedCluster) Storeless(region int) Trouble {
+	return Trouble{
+		Name:  l.Regions[region].Region + " cut from its store",
+		Begin: func() error { l.stores[region].cutOff(Requests, Answers); return nil },
+		End:   func() error { l.stores[region].restore(); return nil },
 	}
 }
 
-// pausedTogether stops processes, as a machine that is suspended does.
-func pausedTogether(name string, processes ...*Process) trouble {
+// PausedTogether stops processes, as a machine that is suspended does.
+func PausedTogether(name string, processes ...*Process) Trouble {
 	each := func(do func(*Process) error) (err error) {
 		for _, p := range processes {
 			err = errors.Join(err, do(p))
 		}
 		return err
 	}
-	return trouble{
-		name:  name + " paused",
-		begin: func() error { return each((*Process).Pause) },
-		end:   func() error { return each((*Process).Resume) },
+	return Trouble{
+		Name:  name + " paused",
+		Begin: func() error { return each((*Process).Pause) },
+		End:   func() error { return each((*Process).Resume) },
 	}
 }
 
-// leaderPaused stops the coordinator that leads when the trouble begins.
-func (l *linkedCluster) leaderPaused(ctx context.Context) trouble {
+// LeaderPaused stops the coordinator that leads when the trouble begins.
+func (l *LinkedCluster) LeaderPaused(ctx context.Context) Trouble {
 	var leader *Coordinator
-	return trouble{
-		name: "the leader paused",
-		begin: func() (err error) {
-			if leader, err = l.someLeader(ctx); err != nil {
+	return Trouble{
+		Name: "the leader paused",
+		Begin: func() (err error) {
+			if leader, err = l.SomeLeader(ctx); err != nil {
 				return err
 			}
 			return leader.Pause()
 		},
-		end: func() error { return leader.Resume() },
+		End: func() error { return leader.Resume() },
 	}
 }
 
-// lasting places a trouble in time.
-func (t trouble) lasting(at, lasts time.Duration) trouble {
-	t.at, t.lasts = at, lasts
+// Lasting places a trouble in time.
+func (t Trouble) Lasting(at, lasts time.Duration) Trouble {
+	t.At, t.Lasts = at, lasts
 	return t
 }

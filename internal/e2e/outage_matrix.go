@@ -24,14 +24,14 @@ func (o Outages) Matrix(ctx context.Context, bin, dir string) ([]OutageResult, e
 func storeFaults() []outage {
 	during := func(d time.Duration, begin, end string) func(context.Context, *Cluster, int) error {
 		return func(ctx context.Context, l *Cluster, _ int) error {
-			if err := l.Regions[0].command(begin); err != nil {
+			if err := l.Regions[0].Command(begin); err != nil {
 				return err
 			}
-			pause(ctx, d)
-			return l.Regions[0].command(end)
+			Pause(ctx, d)
+			return l.Regions[0].Command(end)
 		}
 	}
-	var slow *link
+	var slow *Link
 	return []outage{
 		{name: "stopped 60 ms", fault: func(ctx context.Context, l *Cluster, _ int) error { return l.stopStore(ctx, stallFor) }},
 		{name: "stopped 1 s", fault: func(ctx context.Context, l *Cluster, _ int) error { return l.stopStore(ctx, time.Second) }},
@@ -41,17 +41,17 @@ func storeFaults() []outage {
 		{name: "restarted without its contents", empties: true, fault: func(ctx context.Context, l *Cluster, _ int) error { return l.killStore(ctx, 0) }},
 		{name: "slow by 50 ms", fault: func(ctx context.Context, _ *Cluster, _ int) error {
 			slow.delay(50 * time.Millisecond)
-			pause(ctx, awayFor)
+			Pause(ctx, awayFor)
 			slow.delay(0)
 			return nil
 		}, prepare: func(ctx context.Context, l *Cluster) (undo func() error, err error) {
-			if slow, err = newLink(l.Regions[0].redis); err != nil {
+			if slow, err = NewLink(l.Regions[0].Redis); err != nil {
 				return nil, err
 			}
-			back, err := l.lendStore(ctx, l.Regions[0], "redis://"+slow.address())
-			pause(ctx, outageWarmUp)
+			back, err := l.LendStore(ctx, l.Regions[0], "redis://"+slow.Address())
+			Pause(ctx, outageWarmUp)
 			return func() error {
-				defer slow.close()
+				defer slow.Close()
 				return back()
 			}, err
 		}},
@@ -64,8 +64,8 @@ func storeFaults() []outage {
 // restartStore ends the first region's store in order, so that it keeps its contents, and starts it again.
 func (l *Cluster) restartStore() error {
 	redis := l.Redis[0]
-	contents := filepath.Join(redis.flag("--dir"), redis.flag("--dbfilename"))
-	if err := l.Regions[0].command("SAVE"); err != nil {
+	contents := filepath.Join(redis.Flag("--dir"), redis.Flag("--dbfilename"))
+	if err := l.Regions[0].Command("SAVE"); err != nil {
 		return err
 	}
 	return errors.Join(redis.Kill9(), redis.Start(), os.Remove(contents))

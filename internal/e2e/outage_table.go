@@ -38,7 +38,7 @@ func outageTable() []outage {
 				if err := l.stopStore(ctx, stallFor); err != nil {
 					return err
 				}
-				pause(ctx, time.Second-stallFor)
+				Pause(ctx, time.Second-stallFor)
 			}
 			return nil
 		}},
@@ -47,7 +47,7 @@ func outageTable() []outage {
 			if run%2 == 0 {
 				return l.Flush(l.Regions[0])
 			}
-			return l.killStore(ctx, pollEvery)
+			return l.killStore(ctx, PollEvery)
 		}},
 		{name: "killed with its daemon", clients: usual, before: outageWindow / 2, after: 2*outageWindow + outageWindow/2, goal: 1, empties: true, endsDaemon: true, fault: func(ctx context.Context, l *Cluster, _ int) error {
 			daemon, redis := l.Regions[0], l.Redis[0]
@@ -66,7 +66,7 @@ func (l *Cluster) stopStore(ctx context.Context, d time.Duration) error {
 	if err := l.Redis[0].Pause(); err != nil {
 		return err
 	}
-	pause(ctx, d)
+	Pause(ctx, d)
 	return l.Redis[0].Resume()
 }
 
@@ -75,14 +75,14 @@ func (l *Cluster) killStore(ctx context.Context, d time.Duration) error {
 	if err := l.Redis[0].Kill9(); err != nil {
 		return err
 	}
-	pause(ctx, d)
+	Pause(ctx, d)
 	return l.Redis[0].Start()
 }
 
 // burn has other processes use all of the machine for a while.
 func burn(ctx context.Context, l *Cluster, _ int) error {
-	stop, err := busy(l.dir, burners)
-	pause(ctx, burnFor)
+	stop, err := busy(l.Dir, burners)
+	Pause(ctx, burnFor)
 	return errors.Join(err, stop())
 }
 

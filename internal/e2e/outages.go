@@ -149,7 +149,7 @@ func (o Outages) run(ctx context.Context, bin, dir string, all []outage, results
 		}
 		l, err := Start(ctx, bin, at, Setup{Regions: RegionNames[:n], Rules: outageRules()})
 		if err == nil {
-			pause(ctx, outageWarmUp)
+			Pause(ctx, outageWarmUp)
 			var of []OutageResult
 			of, err = o.with(ctx, l, all, results)
 			out = append(out, of...)
@@ -197,7 +197,7 @@ func (o Outages) with(ctx context.Context, l *Cluster, all []outage, results fun
 // String is the result in one line.
 func (r *OutageResult) String() string {
 	text := fmt.Sprintf("%s %s %s: %d of %d refused, %d unanswered, %d unsettled, gain %.4f, normal after %.2f s, p99 %.1f ms before, %.1f in the first second, %.1f later",
-		r.Fault, r.Enforcement, r.Plan, r.Refused, r.Asked, r.Unanswered, r.Unsettled, r.Gain, r.Normal.Seconds(), milliseconds(r.Before), milliseconds(r.First), milliseconds(r.Later))
+		r.Fault, r.Enforcement, r.Plan, r.Refused, r.Asked, r.Unanswered, r.Unsettled, r.Gain, r.Normal.Seconds(), Milliseconds(r.Before), Milliseconds(r.First), Milliseconds(r.Later))
 	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
 		text += fmt.Sprintf("\n    %d: %s", r.Refusals[why], why)
 	}
@@ -240,16 +240,16 @@ func (l *Cluster) outage(ctx context.Context, o *outage, run int) (r *outageRun,
 		return nil, err
 	}
 	r = &outageRun{traffic: t, of: o, regions: len(l.Regions)}
-	pause(ctx, o.before)
+	Pause(ctx, o.before)
 	r.from = t.at()
 	err = o.fault(ctx, l, run)
 	r.ends = t.at()
 	if err == nil {
-		pause(ctx, o.after)
+		Pause(ctx, o.after)
 	}
 	t.wait()
 	if err == nil {
-		_, err = l.degradedSince(ctx, l.Regions[0], time.Now())
+		_, err = l.DegradedSince(ctx, l.Regions[0], time.Now())
 	}
 	return r, errors.Join(err, ctx.Err())
 }

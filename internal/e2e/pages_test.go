@@ -180,7 +180,7 @@ func (u *terminals) enter(t *testing.T, line string) string {
 	}
 	fmt.Fprintln(u.keyboard, line)
 	var answer string
-	err = until(t.Context(), readyWithin, "an answer", func() error {
+	err = Until(t.Context(), ReadyWithin, "an answer", func() error {
 		text, err := os.ReadFile(u.dev.log)
 		if err != nil {
 			return err
@@ -207,7 +207,7 @@ func (u *terminals) keep(t *testing.T, command string) {
 	if !builds {
 		build, program = "true", command
 	}
-	p := newProcess(t.TempDir(), "background", "sh", "-c", fmt.Sprintf("cd %s && %s && exec %s", u.dir, build, program))
+	p := NewProcess(t.TempDir(), "background", "sh", "-c", fmt.Sprintf("cd %s && %s && exec %s", u.dir, build, program))
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func (u *terminals) keep(t *testing.T, command string) {
 		listens = "" // what comes next asks until it answers
 	}
 	if port := u.ports[listens]; port != "" {
-		err := until(t.Context(), readyWithin, "listening on "+listens, func() error {
+		err := Until(t.Context(), ReadyWithin, "listening on "+listens, func() error {
 			conn, err := net.Dial("tcp", "127.0.0.1:"+port)
 			if err == nil {
 				conn.Close()
@@ -314,7 +314,7 @@ func runPage(t *testing.T, page string, all []shownStep) {
 		}
 		want := shapeOf(s, shown)
 		out, tries := "", 0
-		err := until(t.Context(), readyWithin, s.command, func() error {
+		err := Until(t.Context(), ReadyWithin, s.command, func() error {
 			began := time.Now()
 			if out = u.do(t, s); want.MatchString(out) {
 				return nil

@@ -27,7 +27,7 @@ type Process struct {
 	done chan struct{} // closed when the present life has ended
 }
 
-func newProcess(dir, name string, command ...string) *Process {
+func NewProcess(dir, name string, command ...string) *Process {
 	return &Process{Name: name, command: command, log: filepath.Join(dir, name+".log")}
 }
 
@@ -151,7 +151,7 @@ func startAll(processes []*Process) error {
 	return nil
 }
 
-func endAll(processes []*Process) {
+func EndAll(processes []*Process) {
 	for _, p := range processes {
 		_ = p.Kill9() // whatever is left of it holds nothing that is needed
 	}
@@ -167,7 +167,7 @@ func busy(dir string, n int) (stop func() error, err error) {
 		return err
 	}
 	for i := range n {
-		p := newProcess(dir, fmt.Sprintf("busy-%d", i), "sh", "-c", "while :; do :; done")
+		p := NewProcess(dir, fmt.Sprintf("busy-%d", i), "sh", "-c", "while :; do :; done")
 		if err := p.Start(); err != nil {
 			return stop, err
 		}

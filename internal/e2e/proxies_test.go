@@ -92,7 +92,7 @@ func exampleService(t *testing.T) string {
 // freePort is free now.
 func freePort(t *testing.T) string {
 	t.Helper()
-	free, err := freePorts(1)
+	free, err := FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func startProxy(t *testing.T, port string, argv ...string) proxy {
 	if _, err := exec.LookPath(argv[0]); err != nil {
 		t.Fatalf("%s is not in PATH; `make test` installs it", argv[0])
 	}
-	process := newProcess(t.TempDir(), filepath.Base(argv[0]), argv...)
+	process := NewProcess(t.TempDir(), filepath.Base(argv[0]), argv...)
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func startProxy(t *testing.T, port string, argv ...string) proxy {
 			t.Logf("%v\n%s", err, process.Tail())
 		}
 	})
-	err := until(t.Context(), readyWithin, "listening", func() error {
+	err := Until(t.Context(), ReadyWithin, "listening", func() error {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			conn.Close()
@@ -235,7 +235,7 @@ func TestProxies(t *testing.T) {
 // come again, and the service is not reached.
 func TestProxiesWhereNothingIsKnown(t *testing.T) {
 	t.Parallel()
-	ports, err := freePorts(3)
+	ports, err := FreePorts(3)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 
 	"aliquot/internal/bench"
 )
@@ -16,16 +17,16 @@ type Result struct {
 	OK      bool
 }
 
-// atMost and atLeast compare a measured figure with a promise.
-func atMost(promise string, got, want float64) Result {
+// AtMost and AtLeast compare a measured figure with a promise.
+func AtMost(promise string, got, want float64) Result {
 	return Result{Promise: promise, Want: fmt.Sprintf("<= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got <= want}
 }
 
-func atLeast(promise string, got, want float64) Result {
+func AtLeast(promise string, got, want float64) Result {
 	return Result{Promise: promise, Want: fmt.Sprintf(">= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got >= want}
 }
 
-func none(promise string, n int64, detail any) Result {
+func None(promise string, n int64, detail any) Result {
 	r := Result{Promise: promise, Want: "0", Got: fmt.Sprint(n), OK: n == 0}
 	if n != 0 {
 		r.Got += fmt.Sprintf(" %v", detail)
@@ -33,13 +34,13 @@ func none(promise string, n int64, detail any) Result {
 	return r
 }
 
-// bounded are the promises of every run.
-func bounded(r *bench.Report) []Result {
-	return []Result{atMost("gain over the run", r.Gain, 1), atMost("gain over its worst interval", r.Worst.Gain, 1)}
+// Bounded are the promises of every run.
+func Bounded(r *bench.Report) []Result {
+	return []Result{AtMost("gain over the run", r.Gain, 1), AtMost("gain over its worst interval", r.Worst.Gain, 1)}
 }
 
-func unfailing(r *bench.Report) Result {
-	return none("checks without an answer", r.Failed, r.Errors)
+func Unfailing(r *bench.Report) Result {
+	return None("checks without an answer", r.Failed, r.Errors)
 }
 
 // PrintResults prints promises as a table, and reports whether all of them held.
@@ -57,14 +58,14 @@ func PrintResults(w io.Writer, results []Result) (ok bool) {
 	return ok
 }
 
-func prefixed(what string, results ...Result) []Result {
+func Prefixed(what string, results ...Result) []Result {
 	for i := range results {
 		results[i].Promise = what + results[i].Promise
 	}
 	return results
 }
 
-func unfailingBut(r *bench.Report, dead *Region) Result {
+func UnfailingBut(r *bench.Report, dead *Region) Result {
 	n, detail := int64(0), ""
 	for _, region := range r.Regions {
 		if dead == nil || region.Address != dead.Address {
@@ -72,5 +73,7 @@ func unfailingBut(r *bench.Report, dead *Region) Result {
 			detail += fmt.Sprint(region.Errors)
 		}
 	}
-	return none("checks without an answer where the daemon lived", n, detail)
+	return None("checks without an answer where the daemon lived", n, detail)
 }
+
+func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

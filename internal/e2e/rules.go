@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"aliquot/internal/rpc"
@@ -11,8 +12,8 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// checkedPath is the path that RulesYAML limits for proxies.
-const checkedPath = "/checked"
+// CheckedPath is the path that RulesYAML limits for proxies.
+const CheckedPath = "/checked"
 
 // RulesYAML is what the cluster starts with: one limit, strict and elastic, a small one for
 // keys of many clients at once, one that counts, in three ways, and one for proxies.
@@ -47,39 +48,39 @@ const RulesYAML = `rules:
     enforcement: strict
 `
 
-// awaitRules waits until a region decides by the cluster's rules, with or without a
+// AwaitRules waits until a region decides by the cluster's rules, with or without a
 // lease.
-func (l *Cluster) awaitRules(ctx context.Context, r *Region) error {
-	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
+func (l *Cluster) AwaitRules(ctx context.Context, r *Region) error {
+	client := aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address))
 	request := &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": "big", "api_key": "await-rules"}}
-	err := until(ctx, readyWithin, r.Name+" deciding", func() error {
-		ctx, cancel := context.WithTimeout(ctx, callWithin)
+	err := Until(ctx, ReadyWithin, r.Name+" deciding", func() error {
+		ctx, cancel := context.WithTimeout(ctx, CallWithin)
 		defer cancel()
 		answer, err := client.Check(ctx, request)
-		if err == nil && answer.RuleId != bigRule {
+		if err == nil && answer.RuleId != BigRule {
 			err = fmt.Errorf("mode %s, rule %q", answer.Mode, answer.RuleId)
 		}
 		return err
 	})
 	if err != nil {
-		return l.withLogs(err)
+		return l.WithLogs(err)
 	}
 	return nil
 }
 
-// bigRule limits clients of the plan "big", strictly.
-const bigRule = "per-key"
+// BigRule limits clients of the plan "big", strictly.
+const BigRule = "per-key"
 
-// applyRules applies rules at a coordinator that does not lead, if there is one,
+// ApplyRules applies rules at a coordinator that does not lead, if there is one,
 // and waits until every region's answers show the small rule's new capacity.
-func (l *Cluster) applyRules(ctx context.Context, yaml string, capacity int64) (time.Duration, error) {
-	at, err := l.follower(ctx)
+func (l *Cluster) ApplyRules(ctx context.Context, yaml string, capacity int64) (time.Duration, error) {
+	at, err := l.Follower(ctx)
 	if err != nil {
 		return 0, err
 	}
-	client := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(at.Address))
+	client := aliquotv1connect.NewRuleServiceClient(l.HTTP, rpc.BaseURL(at.Address))
 	began := time.Now()
-	err = led(ctx, func() error {
+	err = WhenLed(ctx, func() error {
 		_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: yaml, Author: "e2e"})
 		return err
 	})
@@ -87,9 +88,9 @@ func (l *Cluster) applyRules(ctx context.Context, yaml string, capacity int64) (
 		return 0, fmt.Errorf("apply rules at %s: %w", at.Name, err)
 	}
 	for _, r := range l.Regions {
-		client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
+		client := aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address))
 		request := &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": "small", "api_key": "rules-changed"}}
-		err := until(ctx, readyWithin, "in force in "+r.Name, func() error {
+		err := Until(ctx, ReadyWithin, "in force in "+r.Name, func() error {
 			answer, err := client.Check(ctx, request)
 			if err == nil && answer.Limit != capacity {
 				err = fmt.Errorf("the limit is still %d", answer.Limit)
@@ -103,32 +104,32 @@ func (l *Cluster) applyRules(ctx context.Context, yaml string, capacity int64) (
 	return time.Since(began), nil
 }
 
-// commitRules applies the cluster's rules once more, at any coordinator.
-func (l *Cluster) commitRules(ctx context.Context, at *Coordinator) error {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
+// CommitRules applies the cluster's rules once more, at any coordinator.
+func (l *Cluster) CommitRules(ctx context.Context, at *Coordinator) error {
+	ctx, cancel := context.WithTimeout(ctx, CallWithin)
 	defer cancel()
-	client := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(at.Address))
+	client := aliquotv1connect.NewRuleServiceClient(l.HTTP, rpc.BaseURL(at.Address))
 	_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: RulesYAML, Author: "e2e"})
 	return err
 }
 
-// anyRules is the rules of a coordinator that runs.
-func (l *Cluster) anyRules(context.Context) (aliquotv1connect.RuleServiceClient, error) {
+// AnyRules is the rules of a coordinator that runs.
+func (l *Cluster) AnyRules(context.Context) (aliquotv1connect.RuleServiceClient, error) {
 	for _, c := range l.Coordinators {
 		if c.Running() {
-			return aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(c.Address)), nil
+			return aliquotv1connect.NewRuleServiceClient(l.HTTP, rpc.BaseURL(c.Address)), nil
 		}
 	}
 	return nil, errors.New("no coordinator runs")
 }
 
-// stage brings rules into force in one region.
-func (l *Cluster) stage(ctx context.Context, yaml, region string) error {
-	client, err := l.anyRules(ctx)
+// Stage brings rules into force in one region.
+func (l *Cluster) Stage(ctx context.Context, yaml, region string) error {
+	client, err := l.AnyRules(ctx)
 	if err != nil {
 		return err
 	}
-	return led(ctx, func() error {
+	return WhenLed(ctx, func() error {
 		_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: yaml, Author: "e2e", Stage: &aliquotv1.Stage{Regions: []string{region}}})
 		return err
 	})
@@ -140,12 +141,12 @@ func (l *Cluster) staged(ctx context.Context, client aliquotv1connect.RuleServic
 	return rules.GetRollout().GetVersion(), err
 }
 
-func (l *Cluster) promote(ctx context.Context) error {
-	client, err := l.anyRules(ctx)
+func (l *Cluster) Promote(ctx context.Context) error {
+	client, err := l.AnyRules(ctx)
 	if err != nil {
 		return err
 	}
-	return led(ctx, func() error {
+	return WhenLed(ctx, func() error {
 		version, err := l.staged(ctx, client)
 		if err == nil {
 			_, err = client.PromoteRules(ctx, &aliquotv1.PromoteRulesRequest{Version: version})
@@ -154,12 +155,12 @@ func (l *Cluster) promote(ctx context.Context) error {
 	})
 }
 
-func (l *Cluster) abort(ctx context.Context) error {
-	client, err := l.anyRules(ctx)
+func (l *Cluster) Abort(ctx context.Context) error {
+	client, err := l.AnyRules(ctx)
 	if err != nil {
 		return err
 	}
-	return led(ctx, func() error {
+	return WhenLed(ctx, func() error {
 		version, err := l.staged(ctx, client)
 		if err == nil {
 			_, err = client.AbortRules(ctx, &aliquotv1.AbortRulesRequest{Version: version})
@@ -168,13 +169,20 @@ func (l *Cluster) abort(ctx context.Context) error {
 	})
 }
 
-func (l *Cluster) rollback(ctx context.Context, version uint64) error {
-	client, err := l.anyRules(ctx)
+func (l *Cluster) Rollback(ctx context.Context, version uint64) error {
+	client, err := l.AnyRules(ctx)
 	if err != nil {
 		return err
 	}
-	return led(ctx, func() error {
+	return WhenLed(ctx, func() error {
 		_, err := client.RollbackRules(ctx, &aliquotv1.RollbackRulesRequest{Version: version, Author: "e2e"})
 		return err
 	})
+}
+
+// AnotherKind is RulesYAML with another placement of the big limit, and with another small limit
+// by which answers show that it is in force.
+func AnotherKind() string {
+	yaml := strings.Replace(RulesYAML, "capacity: 60,", "capacity: 61,", 1)
+	return strings.Replace(yaml, "  - id: per-key\n", "  - id: per-key\n    placement: split\n", 1)
 }

@@ -71,7 +71,7 @@ func overHTTP(name string, p proxy) edge {
 // overRLS asks as Envoy does.
 func overRLS(t *testing.T, r *Region) edge {
 	t.Helper()
-	conn, err := grpc.NewClient(r.flag("--grpc-listen"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(r.Flag("--grpc-listen"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func (e edge) has(t *testing.T, l *Cluster, r *Region, apiKey string, burst int,
 		case passed > len(RegionNames)*burst+earned || limit != int64(burst):
 			t.Error(wrong)
 		case passed < burst:
-			err := until(t.Context(), countedWithin, "counted as the daemon's loss", func() error {
+			err := Until(t.Context(), countedWithin, "counted as the daemon's loss", func() error {
 				if l.starved(t, r) == before {
 					return errors.New(wrong)
 				}
@@ -256,7 +256,7 @@ func awaitPro(t *testing.T, l *Cluster, limit int64) time.Duration {
 
 func awaitProIn(t *testing.T, r *Region, limit int64) {
 	t.Helper()
-	err := until(t.Context(), inForceWithin, r.Region+" giving pro clients the limit", func() error {
+	err := Until(t.Context(), inForceWithin, r.Region+" giving pro clients the limit", func() error {
 		answer, err := checkAt(t.Context(), r, "sk_prod_probe")
 		if err == nil && answer.GetLimit() != limit {
 			err = fmt.Errorf("the limit is %d, want %d", answer.GetLimit(), limit)
@@ -278,13 +278,13 @@ type tierRule struct {
 func curlPut(t *testing.T, l *Cluster, tier, body string) []tierRule {
 	t.Helper()
 	var answer struct{ TierRules []tierRule }
-	err := led(t.Context(), func() error {
+	err := WhenLed(t.Context(), func() error {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, rpc.BaseURL(l.Coordinators[1].Address)+"/rules/tier/"+tier, strings.NewReader(body))
 		if err != nil {
 			return err
 		}
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		response, err := l.http.Do(request)
+		response, err := l.HTTP.Do(request)
 		if err != nil {
 			return err
 		}

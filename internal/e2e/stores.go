@@ -10,26 +10,26 @@ import (
 	"strings"
 )
 
-// startSentinels starts a primary, first of the processes, its replica and three Sentinels,
+// StartSentinels starts a primary, first of the processes, its replica and three Sentinels,
 // and returns their URL.
-func (l *Cluster) startSentinels() (all []*Process, url string, err error) {
-	free, err := freePorts(5)
+func (l *Cluster) StartSentinels() (all []*Process, url string, err error) {
+	free, err := FreePorts(5)
 	if err != nil {
 		return nil, "", err
 	}
-	dir, err := os.MkdirTemp(l.dir, "sentinels-")
+	dir, err := os.MkdirTemp(l.Dir, "sentinels-")
 	if err != nil {
 		return nil, "", err
 	}
-	_, primary, _ := net.SplitHostPort(free.next())
-	_, replica, _ := net.SplitHostPort(free.next())
+	_, primary, _ := net.SplitHostPort(free.Next())
+	_, replica, _ := net.SplitHostPort(free.Next())
 	server := []string{"redis-server", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}
 	all = append(all,
-		newProcess(dir, "primary", append(server, "--port", primary, "--dir", dir)...),
-		newProcess(dir, "replica", append(server, "--port", replica, "--dir", dir, "--replicaof", "127.0.0.1 "+primary)...))
+		NewProcess(dir, "primary", append(server, "--port", primary, "--dir", dir)...),
+		NewProcess(dir, "replica", append(server, "--port", replica, "--dir", dir, "--replicaof", "127.0.0.1 "+primary)...))
 	var addrs []string
 	for i := range 3 {
-		addr := free.next()
+		addr := free.Next()
 		_, port, _ := net.SplitHostPort(addr)
 		config := filepath.Join(dir, fmt.Sprintf("sentinel-%d.conf", i))
 		text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor main 127.0.0.1 %s 2\n"+
@@ -37,18 +37,18 @@ func (l *Cluster) startSentinels() (all []*Process, url string, err error) {
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			return nil, "", err
 		}
-		all = append(all, newProcess(dir, fmt.Sprintf("sentinel-%d", i), "redis-server", config, "--sentinel"))
+		all = append(all, NewProcess(dir, fmt.Sprintf("sentinel-%d", i), "redis-server", config, "--sentinel"))
 		addrs = append(addrs, addr)
 	}
 	return all, "redis+sentinel://" + strings.Join(addrs, ",") + "/main", startAll(all)
 }
 
-// awaitSentinels waits until each of them knows the others and the replica.
-func (l *Cluster) awaitSentinels(ctx context.Context, url string) error {
+// AwaitSentinels waits until each of them knows the others and the replica.
+func (l *Cluster) AwaitSentinels(ctx context.Context, url string) error {
 	hosts := strings.TrimSuffix(strings.TrimPrefix(url, "redis+sentinel://"), "/main")
 	for addr := range strings.SplitSeq(hosts, ",") {
 		_, port, _ := net.SplitHostPort(addr)
-		err := until(ctx, readyWithin, "acquainted", func() error {
+		err := Until(ctx, ReadyWithin, "acquainted", func() error {
 			out, err := exec.CommandContext(ctx, "redis-cli", "-p", port, "sentinel", "master", "main").CombinedOutput()
 			words := strings.Join(strings.Fields(string(out)), " ")
 			if err == nil && (!strings.Contains(words, "num-slaves 1 ") || !strings.Contains(words, "num-other-sentinels 2 ")) {
@@ -63,23 +63,23 @@ func (l *Cluster) awaitSentinels(ctx context.Context, url string) error {
 	return nil
 }
 
-// startRedisCluster starts a Redis Cluster of three nodes that serve what they have, and returns
+// StartRedisCluster starts a Redis Cluster of three nodes that serve what they have, and returns
 // its URL.
-func (l *Cluster) startRedisCluster(ctx context.Context) (all []*Process, url string, err error) {
-	free, err := freePorts(6)
+func (l *Cluster) StartRedisCluster(ctx context.Context) (all []*Process, url string, err error) {
+	free, err := FreePorts(6)
 	if err != nil {
 		return nil, "", err
 	}
 	var addrs []string
 	for i := range 3 {
-		dir, err := os.MkdirTemp(l.dir, "node-")
+		dir, err := os.MkdirTemp(l.Dir, "node-")
 		if err != nil {
 			return nil, "", err
 		}
-		addr := free.next()
+		addr := free.Next()
 		_, port, _ := net.SplitHostPort(addr)
-		_, bus, _ := net.SplitHostPort(free.next())
-		all = append(all, newProcess(dir, fmt.Sprintf("node-%d", i), "redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", dir,
+		_, bus, _ := net.SplitHostPort(free.Next())
+		all = append(all, NewProcess(dir, fmt.Sprintf("node-%d", i), "redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", dir,
 			"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-require-full-coverage", "no", "--save", "", "--appendonly", "no"))
 		addrs = append(addrs, addr)
 	}
@@ -87,7 +87,7 @@ func (l *Cluster) startRedisCluster(ctx context.Context) (all []*Process, url st
 		return all, "", err
 	}
 	create := append([]string{"--cluster", "create"}, addrs...)
-	err = until(ctx, readyWithin, "a cluster", func() error {
+	err = Until(ctx, ReadyWithin, "a cluster", func() error {
 		out, err := exec.CommandContext(ctx, "redis-cli", append(create, "--cluster-yes")...).CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("%w: %s", err, out)

@@ -126,7 +126,7 @@ func (s Surge) Run(ctx context.Context, bin, dir string) (rows []SurgeRow, err e
 		}
 		row, err := s.row(ctx, cluster, aliquot)
 		if err != nil {
-			return nil, cluster.withLogs(err)
+			return nil, cluster.WithLogs(err)
 		}
 		rows = append(rows, row)
 	}
@@ -191,7 +191,7 @@ func (s Surge) door(ctx context.Context, cluster *Cluster, region *Region, backe
 		}
 		config = strings.Replace(config, from, to, 1)
 	}
-	dir, err := os.MkdirTemp(cluster.dir, "nginx-")
+	dir, err := os.MkdirTemp(cluster.Dir, "nginx-")
 	if err != nil {
 		return "", nil, err
 	}
@@ -199,11 +199,11 @@ func (s Surge) door(ctx context.Context, cluster *Cluster, region *Region, backe
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return "", nil, err
 	}
-	nginx = newProcess(dir, "nginx", "nginx", "-p", dir, "-c", file, "-e", "stderr", "-g", "daemon off; master_process off;")
+	nginx = NewProcess(dir, "nginx", "nginx", "-p", dir, "-c", file, "-e", "stderr", "-g", "daemon off; master_process off;")
 	if err := nginx.Start(); err != nil {
 		return "", nil, err
 	}
-	err = until(ctx, callWithin, "listening", func() error {
+	err = Until(ctx, CallWithin, "listening", func() error {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			conn.Close()

@@ -42,7 +42,7 @@ func startBackend(ctx context.Context) (*surgeBackend, error) {
 		return nil, err
 	}
 	b := &surgeBackend{address: l.Addr().String(), jobs: make(chan backendJob, backendQueue)}
-	b.server = &http.Server{Handler: b, ReadHeaderTimeout: callWithin}
+	b.server = &http.Server{Handler: b, ReadHeaderTimeout: CallWithin}
 	for range backendWorkers {
 		go b.work(ctx)
 	}
@@ -83,7 +83,7 @@ func (b *surgeBackend) work(ctx context.Context) {
 				free = job.arrived
 			}
 			free = free.Add(backendService + backendService*waiting/backendSlowdown)
-			pause(ctx, time.Until(free))
+			Pause(ctx, time.Until(free))
 			close(job.done)
 		}
 	}

@@ -70,7 +70,7 @@ func (r *surgeRiders) rider(ctx context.Context, i int, end time.Time, calls *sy
 		if !due.Before(end) || ctx.Err() != nil {
 			return
 		}
-		pause(ctx, time.Until(due))
+		Pause(ctx, time.Until(due))
 		calls.Go(func() {
 			if wait := r.send(ctx, i, n); wait > 0 {
 				notBefore.Store(time.Now().Add(wait).UnixNano())

@@ -24,8 +24,8 @@ const lowestPort, portRange = 10_000, 10_000
 // given are the ports that were found in this process: a daemon that is down for a while keeps its own.
 var given sync.Map
 
-// freePorts finds ports that nothing listens on, others each time.
-func freePorts(n int) (ports, error) {
+// FreePorts finds ports that nothing listens on, others each time.
+func FreePorts(n int) (ports, error) {
 	var out ports
 	for tries := 0; len(out) < n; tries++ {
 		port := strconv.Itoa(lowestPort + rand.IntN(portRange))
@@ -46,36 +46,36 @@ func freePorts(n int) (ports, error) {
 
 // FreeAddress is an address on loopback that nothing listens on.
 func FreeAddress() (string, error) {
-	free, err := freePorts(1)
+	free, err := FreePorts(1)
 	if err != nil {
 		return "", err
 	}
-	return free.next(), nil
+	return free.Next(), nil
 }
 
-func (p *ports) next() (address string) {
+func (p *ports) Next() (address string) {
 	address = net.JoinHostPort("127.0.0.1", (*p)[0])
 	*p = (*p)[1:]
 	return address
 }
 
 func (l *Cluster) addCoordinators(free *ports) error {
-	rulesFile := filepath.Join(l.dir, "rules.yaml")
+	rulesFile := filepath.Join(l.Dir, "rules.yaml")
 	if err := os.WriteFile(rulesFile, []byte(l.setup.Rules), 0o600); err != nil {
 		return err
 	}
 	var gossip [3]string
 	for i := range gossip {
-		gossip[i] = free.next()
+		gossip[i] = free.Next()
 	}
 	for i := range gossip {
-		name, address, raft := fmt.Sprintf("c%d", i+1), free.next(), free.next()
-		dataDir := filepath.Join(l.dir, name)
-		p := newProcess(l.dir, name, filepath.Join(l.bin, "coordinator"), "--node-id", name, "--data-dir", dataDir,
-			"--listen", address, "--raft-listen", raft, "--gossip-listen", gossip[i], "--ops-listen", free.next(),
+		name, address, raft := fmt.Sprintf("c%d", i+1), free.Next(), free.Next()
+		dataDir := filepath.Join(l.Dir, name)
+		p := NewProcess(l.Dir, name, filepath.Join(l.Bin, "coordinator"), "--node-id", name, "--data-dir", dataDir,
+			"--listen", address, "--raft-listen", raft, "--gossip-listen", gossip[i], "--ops-listen", free.Next(),
 			"--join", strings.Join(gossip[:], ","), "--bootstrap-expect", "3",
 			"--regions", strings.Join(l.declaredNames(), ","), "--rules", rulesFile)
-		l.Coordinators = append(l.Coordinators, &Coordinator{Process: p, Address: address, dataDir: dataDir, raft: raft, gossip: gossip[i]})
+		l.Coordinators = append(l.Coordinators, &Coordinator{Process: p, Address: address, DataDir: dataDir, raft: raft, gossip: gossip[i]})
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (l *Cluster) declaredNames() []string {
 func (l *Cluster) addRegion(name string, free *ports) *Region {
 	redis := ""
 	if !l.setup.InMemory {
-		redis = l.addRedis(name, free.next())
+		redis = l.addRedis(name, free.Next())
 	}
 	r := l.daemon(name, name, redis, free)
 	l.Regions = append(l.Regions, r)
@@ -102,8 +102,8 @@ func (l *Cluster) addRegion(name string, free *ports) *Region {
 // addRedis makes the Redis of a region, and returns its address.
 func (l *Cluster) addRedis(region, address string) string {
 	_, port, _ := net.SplitHostPort(address)
-	l.Redis = append(l.Redis, newProcess(l.dir, "redis-"+region, "redis-server", "--port", port, "--bind", "127.0.0.1",
-		"--dir", l.dir, "--dbfilename", "redis-"+region+".rdb", "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"))
+	l.Redis = append(l.Redis, NewProcess(l.Dir, "redis-"+region, "redis-server", "--port", port, "--bind", "127.0.0.1",
+		"--dir", l.Dir, "--dbfilename", "redis-"+region+".rdb", "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"))
 	return address
 }
 
@@ -117,28 +117,28 @@ func (l *Cluster) daemon(process, region, redis string, free *ports) *Region {
 	for _, c := range l.Coordinators {
 		coordinators = append(coordinators, c.Address)
 	}
-	address, ops := free.next(), free.next()
-	p := newProcess(l.dir, process, filepath.Join(l.bin, "regional"), "--region", region, "--listen", address, "--ops-listen", ops,
-		"--grpc-listen", free.next(), "--redis", store,
-		"--state-file", filepath.Join(l.dir, process+".json"), "--coordinators", strings.Join(coordinators, ","))
-	return &Region{Process: p, Address: address, Region: region, ops: ops, redis: redis}
+	address, ops := free.Next(), free.Next()
+	p := NewProcess(l.Dir, process, filepath.Join(l.Bin, "regional"), "--region", region, "--listen", address, "--ops-listen", ops,
+		"--grpc-listen", free.Next(), "--redis", store,
+		"--state-file", filepath.Join(l.Dir, process+".json"), "--coordinators", strings.Join(coordinators, ","))
+	return &Region{Process: p, Address: address, Region: region, ops: ops, Redis: redis}
 }
 
 // setStore gives a region's daemon another store, by its URL, and waits for its lease.
 func (l *Cluster) setStore(ctx context.Context, r *Region, url string) error {
-	return errors.Join(r.Terminate(), r.setFlag("--redis", url), r.Start(), l.awaitLease(ctx, r))
+	return errors.Join(r.Terminate(), r.SetFlag("--redis", url), r.Start(), l.AwaitLease(ctx, r))
 }
 
-// lendStore is setStore for a while; back gives the daemon the store again that it had.
-func (l *Cluster) lendStore(ctx context.Context, r *Region, url string) (back func() error, err error) {
-	before := r.flag("--redis")
+// LendStore is setStore for a while; back gives the daemon the store again that it had.
+func (l *Cluster) LendStore(ctx context.Context, r *Region, url string) (back func() error, err error) {
+	before := r.Flag("--redis")
 	return func() error { return l.setStore(ctx, r, before) }, l.setStore(ctx, r, url)
 }
 
-// startRegion adds a region to the cluster and starts it. Whether the coordinators let
+// StartRegion adds a region to the cluster and starts it. Whether the coordinators let
 // it take part is for them to say.
-func (l *Cluster) startRegion(name string) (*Region, error) {
-	free, err := freePorts(5)
+func (l *Cluster) StartRegion(name string) (*Region, error) {
+	free, err := FreePorts(5)
 	if err != nil {
 		return nil, err
 	}
@@ -146,21 +146,21 @@ func (l *Cluster) startRegion(name string) (*Region, error) {
 	return r, errors.Join(l.Redis[len(l.Redis)-1].Start(), r.Start())
 }
 
-// endRegion stops the region that was added last, and its Redis, for good.
-func (l *Cluster) endRegion() error {
+// EndRegion stops the region that was added last, and its Redis, for good.
+func (l *Cluster) EndRegion() error {
 	i, j := len(l.Regions)-1, len(l.Redis)-1
 	err := errors.Join(l.Regions[i].Terminate(), l.Redis[j].Kill9())
 	l.Regions, l.Redis = l.Regions[:i], l.Redis[:j]
 	return err
 }
 
-// startSecond starts a second daemon of a region, on the same Redis.
-func (l *Cluster) startSecond(first *Region) (*Region, error) {
-	free, err := freePorts(4)
+// StartSecond starts a second daemon of a region, on the same Redis.
+func (l *Cluster) StartSecond(first *Region) (*Region, error) {
+	free, err := FreePorts(4)
 	if err != nil {
 		return nil, err
 	}
-	r := l.daemon(first.Region+"-second", first.Region, first.redis, &free)
-	l.seconds = append(l.seconds, r)
+	r := l.daemon(first.Region+"-second", first.Region, first.Redis, &free)
+	l.Seconds = append(l.Seconds, r)
 	return r, r.Start()
 }

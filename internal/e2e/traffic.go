@@ -74,8 +74,8 @@ func (l *Cluster) startTraffic(ctx context.Context, clients []client) (*traffic,
 		}
 	}
 	for _, r := range l.Regions {
-		retry := backoff.Config{BaseDelay: pollEvery, Multiplier: 1.6, Jitter: .2, MaxDelay: 10 * pollEvery}
-		conn, err := grpc.NewClient(r.flag("--grpc-listen"), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		retry := backoff.Config{BaseDelay: PollEvery, Multiplier: 1.6, Jitter: .2, MaxDelay: 10 * PollEvery}
+		conn, err := grpc.NewClient(r.Flag("--grpc-listen"), grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: time.Second}))
 		if err != nil {
 			t.close()
@@ -133,7 +133,7 @@ func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, where, 
 		if c.greedy {
 			hold = greedyHeld
 		}
-		pause(ctx, hold)
+		Pause(ctx, hold)
 		out.held = time.Since(t.began)
 		ctx, cancel := context.WithTimeout(context.Background(), settleWithin-hold)
 		defer cancel()
@@ -155,7 +155,7 @@ func settle(ctx context.Context, region aliquotv1.LimiterServiceClient, id strin
 		case err != nil && (status.Code(err) == codes.NotFound || ctx.Err() != nil):
 			return err
 		}
-		pause(ctx, pollEvery)
+		Pause(ctx, PollEvery)
 	}
 }
 

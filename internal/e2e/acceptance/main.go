@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/faults"
 )
 
 // collectAt lets this process's heap grow to that many per cent more than what lives.
@@ -40,7 +41,7 @@ func run(ctx context.Context, bin, dir, only string, short bool) (ok bool, err e
 		scale = e2e.Short()
 	}
 	ok = true
-	for _, s := range e2e.Scenarios() {
+	for _, s := range faults.Scenarios() {
 		if !strings.Contains(s.Name, only) || ctx.Err() != nil {
 			continue
 		}

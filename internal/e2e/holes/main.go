@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/faults"
 )
 
 func main() {
@@ -27,16 +28,16 @@ func seeAll(ctx context.Context, dir, only string) (ok bool, err error) {
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		return false, err
 	}
-	if err := e2e.BuildWithHoles(ctx, ".", bin); err != nil {
+	if err := faults.BuildWithHoles(ctx, ".", bin); err != nil {
 		return false, err
 	}
 	ok = true
 	fmt.Println("| hole | what it breaks | open: gain, violations | closed: gain, violations |\n|---|---|---|---|")
-	for _, h := range e2e.Holes() {
+	for _, h := range faults.Holes() {
 		if only != "" && !strings.Contains(","+only+",", ","+h.Name+",") {
 			continue
 		}
-		var seen [2]e2e.Sight
+		var seen [2]faults.Sight
 		for i, open := range []bool{true, false} {
 			cluster, err := os.MkdirTemp(dir, h.Name)
 			if err != nil {

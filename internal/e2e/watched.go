@@ -3,38 +3,20 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"aliquot/internal/bench"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // sampleEvery is how often all coordinators are asked for a budget.
 const sampleEvery = 100 * time.Millisecond
 
-// budgetsWatched: while a client moves from region to region and its budget after
-// it, all coordinators show the same shares and no sample adds up to more than 1.
-func budgetsWatched(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
-	c := l.load(s.Watch)
-	c.Run = "watch" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	c.Pattern, c.Dwell, c.Rate = bench.Dwell, 2*time.Second, 500
-	key := map[string]string{"api_key": "bench-" + c.Run + "-0"}
-	run := begin(ctx, c)
-	w := l.watch(ctx, run.done, key)
-	r, err := run.wait()
-	if err != nil {
-		return nil, err
-	}
-	return append(append(bounded(r), unfailing(r)), w.results(s)...), nil
-}
-
-// watch samples the budgets of keys at all coordinators, and the regions' floors,
+// Watch samples the budgets of keys at all coordinators, and the regions' floors,
 // until done is closed.
-func (l *Cluster) watch(ctx context.Context, done <-chan struct{}, keys ...map[string]string) *watched {
-	w := &watched{last: map[string]string{}}
+func Watch(ctx context.Context, l *Cluster, done <-chan struct{}, keys ...map[string]string) *Watched {
+	w := &Watched{last: map[string]string{}}
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {
@@ -50,30 +32,30 @@ func (l *Cluster) watch(ctx context.Context, done <-chan struct{}, keys ...map[s
 	}
 }
 
-// watched is what the samples showed.
-type watched struct {
+// Watched is what the samples showed.
+type Watched struct {
 	samples, compared, changes, over, differed, failed int64
 	worst, difference, failure                         string
 	last                                               map[string]string // shares by API key
 }
 
-func (w *watched) results(s Scale) []Result {
+func (w *Watched) Results(s Scale) []Result {
 	return []Result{
-		none("questions about budgets without an answer", w.failed, w.failure),
-		none("samples whose shares and pool add up to more than 1", w.over, w.worst),
-		none("coordinators that differed at the same Raft index", w.differed, w.difference),
-		atLeast("comparisons at the same Raft index, of each sample", float64(w.compared)/float64(max(w.samples, 1)), 1),
-		atLeast("share changes seen", float64(w.changes), float64(s.ShareChanges)),
+		None("questions about budgets without an answer", w.failed, w.failure),
+		None("samples whose shares and pool add up to more than 1", w.over, w.worst),
+		None("coordinators that differed at the same Raft index", w.differed, w.difference),
+		AtLeast("comparisons at the same Raft index, of each sample", float64(w.compared)/float64(max(w.samples, 1)), 1),
+		AtLeast("share changes seen", float64(w.changes), float64(s.ShareChanges)),
 	}
 }
 
 // sample asks all coordinators at once.
-func (w *watched) sample(ctx context.Context, l *Cluster, key map[string]string) {
+func (w *Watched) sample(ctx context.Context, l *Cluster, key map[string]string) {
 	answers := make([]*aliquotv1.Budget, len(l.Coordinators))
 	errs := make([]error, len(l.Coordinators))
 	var all sync.WaitGroup
 	for i, c := range l.Coordinators {
-		all.Go(func() { answers[i], errs[i] = l.Budget(ctx, c, bigRule, key) })
+		all.Go(func() { answers[i], errs[i] = l.Budget(ctx, c, BigRule, key) })
 	}
 	all.Wait()
 	w.samples++
@@ -84,7 +66,7 @@ func (w *watched) sample(ctx context.Context, l *Cluster, key map[string]string)
 			continue
 		}
 		w.judge(b)
-		shares := sharesOf(b)
+		shares := SharesOf(b)
 		if other, ok := same[b.AppliedIndex]; ok {
 			w.compared++
 			if other != shares {
@@ -100,16 +82,16 @@ func (w *watched) sample(ctx context.Context, l *Cluster, key map[string]string)
 	}
 }
 
-func (w *watched) fail(err error) {
+func (w *Watched) fail(err error) {
 	w.failed++
 	w.failure = err.Error()
 }
 
 // sampleFloors adds up what regions may enforce of any key that is not hot, from
 // what they have acknowledged.
-func (w *watched) sampleFloors(ctx context.Context, l *Cluster) {
+func (w *Watched) sampleFloors(ctx context.Context, l *Cluster) {
 	for _, c := range l.Coordinators {
-		regions, err := l.declared(ctx, c)
+		regions, err := l.Declared(ctx, c)
 		if err != nil {
 			w.fail(err)
 			continue
@@ -128,7 +110,7 @@ func (w *watched) sampleFloors(ctx context.Context, l *Cluster) {
 // full is the whole of a limit, for sums of floating-point numbers.
 const full = 1 + 1e-9
 
-func (w *watched) judge(b *aliquotv1.Budget) {
+func (w *Watched) judge(b *aliquotv1.Budget) {
 	rate, burst := b.PoolShare, 0.
 	for _, r := range b.Regions {
 		rate += r.Share
@@ -136,11 +118,11 @@ func (w *watched) judge(b *aliquotv1.Budget) {
 	}
 	if rate > full || burst > full {
 		w.over++
-		w.worst = sharesOf(b)
+		w.worst = SharesOf(b)
 	}
 }
 
-func sharesOf(b *aliquotv1.Budget) string {
+func SharesOf(b *aliquotv1.Budget) string {
 	var out strings.Builder
 	for _, r := range b.GetRegions() {
 		fmt.Fprintf(&out, "%s=%.6f/%.6f ", r.Region, r.Share, r.BurstShare)

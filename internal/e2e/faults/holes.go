@@ -1,4 +1,4 @@
-package e2e
+package faults
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"aliquot/internal/bench"
+	"aliquot/internal/e2e"
 )
 
 // Hole is a way in which the promise of a limit was once broken on real processes. Open, it is broken
@@ -19,7 +20,7 @@ type Hole struct {
 	Name, Breaks string
 	edits        []edit
 	// run returns the gain of its clients over their worst interval.
-	run func(ctx context.Context, l *Cluster, open bool) (gain float64, err error)
+	run func(ctx context.Context, l *e2e.Cluster, open bool) (gain float64, err error)
 }
 
 // edit replaces a text that stands once in a file. HOLE in the new text is whether the hole is open.
@@ -121,7 +122,7 @@ func (h *Hole) Look(ctx context.Context, bin, dir string, open bool) (seen Sight
 		return seen, err
 	}
 	defer os.Unsetenv(holeVariable)
-	l, err := Start(ctx, bin, dir, Setup{})
+	l, err := e2e.Start(ctx, bin, dir, e2e.Setup{})
 	if l != nil {
 		defer l.Stop()
 	}
@@ -131,8 +132,8 @@ func (h *Hole) Look(ctx context.Context, bin, dir string, open bool) (seen Sight
 	if seen.Gain, err = h.run(ctx, l, open); err != nil {
 		return seen, err
 	}
-	pause(ctx, toldWithin)
-	seen.Violations, err = l.broken(ctx)
+	e2e.Pause(ctx, toldWithin)
+	seen.Violations, err = l.Broken(ctx)
 	return seen, err
 }
 
@@ -143,57 +144,57 @@ const (
 )
 
 // stagedKind stages another placement of the big limit in one region.
-func stagedKind(ctx context.Context, l *Cluster, open bool) (gain float64, err error) {
-	at, err := l.someLeader(ctx)
+func stagedKind(ctx context.Context, l *e2e.Cluster, open bool) (gain float64, err error) {
+	at, err := l.SomeLeader(ctx)
 	if err != nil {
 		return 0, err
 	}
-	file := filepath.Join(l.dir, "another-kind.yaml")
-	if err := os.WriteFile(file, []byte(anotherKind()), 0o600); err != nil {
+	file := filepath.Join(l.Dir, "another-kind.yaml")
+	if err := os.WriteFile(file, []byte(e2e.AnotherKind()), 0o600); err != nil {
 		return 0, err
 	}
-	code, said, err := l.command(ctx, "rules", "apply", file, "--stage-regions", l.Regions[2].Region, "--addr", at.Address)
+	code, said, err := l.Command(ctx, "rules", "apply", file, "--stage-regions", l.Regions[2].Region, "--addr", at.Address)
 	if err == nil && open != (code == 0) {
 		err = fmt.Errorf("the stage ended with %d: %s", code, said)
 	}
 	if err != nil {
 		return 0, err
 	}
-	return worstOf(bench.Rotate(ctx, l.paced(holeLasts)))
+	return worstOf(bench.Rotate(ctx, e2e.Paced(l, holeLasts)))
 }
 
 // emergencyBesideStore cuts one of two daemons of a region from its store.
-func emergencyBesideStore(ctx context.Context, l *Cluster, _ bool) (gain float64, err error) {
-	t, _, err := l.newTwins(ctx)
+func emergencyBesideStore(ctx context.Context, l *e2e.Cluster, _ bool) (gain float64, err error) {
+	t, _, err := newTwins(ctx, l)
 	if err != nil {
 		return 0, err
 	}
-	defer t.way.close()
+	defer t.way.Close()
 	run := t.load(ctx, 2*holeLasts)
-	pause(ctx, holeLasts/2)
-	t.way.close()
-	return worstOf(run.wait())
+	e2e.Pause(ctx, holeLasts/2)
+	t.way.Close()
+	return worstOf(run.Wait())
 }
 
 // recordsComeBack has a store take back the records that it had before a bucket was emptied, as a
 // primary does that takes over again without the latest writes.
-func recordsComeBack(ctx context.Context, l *Cluster, open bool) (gain float64, err error) {
-	if _, err := bench.Rotate(ctx, l.oneRegion(time.Second)); err != nil { // the key becomes hot
+func recordsComeBack(ctx context.Context, l *e2e.Cluster, open bool) (gain float64, err error) {
+	if _, err := bench.Rotate(ctx, oneRegion(l, time.Second)); err != nil { // the key becomes hot
 		return 0, err
 	}
-	pause(ctx, 5*time.Second) // and its bucket full
+	e2e.Pause(ctx, 5*time.Second) // and its bucket full
 	r := l.Regions[0]
-	if err := r.command(copyKeys("aq:*:b", "'saved'..k")); err != nil {
+	if err := r.Command(copyKeys("aq:*:b", "'saved'..k")); err != nil {
 		return 0, err
 	}
-	run := begin(ctx, l.oneRegion(holeLasts/2))
-	pause(ctx, holeLasts/4)
+	run := e2e.Begin(ctx, oneRegion(l, holeLasts/2))
+	e2e.Pause(ctx, holeLasts/4)
 	if open {
-		if err := r.command(copyKeys("savedaq:*", "string.sub(k,6)")); err != nil {
+		if err := r.Command(copyKeys("savedaq:*", "string.sub(k,6)")); err != nil {
 			return 0, err
 		}
 	}
-	return worstOf(run.wait())
+	return worstOf(run.Wait())
 }
 
 // copyKeys is a Redis command that copies all keys of a pattern, k, to other names.
@@ -202,32 +203,32 @@ func copyKeys(pattern, to string) string {
 }
 
 // oneRegion is a client that asks in the first region alone.
-func (l *Cluster) oneRegion(d time.Duration) bench.Config {
-	c := l.load(d)
+func oneRegion(l *e2e.Cluster, d time.Duration) bench.Config {
+	c := e2e.BigLoad(l, d)
 	c.Run, c.Regions, c.Pattern = "one", c.Regions[:1], bench.Stay
 	return c
 }
 
 // passedBeforeRules asks regional daemons that know no rules while no coordinator runs, and goes on
 // when the coordinators have come.
-func passedBeforeRules(ctx context.Context, l *Cluster, open bool) (gain float64, err error) {
-	if err := l.forgetEverything(); err != nil {
+func passedBeforeRules(ctx context.Context, l *e2e.Cluster, open bool) (gain float64, err error) {
+	if err := l.ForgetEverything(); err != nil {
 		return 0, err
 	}
-	run := begin(ctx, l.load(beforeCoordinators+2*holeLasts))
+	run := e2e.Begin(ctx, e2e.BigLoad(l, beforeCoordinators+2*holeLasts))
 	for _, r := range l.Regions {
 		if open {
-			r.addFlags("--without-rules", "allow")
+			r.AddFlags("--without-rules", "allow")
 		}
 		if err := r.Start(); err != nil {
 			return 0, err
 		}
 	}
-	pause(ctx, beforeCoordinators)
-	if _, err := l.restartCoordinators(ctx); err != nil {
+	e2e.Pause(ctx, beforeCoordinators)
+	if _, err := l.RestartCoordinators(ctx); err != nil {
 		return 0, err
 	}
-	return worstOf(run.wait())
+	return worstOf(run.Wait())
 }
 
 const (
@@ -240,7 +241,7 @@ const (
 
 // coldRules are the cluster's, with a limit that is slowed and a small one that shows which are in force.
 func coldRules(smallest int, rate float64) string {
-	return strings.Replace(RulesYAML, "capacity: 60,", fmt.Sprintf("capacity: %d,", smallest), 1) + fmt.Sprintf(`  - id: shared
+	return strings.Replace(e2e.RulesYAML, "capacity: 60,", fmt.Sprintf("capacity: %d,", smallest), 1) + fmt.Sprintf(`  - id: shared
     match: {attributes: {plan: shared}}
     params: {capacity: %d, refill_rate: %v}
     enforcement: strict
@@ -249,33 +250,33 @@ func coldRules(smallest int, rate float64) string {
 
 // slowedWhileCold slows a rule whose key is used in every region and hot in none, and empties its
 // buckets when the records would have gone.
-func slowedWhileCold(ctx context.Context, l *Cluster, _ bool) (gain float64, err error) {
-	if _, err := l.applyRules(ctx, coldRules(61, coldRate), 61); err != nil {
+func slowedWhileCold(ctx context.Context, l *e2e.Cluster, _ bool) (gain float64, err error) {
+	if _, err := l.ApplyRules(ctx, coldRules(61, coldRate), 61); err != nil {
 		return 0, err
 	}
-	spent := &account{}
-	err = l.everywhere(func(_ int, client spender) error {
-		_, err := client.spend(ctx, spent, "shared", 0, coldCost)
+	spent := &e2e.Account{}
+	err = e2e.Everywhere(l, func(_ int, client e2e.Spender) error {
+		_, err := client.Spend(ctx, spent, "shared", 0, coldCost)
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	if _, err := l.applyRules(ctx, coldRules(62, slowRate), 62); err != nil {
+	if _, err := l.ApplyRules(ctx, coldRules(62, e2e.SlowRate), 62); err != nil {
 		return 0, err
 	}
-	pause(ctx, coldFor)
+	e2e.Pause(ctx, coldFor)
 	until := time.Now().Add(holeLasts)
-	err = l.everywhere(func(_ int, client spender) error {
+	err = e2e.Everywhere(l, func(_ int, client e2e.Spender) error {
 		for time.Now().Before(until) {
-			if _, err := client.spend(ctx, spent, "shared", 0, 1); err != nil {
+			if _, err := client.Spend(ctx, spent, "shared", 0, 1); err != nil {
 				return err
 			}
-			pause(ctx, drainEvery)
+			e2e.Pause(ctx, e2e.DrainEvery)
 		}
 		return nil
 	})
-	return spent.gainOf(coldCapacity), err
+	return gainOf(spent, coldCapacity), err
 }
 
 // worstOf returns the gain of a run over its worst interval.
@@ -287,9 +288,9 @@ func worstOf(r *bench.Report, err error) (float64, error) {
 }
 
 // gainOf returns the part that was given of a bucket of this capacity, which earns next to nothing.
-func (a *account) gainOf(capacity float64) (gain float64) {
-	for _, s := range a.spent {
-		gain += float64(s.tokens) / capacity
+func gainOf(a *e2e.Account, capacity float64) (gain float64) {
+	for _, s := range a.Spent {
+		gain += float64(s.Tokens) / capacity
 	}
 	return gain
 }

@@ -1,4 +1,4 @@
-package e2e
+package faults
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"aliquot/internal/bench"
+	"aliquot/internal/e2e"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -18,14 +19,14 @@ const newRegion = "sa-east"
 // regionLifecycle: a region is added while two clients are busy in the others,
 // takes part, and is drained again; what all regions may enforce never adds up to
 // more than the limit, and no client gets more than its own.
-func regionLifecycle(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
+func regionLifecycle(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
 	name := "region" + fmt.Sprint(time.Now().UnixNano())
 	keys := []map[string]string{
 		{"api_key": "bench-" + name + "-dwelling-0"}, {"api_key": "bench-" + name + "-rotating-0"}, {"api_key": name + "-cold"},
 	}
 	over := make(chan struct{})
-	watching := make(chan *watched)
-	go func() { watching <- l.watch(ctx, over, keys...) }()
+	watching := make(chan *e2e.Watched)
+	go func() { watching <- e2e.Watch(ctx, l, over, keys...) }()
 	story := &lifecycle{cluster: l, scale: s, name: name, keys: keys}
 	results, err := story.tell(ctx)
 	close(over)
@@ -33,13 +34,13 @@ func regionLifecycle(ctx context.Context, l *Cluster, s Scale) ([]Result, error)
 	if err != nil {
 		return nil, err
 	}
-	return append(results, w.results(s)...), nil
+	return append(results, w.Results(s)...), nil
 }
 
 // lifecycle is that story under way.
 type lifecycle struct {
-	cluster *Cluster
-	scale   Scale
+	cluster *e2e.Cluster
+	scale   e2e.Scale
 	name    string
 	keys    []map[string]string // both clients', and one that is not used
 	// dwelling moves on every two seconds, so that shares move, and rotating takes
@@ -49,13 +50,13 @@ type lifecycle struct {
 
 // dwell and rotate are the two clients in the cluster's present regions.
 func (c *lifecycle) dwell(d time.Duration) bench.Config {
-	config := c.cluster.load(d)
+	config := e2e.BigLoad(c.cluster, d)
 	config.Run, config.Pattern, config.Dwell, config.Rate = c.name+"-dwelling", bench.Dwell, 2*time.Second, 500
 	return config
 }
 
 func (c *lifecycle) rotate(d time.Duration) bench.Config {
-	config := c.cluster.load(d)
+	config := e2e.BigLoad(c.cluster, d)
 	config.Run = c.name + "-rotating"
 	return config
 }
@@ -65,22 +66,22 @@ func (c *lifecycle) during(ctx context.Context, f func() error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	const longest = 10 * time.Minute
-	dwelling, rotating := begin(ctx, c.dwell(longest)), begin(ctx, c.rotate(longest))
+	dwelling, rotating := e2e.Begin(ctx, c.dwell(longest)), e2e.Begin(ctx, c.rotate(longest))
 	err := f()
 	stop()
-	d, failed := dwelling.wait()
-	r, failedToo := rotating.wait()
+	d, failed := dwelling.Wait()
+	r, failedToo := rotating.Wait()
 	c.dwelling, c.rotating = append(c.dwelling, d), append(c.rotating, r)
 	return errors.Join(err, failed, failedToo)
 }
 
-func (c *lifecycle) tell(ctx context.Context) ([]Result, error) {
+func (c *lifecycle) tell(ctx context.Context) ([]e2e.Result, error) {
 	l, s := c.cluster, c.scale
-	var added *Region
+	var added *e2e.Region
 	var joined, drained time.Duration
 	var only *bench.Report
 	err := c.during(ctx, func() (err error) {
-		pause(ctx, s.Run/6)
+		e2e.Pause(ctx, s.Run/6)
 		added, joined, err = c.add(ctx)
 		return err
 	})
@@ -96,7 +97,7 @@ func (c *lifecycle) tell(ctx context.Context) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.endRegion(); err != nil {
+	if err := l.EndRegion(); err != nil {
 		return nil, err
 	}
 	others, err := c.floors(ctx)
@@ -109,34 +110,34 @@ func (c *lifecycle) tell(ctx context.Context) ([]Result, error) {
 	}
 	dwelling := bench.Together(c.dwelling[0], c.dwelling[1:]...)
 	rotating := bench.Together(after, c.rotating...)
-	out := prefixed("dwelling: ", append(bounded(dwelling), unfailing(dwelling))...)
-	out = append(out, prefixed("rotating: ", append(bounded(rotating), unfailing(rotating),
-		atLeast("utilisation", rotating.Utilisation.Min, .9-s.Slack))...)...)
-	out = append(out, prefixed("in the new region alone: ", append(bounded(only), unfailing(only),
-		atLeast("admitted / rt after the first second", only.Steady.Min, .9-s.Slack))...)...)
+	out := e2e.Prefixed("dwelling: ", append(e2e.Bounded(dwelling), e2e.Unfailing(dwelling))...)
+	out = append(out, e2e.Prefixed("rotating: ", append(e2e.Bounded(rotating), e2e.Unfailing(rotating),
+		e2e.AtLeast("utilisation", rotating.Utilisation.Min, .9-s.Slack))...)...)
+	out = append(out, e2e.Prefixed("in the new region alone: ", append(e2e.Bounded(only), e2e.Unfailing(only),
+		e2e.AtLeast("admitted / rt after the first second", only.Steady.Min, .9-s.Slack))...)...)
 	return append(out,
-		atMost("seconds from AddRegion and the start of its daemon to its whole floor", joined.Seconds(), 30),
-		atMost("seconds from DrainRegion to drained", drained.Seconds(), 30),
-		atLeast("afterwards: floors of the other regions together", others, .999),
-		atLeast("afterwards: rotating client's admitted / rt after the first second", after.Steady.Min, .95-s.Slack)), nil
+		e2e.AtMost("seconds from AddRegion and the start of its daemon to its whole floor", joined.Seconds(), 30),
+		e2e.AtMost("seconds from DrainRegion to drained", drained.Seconds(), 30),
+		e2e.AtLeast("afterwards: floors of the other regions together", others, .999),
+		e2e.AtLeast("afterwards: rotating client's admitted / rt after the first second", after.Steady.Min, .95-s.Slack)), nil
 }
 
 // add declares the region and starts its daemon, and returns when it has its whole
 // floor.
-func (c *lifecycle) add(ctx context.Context) (*Region, time.Duration, error) {
-	at, err := c.cluster.follower(ctx)
+func (c *lifecycle) add(ctx context.Context) (*e2e.Region, time.Duration, error) {
+	at, err := c.cluster.Follower(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	began := time.Now()
-	err = led(ctx, func() error {
-		_, err := c.cluster.regions(at).AddRegion(ctx, &aliquotv1.AddRegionRequest{Name: newRegion})
+	err = e2e.WhenLed(ctx, func() error {
+		_, err := c.cluster.RegionService(at).AddRegion(ctx, &aliquotv1.AddRegionRequest{Name: newRegion})
 		return err
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	r, err := c.cluster.startRegion(newRegion)
+	r, err := c.cluster.StartRegion(newRegion)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -147,12 +148,12 @@ func (c *lifecycle) add(ctx context.Context) (*Region, time.Duration, error) {
 		return nil
 	})
 	took := time.Since(began)
-	return r, took, errors.Join(err, c.cluster.awaitLease(ctx, r))
+	return r, took, errors.Join(err, c.cluster.AwaitLease(ctx, r))
 }
 
 // only is a client of its own that is nowhere but in the new region.
-func (c *lifecycle) only(ctx context.Context, r *Region) (*bench.Report, error) {
-	config := c.cluster.load(c.scale.Run)
+func (c *lifecycle) only(ctx context.Context, r *e2e.Region) (*bench.Report, error) {
+	config := e2e.BigLoad(c.cluster, c.scale.Run)
 	config.Regions, config.Pattern, config.Rate = []string{r.Address}, bench.Stay, 500
 	return bench.Rotate(ctx, config)
 }
@@ -160,13 +161,13 @@ func (c *lifecycle) only(ctx context.Context, r *Region) (*bench.Report, error) 
 // drain takes the region out and returns when nothing is left of it: of any key, as
 // every coordinator shows it.
 func (c *lifecycle) drain(ctx context.Context) (time.Duration, error) {
-	at, err := c.cluster.follower(ctx)
+	at, err := c.cluster.Follower(ctx)
 	if err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	err = led(ctx, func() error {
-		_, err := c.cluster.regions(at).DrainRegion(ctx, &aliquotv1.DrainRegionRequest{Name: newRegion})
+	err = e2e.WhenLed(ctx, func() error {
+		_, err := c.cluster.RegionService(at).DrainRegion(ctx, &aliquotv1.DrainRegionRequest{Name: newRegion})
 		return err
 	})
 	if err != nil {
@@ -175,7 +176,7 @@ func (c *lifecycle) drain(ctx context.Context) (time.Duration, error) {
 	err = c.await(ctx, "drained", func(r *aliquotv1.Region, b *aliquotv1.Budget) error {
 		i := slices.IndexFunc(b.Regions, func(r *aliquotv1.RegionBudget) bool { return r.Region == newRegion })
 		if r.Status != "drained" || r.FloorBound != 0 || i < 0 || b.Regions[i].Share != 0 || b.Regions[i].BurstShare != 0 {
-			return fmt.Errorf("it is %s with %.4f of the floor and %s", r.Status, r.FloorBound, sharesOf(b))
+			return fmt.Errorf("it is %s with %.4f of the floor and %s", r.Status, r.FloorBound, e2e.SharesOf(b))
 		}
 		return nil
 	})
@@ -187,8 +188,8 @@ func (c *lifecycle) drain(ctx context.Context) (time.Duration, error) {
 func (c *lifecycle) await(ctx context.Context, what string, holds func(*aliquotv1.Region, *aliquotv1.Budget) error) error {
 	l := c.cluster
 	for _, at := range l.Coordinators {
-		err := until(ctx, readyWithin, newRegion+" "+what+" at "+at.Name, func() error {
-			regions, err := l.declared(ctx, at)
+		err := e2e.Until(ctx, e2e.ReadyWithin, newRegion+" "+what+" at "+at.Name, func() error {
+			regions, err := l.Declared(ctx, at)
 			if err != nil {
 				return err
 			}
@@ -197,7 +198,7 @@ func (c *lifecycle) await(ctx context.Context, what string, holds func(*aliquotv
 				return errors.New("it is not declared")
 			}
 			for _, key := range c.keys {
-				b, err := l.Budget(ctx, at, bigRule, key)
+				b, err := l.Budget(ctx, at, e2e.BigRule, key)
 				if err == nil {
 					err = holds(regions[i], b)
 				}
@@ -208,7 +209,7 @@ func (c *lifecycle) await(ctx context.Context, what string, holds func(*aliquotv
 			return nil
 		})
 		if err != nil {
-			return l.withLogs(err)
+			return l.WithLogs(err)
 		}
 	}
 	return nil
@@ -216,12 +217,12 @@ func (c *lifecycle) await(ctx context.Context, what string, holds func(*aliquotv
 
 // floors adds up what the regions other than the new one have of any key.
 func (c *lifecycle) floors(ctx context.Context) (sum float64, err error) {
-	err = until(ctx, readyWithin, "divided among those that remain", func() error {
+	err = e2e.Until(ctx, e2e.ReadyWithin, "divided among those that remain", func() error {
 		leader, err := c.cluster.Leader(ctx)
 		if err != nil {
 			return err
 		}
-		regions, err := c.cluster.declared(ctx, leader)
+		regions, err := c.cluster.Declared(ctx, leader)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package e2e
+package limits
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"aliquot/internal/bench"
+	"aliquot/internal/e2e"
 	"aliquot/internal/sim/compare"
 )
 
@@ -13,12 +14,12 @@ import (
 const agreement = .02
 
 // agrees: the same workload, on these processes and in the simulator, admits the same.
-func agrees(ctx context.Context, l *Cluster, _ Scale) ([]Result, error) {
+func agrees(ctx context.Context, l *e2e.Cluster, _ e2e.Scale) ([]e2e.Result, error) {
 	rotation, step, flood := compare.Agreed()
-	var out []Result
+	var out []e2e.Result
 	for _, one := range []struct {
 		load compare.Workload
-		run  func(context.Context, *Cluster, compare.Workload) ([]seen, error)
+		run  func(context.Context, *e2e.Cluster, compare.Workload) ([]seen, error)
 	}{{rotation, agreedRotation}, {step, agreedStep}, {flood, agreedFlood}} {
 		simulated, err := compare.Run(compare.KindOf("strict"), one.load, 1)
 		if err != nil {
@@ -43,10 +44,10 @@ type seen struct {
 }
 
 // against compares a figure of both.
-func (s seen) against(load compare.Workload, o compare.Outcome) Result {
+func (s seen) against(load compare.Workload, o compare.Outcome) e2e.Result {
 	want := s.want(load, o)
 	apart := math.Abs(s.got/want - 1)
-	return Result{
+	return e2e.Result{
 		Promise: fmt.Sprintf("%s: %s", load.Name, s.what),
 		Want:    fmt.Sprintf("%.4f, as simulated, within %.0f %%", want, agreement*100),
 		Got:     fmt.Sprintf("%.4f (%.2f %% apart)", s.got, apart*100),
@@ -55,8 +56,8 @@ func (s seen) against(load compare.Workload, o compare.Outcome) Result {
 }
 
 // loadOf is a source as a configuration of a real load.
-func (l *Cluster) loadOf(w compare.Workload, s compare.Source) bench.Config {
-	c := l.load(w.Length)
+func loadOf(l *e2e.Cluster, w compare.Workload, s compare.Source) bench.Config {
+	c := e2e.BigLoad(l, w.Length)
 	c.Limit = bench.Limit{Capacity: float64(w.Keys[s.Key].Capacity), Refill: float64(w.Keys[s.Key].Rate)}
 	c.Rate = s.Rate
 	c.Batch = max(1, int(s.Rate/200)) // 200 calls a second are no load
@@ -66,17 +67,17 @@ func (l *Cluster) loadOf(w compare.Workload, s compare.Source) bench.Config {
 	return c
 }
 
-func agreedRotation(ctx context.Context, l *Cluster, w compare.Workload) ([]seen, error) {
-	r, err := bench.Rotate(ctx, l.loadOf(w, w.Sources[0]))
+func agreedRotation(ctx context.Context, l *e2e.Cluster, w compare.Workload) ([]seen, error) {
+	r, err := bench.Rotate(ctx, loadOf(l, w, w.Sources[0]))
 	if err != nil {
 		return nil, err
 	}
 	return []seen{{"admitted / (C + rt)", r.Gain, func(_ compare.Workload, o compare.Outcome) float64 { return o.Gain }}}, nil
 }
 
-func agreedStep(ctx context.Context, l *Cluster, w compare.Workload) ([]seen, error) {
+func agreedStep(ctx context.Context, l *e2e.Cluster, w compare.Workload) ([]seen, error) {
 	from, to := w.Sources[0], w.Sources[1]
-	c := bench.StepConfig{Config: l.loadOf(w, from), Before: w.Step, After: w.Length - w.Step}
+	c := bench.StepConfig{Config: loadOf(l, w, from), Before: w.Step, After: w.Length - w.Step}
 	c.Regions = []string{c.Regions[from.Region], c.Regions[to.Region]}
 	r, err := bench.Step(ctx, c)
 	if err != nil {
@@ -92,10 +93,10 @@ func agreedStep(ctx context.Context, l *Cluster, w compare.Workload) ([]seen, er
 	}, nil
 }
 
-func agreedFlood(ctx context.Context, l *Cluster, w compare.Workload) ([]seen, error) {
+func agreedFlood(ctx context.Context, l *e2e.Cluster, w compare.Workload) ([]seen, error) {
 	flood, other := w.Sources[0], w.Sources[1]
 	c := bench.FloodConfig{
-		Config: l.loadOf(w, other), FloodRate: flood.Rate, FloodBatch: l.loadOf(w, flood).Batch, Quiet: flood.From,
+		Config: loadOf(l, w, other), FloodRate: flood.Rate, FloodBatch: loadOf(l, w, flood).Batch, Quiet: flood.From,
 	}
 	c.Regions = []string{c.Regions[flood.Region], c.Regions[other.Region]}
 	r, err := bench.Flood(ctx, c, len(w.RTTs))

@@ -1,4 +1,4 @@
-package e2e
+package faults
 
 import (
 	"context"
@@ -6,41 +6,42 @@ import (
 	"time"
 
 	"aliquot/internal/bench"
+	"aliquot/internal/e2e"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // coordinatorsKilled: without any coordinator the regions serve from their leases
 // and then from their floors, and all recovers by itself.
-func coordinatorsKilled(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
+func coordinatorsKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
 	const settle = 4 * time.Second
 	total := settle + s.Outage + s.Run
-	rotating, staying := l.load(total), l.load(total)
+	rotating, staying := e2e.BigLoad(l, total), e2e.BigLoad(l, total)
 	rotating.Run = "out-rotate" + fmt.Sprint(time.Now().UnixNano())
 	staying.Run = "out-stay" + fmt.Sprint(time.Now().UnixNano())
 	staying.Pattern, staying.Rate = bench.Stay, 300
-	runs := []*loading{begin(ctx, rotating), begin(ctx, staying)}
-	pause(ctx, settle)
-	roving, err := l.rights(ctx, rotating.Run)
+	runs := []*e2e.Loading{e2e.Begin(ctx, rotating), e2e.Begin(ctx, staying)}
+	e2e.Pause(ctx, settle)
+	roving, err := rights(ctx, l, rotating.Run)
 	if err != nil {
 		return nil, err
 	}
-	alone, err := l.rights(ctx, staying.Run)
+	alone, err := rights(ctx, l, staying.Run)
 	if err != nil {
 		return nil, err
 	}
-	killed := runs[0].at()
-	if err := l.killCoordinators(); err != nil {
+	killed := runs[0].At()
+	if err := l.KillCoordinators(); err != nil {
 		return nil, err
 	}
-	pause(ctx, s.Outage)
-	back := runs[0].at()
-	recovered, err := l.restartCoordinators(ctx)
+	e2e.Pause(ctx, s.Outage)
+	back := runs[0].At()
+	recovered, err := l.RestartCoordinators(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := []Result{atMost("seconds to recover by itself", recovered.Seconds(), 30)}
+	out := []e2e.Result{e2e.AtMost("seconds to recover by itself", recovered.Seconds(), 30)}
 	for i, rights := range [][]right{roving, alone[:1]} { // who stays is in the first region
-		r, err := runs[i].wait()
+		r, err := runs[i].Wait()
 		if err != nil {
 			return nil, err
 		}
@@ -48,10 +49,10 @@ func coordinatorsKilled(ctx context.Context, l *Cluster, s Scale) ([]Result, err
 		for _, one := range rights {
 			least, most = least+one.least(back-killed), most+one.most(back-killed)
 		}
-		got := float64(admittedBetween(r.Series, killed, back))
-		out = append(out, prefixed([]string{"rotating: ", "staying: "}[i], append(bounded(r), unfailing(r),
-			atMost("admitted / what leases and then floors allow, at most", got/most, 1),
-			atLeast("admitted / what leases and then floors allow, at least", got/least, .9-s.Slack))...)...)
+		got := float64(e2e.AdmittedBetween(r.Series, killed, back))
+		out = append(out, e2e.Prefixed([]string{"rotating: ", "staying: "}[i], append(e2e.Bounded(r), e2e.Unfailing(r),
+			e2e.AtMost("admitted / what leases and then floors allow, at most", got/most, 1),
+			e2e.AtLeast("admitted / what leases and then floors allow, at least", got/least, .9-s.Slack))...)...)
 	}
 	return out, nil
 }
@@ -74,17 +75,17 @@ func (r right) restarted(down time.Duration) right {
 }
 
 func (r right) least(outage time.Duration) float64 {
-	return r.admits(outage-r.down, r.left, floorAfter)
+	return r.admits(outage-r.down, r.left, e2e.FloorAfter)
 }
 
 // most counts what was in the bucket, what a step of the time series hides, and the
 // floor from when the lease must have ended: the region may have heard nothing for
 // some time when the outage began.
 func (r right) most(outage time.Duration) float64 {
-	hidden := max(r.share, floor) * 2 * bucket.Seconds() * big.Refill
+	hidden := max(r.share, e2e.Floor) * 2 * e2e.Bucket.Seconds() * e2e.Big.Refill
 	earliest := r.longest
 	if r.longest == 0 {
-		earliest = floorAfter
+		earliest = e2e.FloorAfter
 	}
 	return r.admits(outage, r.longest, earliest) + r.tokens + hidden + 1
 }
@@ -93,12 +94,12 @@ func (r right) most(outage time.Duration) float64 {
 func (r right) admits(outage, lease, floorFrom time.Duration) float64 {
 	leased := min(lease, outage)
 	limbo := max(min(floorFrom, outage)-leased, 0)
-	return big.Refill * (r.share*leased.Seconds() + min(r.share, floor)*limbo.Seconds() + floor*(outage-leased-limbo).Seconds())
+	return e2e.Big.Refill * (r.share*leased.Seconds() + min(r.share, e2e.Floor)*limbo.Seconds() + e2e.Floor*(outage-leased-limbo).Seconds())
 }
 
 // rights are those of each of the cluster's regions for a run's client 0.
-func (l *Cluster) rights(ctx context.Context, run string) ([]right, error) {
-	b, err := l.anyBudget(ctx, bigRule, map[string]string{"api_key": "bench-" + run + "-0"})
+func rights(ctx context.Context, l *e2e.Cluster, run string) ([]right, error) {
+	b, err := anyBudget(ctx, l, e2e.BigRule, map[string]string{"api_key": "bench-" + run + "-0"})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func (l *Cluster) rights(ctx context.Context, run string) ([]right, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, right{share: r.Share, tokens: r.Tokens, left: left, longest: lease})
+			out = append(out, right{share: r.Share, tokens: r.Tokens, left: left, longest: e2e.Lease})
 		}
 	}
 	if len(out) != len(l.Regions) {
@@ -122,8 +123,8 @@ func (l *Cluster) rights(ctx context.Context, run string) ([]right, error) {
 }
 
 // anyBudget asks the leader, who knows tokens too.
-func (l *Cluster) anyBudget(ctx context.Context, rule string, key map[string]string) (*aliquotv1.Budget, error) {
-	leader, err := l.someLeader(ctx)
+func anyBudget(ctx context.Context, l *e2e.Cluster, rule string, key map[string]string) (*aliquotv1.Budget, error) {
+	leader, err := l.SomeLeader(ctx)
 	if err != nil {
 		return nil, err
 	}

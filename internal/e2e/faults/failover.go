@@ -1,4 +1,4 @@
-package e2e
+package faults
 
 import (
 	"context"
@@ -6,37 +6,38 @@ import (
 	"time"
 
 	"aliquot/internal/bench/load"
+	"aliquot/internal/e2e"
 )
 
 // primaryKilled: the primary of a region's Redis is killed; its Sentinels promote the
 // replica, and the region finds it by itself.
-func primaryKilled(ctx context.Context, l *Cluster, s Scale) (out []Result, err error) {
+func primaryKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out []e2e.Result, err error) {
 	region := l.Regions[0]
-	servers, url, err := l.startSentinels()
-	defer endAll(servers)
+	servers, url, err := l.StartSentinels()
+	defer e2e.EndAll(servers)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.awaitSentinels(ctx, url); err != nil {
+	if err := l.AwaitSentinels(ctx, url); err != nil {
 		return nil, err
 	}
-	back, err := l.lendStore(ctx, region, url)
+	back, err := l.LendStore(ctx, region, url)
 	defer func() { err = errors.Join(err, back()) }()
 	if err != nil {
 		return nil, err
 	}
-	c, err := l.manyKeys(ctx, region, Scale{})
+	c, err := manyKeys(ctx, l, region, e2e.Scale{})
 	if err != nil {
 		return nil, err
 	}
-	rotation := begin(ctx, l.load(s.Run))
+	rotation := e2e.Begin(ctx, e2e.BigLoad(l, s.Run))
 	loaded := inBackground(ctx, c, s.Run)
-	pause(ctx, s.Run/8)
+	e2e.Pause(ctx, s.Run/8)
 	killed := time.Now()
 	if err := servers[0].Kill9(); err != nil {
 		return nil, err
 	}
-	took, err := l.degradedSince(ctx, region, killed)
+	took, err := l.DegradedSince(ctx, region, killed)
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +45,12 @@ func primaryKilled(ctx context.Context, l *Cluster, s Scale) (out []Result, err 
 	if err != nil {
 		return nil, err
 	}
-	r, err := rotation.wait()
+	r, err := rotation.Wait()
 	if err != nil {
 		return nil, err
 	}
-	return append(bounded(r), unfailing(r), none("checks without an answer", report.Failed, report.Examples),
-		atMost("seconds degraded, the Sentinels' own included", took.Seconds(), 5)), nil
+	return append(e2e.Bounded(r), e2e.Unfailing(r), e2e.None("checks without an answer", report.Failed, report.Examples),
+		e2e.AtMost("seconds degraded, the Sentinels' own included", took.Seconds(), 5)), nil
 }
 
 // inBackground is the load for a while; what it returns waits for it.

@@ -1,4 +1,4 @@
-package e2e
+package limits
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"aliquot/internal/e2e"
 	"aliquot/internal/rpc"
 	"aliquot/internal/sim/compare"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -29,15 +30,15 @@ const (
 
 // zipf: of many clients, whose sizes follow Zipf and who ask in several regions, hardly any
 // request is denied that one exact bucket for the whole world admits.
-func zipf(ctx context.Context, l *Cluster, _ Scale) ([]Result, error) {
-	var out []Result
+func zipf(ctx context.Context, l *e2e.Cluster, _ e2e.Scale) ([]e2e.Result, error) {
+	var out []e2e.Result
 	for _, rate := range []float64{zipfRate, largerZipfRate} {
 		w := compare.AgreedCrowd(rate)
 		simulated, err := compare.Run(compare.KindOf("strict"), w, 1)
 		if err != nil {
 			return nil, err
 		}
-		got, err := l.zipf(ctx, w)
+		got, err := zipfCounts(ctx, l, w)
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +48,7 @@ func zipf(ctx context.Context, l *Cluster, _ Scale) ([]Result, error) {
 		if rate > zipfRate {
 			most += simulated.FalseRejections
 		}
-		out = append(out, admitted.against(w, simulated), atMost(
+		out = append(out, admitted.against(w, simulated), e2e.AtMost(
 			fmt.Sprintf("%s: denied of %d what that bucket admits (simulated %.5f)", w.Name, got.asked, simulated.FalseRejections),
 			float64(got.falsely)/float64(got.asked), most))
 	}
@@ -69,13 +70,13 @@ type zipfRun struct {
 	failed error
 }
 
-// zipf sends a workload's requests when they are due, whatever becomes of those before.
-func (l *Cluster) zipf(ctx context.Context, w compare.Workload) (zipfCount, error) {
+// zipfCounts sends a workload's requests when they are due, whatever becomes of those before.
+func zipfCounts(ctx context.Context, l *e2e.Cluster, w compare.Workload) (zipfCount, error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: zipfConnections}
 	defer transport.CloseIdleConnections()
 	c := &zipfRun{name: fmt.Sprintf("crowd-%d", time.Now().UnixNano()), began: time.Now()}
 	for _, address := range l.RegionAddresses() {
-		c.regions = append(c.regions, aliquotv1connect.NewLimiterServiceClient(&http.Client{Transport: transport, Timeout: callWithin}, rpc.BaseURL(address)))
+		c.regions = append(c.regions, aliquotv1connect.NewLimiterServiceClient(&http.Client{Transport: transport, Timeout: e2e.CallWithin}, rpc.BaseURL(address)))
 	}
 	for _, bucket := range w.Keys {
 		c.ideal = append(c.ideal, compare.NewYardstick(bucket))
@@ -85,7 +86,7 @@ func (l *Cluster) zipf(ctx context.Context, w compare.Workload) (zipfCount, erro
 	var calls sync.WaitGroup
 	for due := time.Duration(0); ; {
 		due += time.Duration(random.ExpFloat64() / rate * float64(time.Second))
-		if pause(ctx, due-time.Since(c.began)); due > w.Length || ctx.Err() != nil {
+		if e2e.Pause(ctx, due-time.Since(c.began)); due > w.Length || ctx.Err() != nil {
 			break
 		}
 		source := pick(random)

@@ -1,4 +1,4 @@
-package e2e
+package faults
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"aliquot/internal/e2e"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -14,7 +15,7 @@ import (
 // roaming are clients of the small limit who ask in the cluster's first two regions by turns,
 // half of them here while the others are there.
 type roaming struct {
-	cluster *Cluster
+	cluster *e2e.Cluster
 	clients []string
 	cost    int64 // of each check
 	began   time.Time
@@ -31,7 +32,7 @@ type sighting struct {
 	allowed  bool
 }
 
-func newRoaming(l *Cluster, n int) *roaming {
+func newRoaming(l *e2e.Cluster, n int) *roaming {
 	w := &roaming{cluster: l, began: time.Now(), cost: 1, failure: ""}
 	run := strconv.FormatInt(w.began.UnixNano(), 36)
 	for i := range n {
@@ -43,7 +44,7 @@ func newRoaming(l *Cluster, n int) *roaming {
 // ask lets them ask for a while, and returns how much of its lease the first region had left
 // at the least.
 func (w *roaming) ask(ctx context.Context, d time.Duration) (shortest time.Duration) {
-	shortest = lease
+	shortest = e2e.Lease
 	tick := time.NewTicker(time.Second / smallDemand)
 	defer tick.Stop()
 	for end := time.Now().Add(d); time.Now().Before(end); {
@@ -68,9 +69,9 @@ func (w *roaming) ask(ctx context.Context, d time.Duration) (shortest time.Durat
 
 // askIn asks once for each client whose turn it is in a region.
 func (w *roaming) askIn(ctx context.Context, region, turn int) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	ctx, cancel := context.WithTimeout(ctx, e2e.CallWithin)
 	defer cancel()
-	client := aliquotv1connect.NewLimiterServiceClient(w.cluster.http, rpc.BaseURL(w.cluster.Regions[region].Address))
+	client := aliquotv1connect.NewLimiterServiceClient(w.cluster.HTTP, rpc.BaseURL(w.cluster.Regions[region].Address))
 	batch := &aliquotv1.CheckBatchRequest{}
 	var of []int
 	for i, name := range w.clients {

@@ -1,4 +1,4 @@
-package e2e
+package limits
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"aliquot/internal/e2e"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -21,20 +22,20 @@ const (
 // counting are the plans whose limit counts.
 var counting = []string{"fixed", "counter", "log"}
 
-// windows: a client that turns to another region with every request, and asks for twice
+// Windows: a client that turns to another region with every request, and asks for twice
 // what it may, never gets more in a window than a limit that counts allows, also while
 // the leader is killed.
-func windows(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
+func Windows(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
 	run := fmt.Sprint("windows", time.Now().UnixNano())
 	got, errs := make([]passed, len(counting)), make([]error, len(counting))
 	deadline, stop := context.WithTimeout(ctx, s.Run+4*window)
 	defer stop()
 	var clients sync.WaitGroup
 	for i, plan := range counting {
-		clients.Go(func() { got[i], errs[i] = l.turnRound(deadline, plan, run) })
+		clients.Go(func() { got[i], errs[i] = turnRound(deadline, l, plan, run) })
 	}
-	pause(ctx, s.Run/3+2*window)
-	leader, err := l.someLeader(ctx)
+	e2e.Pause(ctx, s.Run/3+2*window)
+	leader, err := l.SomeLeader(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +43,10 @@ func windows(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 		return nil, err
 	}
 	clients.Wait()
-	if err := errors.Join(append(errs, leader.Start(), l.AwaitLeases(ctx), l.awaitAllCoordinators(ctx))...); err != nil {
+	if err := errors.Join(append(errs, leader.Start(), l.AwaitLeases(ctx), l.AwaitAllCoordinators(ctx))...); err != nil {
 		return nil, err
 	}
-	var out []Result
+	var out []e2e.Result
 	for i, plan := range counting {
 		out = append(out, got[i].results(plan, s)...)
 	}
@@ -54,33 +55,15 @@ func windows(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
 
 // passed are the admissions of one client in the order of their requests.
 type passed struct {
-	at     []admitted
+	at     []e2e.Admitted
 	length time.Duration
 }
 
-// admitted is when a store counted a request: between these two, microseconds of the
-// store's clock.
-type admitted struct{ from, to int64 }
-
-// memorySkew bounds how far the clock of a store in memory is from this process's: it
-// is set once, when its daemon starts, and nobody sets it again.
-const memorySkew = 5 * time.Millisecond
-
-// counted is when a store counted a request that was asked at a time and is answered
-// now. A Redis on this machine goes by the same clock.
-func (l *Cluster) counted(asked time.Time) admitted {
-	skew := int64(0)
-	if l.setup.InMemory {
-		skew = memorySkew.Microseconds()
-	}
-	return admitted{asked.UnixMicro() - skew, time.Now().UnixMicro() + skew}
-}
-
 // turnRound sends twice what the limit allows, each request to the next region.
-func (l *Cluster) turnRound(ctx context.Context, plan, run string) (p passed, err error) {
+func turnRound(ctx context.Context, l *e2e.Cluster, plan, run string) (p passed, err error) {
 	var regions []aliquotv1connect.LimiterServiceClient
 	for _, r := range l.Regions {
-		regions = append(regions, aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address)))
+		regions = append(regions, aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address)))
 	}
 	in := &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": plan, "api_key": run}}
 	tick := time.NewTicker(window / (2 * windowLimit))
@@ -101,27 +84,27 @@ func (l *Cluster) turnRound(ctx context.Context, plan, run string) (p passed, er
 		case answer.GetRuleId() != plan:
 			return p, fmt.Errorf("rule %q decided for plan %s", answer.GetRuleId(), plan)
 		case answer.GetAllowed():
-			p.at = append(p.at, l.counted(asked))
+			p.at = append(p.at, l.Counted(asked))
 		}
 	}
 }
 
 // results: the most in a window of the clock, and for a log in any window at all, and
 // how much of what the limit allows was had once the budgets had found the demand.
-func (p *passed) results(plan string, s Scale) []Result {
-	out := []Result{atMost(plan+": admitted in one window", float64(p.inWindow()), windowLimit)}
+func (p *passed) results(plan string, s e2e.Scale) []e2e.Result {
+	out := []e2e.Result{e2e.AtMost(plan+": admitted in one window", float64(p.inWindow()), windowLimit)}
 	if plan == "log" {
-		out = append(out, atMost(plan+": admitted in any window", float64(p.inAny()), windowLimit))
+		out = append(out, e2e.AtMost(plan+": admitted in any window", float64(p.inAny()), windowLimit))
 	}
 	possible := windowLimit * p.length.Seconds() / window.Seconds()
-	return append(out, atLeast(plan+": utilisation", float64(len(p.at))/possible, .8-s.Slack))
+	return append(out, e2e.AtLeast(plan+": utilisation", float64(len(p.at))/possible, .8-s.Slack))
 }
 
 // inWindow is the most that was certainly counted in one window of the stores' clocks.
 func (p *passed) inWindow() (most int) {
 	count := map[int64]int{}
 	for _, a := range p.at {
-		if k := a.from / window.Microseconds(); a.to/window.Microseconds() == k {
+		if k := a.From / window.Microseconds(); a.To/window.Microseconds() == k {
 			count[k]++
 			most = max(most, count[k])
 		}
@@ -134,7 +117,7 @@ func (p *passed) inWindow() (most int) {
 func (p *passed) inAny() (most int) {
 	first := 0
 	for last, a := range p.at {
-		for a.to-p.at[first].from >= window.Microseconds() {
+		for a.To-p.at[first].From >= window.Microseconds() {
 			first++
 		}
 		most = max(most, last-first+1)

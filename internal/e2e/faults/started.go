@@ -1,4 +1,4 @@
-package e2e
+package faults
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aliquot/internal/bench"
+	"aliquot/internal/e2e"
 )
 
 const (
@@ -23,27 +24,27 @@ const (
 // regionsBeforeCoordinators: every regional daemon starts without a state file, and is asked over
 // Check and over GET /check from its first moment on, while no coordinator runs and while all come
 // up. Nothing passes before the rules are known, and nobody gains by the moment in which they come.
-func regionsBeforeCoordinators(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
-	if err := l.forgetEverything(); err != nil {
+func regionsBeforeCoordinators(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+	if err := l.ForgetEverything(); err != nil {
 		return nil, err
 	}
 	total := beforeCoordinators + s.Run
-	c := l.load(total)
+	c := e2e.BigLoad(l, total)
 	c.Run = fmt.Sprint("early", time.Now().UnixNano())
-	checks := begin(ctx, c)
-	proxied := l.beginProxied(ctx, total, c.Run)
+	checks := e2e.Begin(ctx, c)
+	proxied := beginProxied(ctx, l, total, c.Run)
 	for _, r := range l.Regions {
 		if err := r.Start(); err != nil {
 			return nil, err
 		}
 	}
-	pause(ctx, beforeCoordinators)
-	started, startedProxied := checks.at(), proxied.at()
-	recovered, err := l.restartCoordinators(ctx)
+	e2e.Pause(ctx, beforeCoordinators)
+	started, startedProxied := checks.At(), proxied.at()
+	recovered, err := l.RestartCoordinators(ctx)
 	if err != nil {
 		return nil, err
 	}
-	report, err := checks.wait()
+	report, err := checks.Wait()
 	if err != nil {
 		return nil, err
 	}
@@ -52,16 +53,16 @@ func regionsBeforeCoordinators(ctx context.Context, l *Cluster, s Scale) ([]Resu
 	if early < 0 {
 		early = len(proxied.admitted)
 	}
-	worst := bench.WorstWindow(proxied.admitted, big)
-	return append(bounded(report),
-		none("Check: admitted before a coordinator ran", admittedBetween(report.Series, 0, started), report.Modes),
-		atLeast("Check: answers of no_rules_yet", float64(report.Modes["no_rules_yet"]), 100),
-		atLeast("Check: admitted after that", float64(report.Admitted), 1),
-		none("GET /check: admitted before a coordinator ran", int64(early), ""),
-		atLeast("GET /check: answers of 503", float64(proxied.unavailable.Load()), 100),
-		atMost("GET /check: gain over its worst interval", worst.Gain, 1),
-		atLeast("GET /check: admitted after that", float64(len(proxied.admitted)), 1),
-		atMost("seconds from the coordinators' start to leases", recovered.Seconds(), 30),
+	worst := bench.WorstWindow(proxied.admitted, e2e.Big)
+	return append(e2e.Bounded(report),
+		e2e.None("Check: admitted before a coordinator ran", e2e.AdmittedBetween(report.Series, 0, started), report.Modes),
+		e2e.AtLeast("Check: answers of no_rules_yet", float64(report.Modes["no_rules_yet"]), 100),
+		e2e.AtLeast("Check: admitted after that", float64(report.Admitted), 1),
+		e2e.None("GET /check: admitted before a coordinator ran", int64(early), ""),
+		e2e.AtLeast("GET /check: answers of 503", float64(proxied.unavailable.Load()), 100),
+		e2e.AtMost("GET /check: gain over its worst interval", worst.Gain, 1),
+		e2e.AtLeast("GET /check: admitted after that", float64(len(proxied.admitted)), 1),
+		e2e.AtMost("seconds from the coordinators' start to leases", recovered.Seconds(), 30),
 	), nil
 }
 
@@ -79,13 +80,13 @@ type proxied struct {
 func (p *proxied) at() time.Duration { return time.Since(p.began) }
 
 // beginProxied asks for a time, as the client of an API key.
-func (l *Cluster) beginProxied(ctx context.Context, d time.Duration, apiKey string) *proxied {
+func beginProxied(ctx context.Context, l *e2e.Cluster, d time.Duration, apiKey string) *proxied {
 	p := &proxied{began: time.Now(), done: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	var workers sync.WaitGroup
 	for _, r := range l.Regions {
 		for range proxiesOfRegion {
-			workers.Go(func() { p.ask(ctx, l.http, r.Address, apiKey) })
+			workers.Go(func() { p.ask(ctx, l.HTTP, r.Address, apiKey) })
 		}
 	}
 	go func() {
@@ -111,7 +112,7 @@ func (p *proxied) ask(ctx context.Context, client *http.Client, address, apiKey 
 			panic(err) // an address of the cluster
 		}
 		request.Header.Set("X-API-Key", apiKey)
-		request.Header.Set("X-Original-URI", checkedPath)
+		request.Header.Set("X-Original-URI", e2e.CheckedPath)
 		sent := p.at()
 		answer, err := client.Do(request)
 		if err != nil {

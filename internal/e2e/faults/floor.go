@@ -1,4 +1,4 @@
-package e2e
+package faults
 
 import (
 	"context"
@@ -7,23 +7,24 @@ import (
 	"time"
 
 	"aliquot/internal/bench/load"
+	"aliquot/internal/e2e"
 )
 
 // onFloor is a part of a load on a server that decides nothing, in a process of its own
 // beside the installation: what the machine alone makes of that load.
-func (l *Cluster) onFloor(ctx context.Context, c load.Config, d time.Duration) (*load.Report, error) {
-	free, err := freePorts(1)
+func onFloor(ctx context.Context, l *e2e.Cluster, c load.Config, d time.Duration) (*load.Report, error) {
+	free, err := e2e.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
-	c.Address, c.Server = free.next(), load.ServerMeter{}
-	p := newProcess(l.dir, "floor", filepath.Join(l.bin, "aliquot"), "bench", "floor", "--protocol", string(c.Protocol), "--listen", c.Address)
+	c.Address, c.Server = free.Next(), load.ServerMeter{}
+	p := e2e.NewProcess(l.Dir, "floor", filepath.Join(l.Bin, "aliquot"), "bench", "floor", "--protocol", string(c.Protocol), "--listen", c.Address)
 	if err := p.Start(); err != nil {
 		return nil, err
 	}
 	defer func() { _ = p.Kill9() }() // it has nothing to lose
-	err = until(ctx, readyWithin, "listening", func() error {
-		conn, err := net.DialTimeout("tcp", c.Address, callWithin)
+	err = e2e.Until(ctx, e2e.ReadyWithin, "listening", func() error {
+		conn, err := net.DialTimeout("tcp", c.Address, e2e.CallWithin)
 		if err == nil {
 			err = conn.Close()
 		}

@@ -1,9 +1,11 @@
-package e2e
+package faults
 
 import (
 	"context"
 	"errors"
 	"time"
+
+	"aliquot/internal/e2e"
 )
 
 const (
@@ -28,23 +30,23 @@ const (
 
 // nodeStopped: one of a Redis Cluster's three nodes does not answer, for longer than a lease.
 // Its clients' limits are decided without it, and nobody else notices.
-func nodeStopped(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
-	return l.nodeLost(ctx, s, (*Process).Pause, (*Process).Resume)
+func nodeStopped(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+	return nodeLost(ctx, l, s, (*e2e.Process).Pause, (*e2e.Process).Resume)
 }
 
 // nodeKilled is nodeStopped with a node that loses what it knew.
-func nodeKilled(ctx context.Context, l *Cluster, s Scale) ([]Result, error) {
-	return l.nodeLost(ctx, s, (*Process).Kill9, (*Process).Start)
+func nodeKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+	return nodeLost(ctx, l, s, (*e2e.Process).Kill9, (*e2e.Process).Start)
 }
 
-func (l *Cluster) nodeLost(ctx context.Context, s Scale, lose, bring func(*Process) error) (out []Result, err error) {
+func nodeLost(ctx context.Context, l *e2e.Cluster, s e2e.Scale, lose, bring func(*e2e.Process) error) (out []e2e.Result, err error) {
 	region := l.Regions[0]
-	servers, url, err := l.startRedisCluster(ctx)
-	defer endAll(servers)
+	servers, url, err := l.StartRedisCluster(ctx)
+	defer e2e.EndAll(servers)
 	if err != nil {
 		return nil, err
 	}
-	back, err := l.lendStore(ctx, region, url)
+	back, err := l.LendStore(ctx, region, url)
 	defer func() { err = errors.Join(err, back()) }()
 	if err != nil {
 		return nil, err
@@ -63,22 +65,22 @@ func (l *Cluster) nodeLost(ctx context.Context, s Scale, lose, bring func(*Proce
 	if err := bring(servers[0]); err != nil {
 		return nil, err
 	}
-	took, err := l.degradedSince(ctx, region, time.Now())
+	took, err := l.DegradedSince(ctx, region, time.Now())
 	if err != nil {
 		return nil, err
 	}
 	onNode, wrongly := w.degraded(lost)
 	others := float64(nodeClients-len(onNode)) / 2 * smallDemand * s.Outage.Seconds() // half of them are there
 	part := float64(len(onNode)) / nodeClients
-	most := float64(small.Refill) * s.Outage.Seconds() * float64(nodeClients-len(onNode))
-	return []Result{
-		none("checks without an answer", w.failed, w.failure),
-		atLeast("part of the clients that stand on the node", part, leastOnNode),
-		atMost("part of the clients that stand on the node, at most", part, mostOnANode),
-		atMost("part of the checks of other clients that is decided without the store", float64(wrongly)/others, .01+s.Slack),
-		atLeast("lease of the region at its shortest, s", shortest.Seconds(), leaseLeft.Seconds()),
-		atLeast("part of their limit that other clients had, who change regions all the time",
+	most := float64(e2e.Small.Refill) * s.Outage.Seconds() * float64(nodeClients-len(onNode))
+	return []e2e.Result{
+		e2e.None("checks without an answer", w.failed, w.failure),
+		e2e.AtLeast("part of the clients that stand on the node", part, leastOnNode),
+		e2e.AtMost("part of the clients that stand on the node, at most", part, mostOnANode),
+		e2e.AtMost("part of the checks of other clients that is decided without the store", float64(wrongly)/others, .01+s.Slack),
+		e2e.AtLeast("lease of the region at its shortest, s", shortest.Seconds(), leaseLeft.Seconds()),
+		e2e.AtLeast("part of their limit that other clients had, who change regions all the time",
 			float64(admittedBy(lost, onNode))/most, .8-s.Slack),
-		atMost("seconds degraded after the node was back", took.Seconds(), 6),
+		e2e.AtMost("seconds degraded after the node was back", took.Seconds(), 6),
 	}, nil
 }

@@ -1,4 +1,4 @@
-package e2e
+package limits
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"aliquot/internal/e2e"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -16,10 +17,10 @@ import (
 // blocksHold: keys are blocked before, during and after an apply, while a version is staged,
 // after a rollback, without the leader there was, and each holds in every region from then on:
 // through all of these, and through a restart of a regional daemon that no coordinator answers.
-func blocksHold(ctx context.Context, l *Cluster, _ Scale) (out []Result, err error) {
-	w := l.watchBlocks(ctx)
+func blocksHold(ctx context.Context, l *e2e.Cluster, _ e2e.Scale) (out []e2e.Result, err error) {
+	w := watchBlocks(ctx, l)
 	defer w.stop()
-	changed := strings.Replace(RulesYAML, "capacity: 60,", "capacity: 61,", 1)
+	changed := strings.Replace(e2e.RulesYAML, "capacity: 60,", "capacity: 61,", 1)
 	victim := l.Regions[1]
 	var slowest time.Duration
 	block := func(name string) error {
@@ -30,13 +31,13 @@ func blocksHold(ctx context.Context, l *Cluster, _ Scale) (out []Result, err err
 	applyWhileBlocking := func() error {
 		applied := make(chan error, 1)
 		go func() {
-			_, err := l.applyRules(ctx, changed, 61)
+			_, err := l.ApplyRules(ctx, changed, 61)
 			applied <- err
 		}()
 		return errors.Join(block("during an apply"), <-applied)
 	}
 	killLeader := func() error {
-		leader, err := l.someLeader(ctx)
+		leader, err := l.SomeLeader(ctx)
 		if err != nil {
 			return err
 		}
@@ -44,30 +45,30 @@ func blocksHold(ctx context.Context, l *Cluster, _ Scale) (out []Result, err err
 			return err
 		}
 		_, err = w.block(ctx, "without the leader there was") // sessions open again first
-		return errors.Join(err, leader.Start(), l.awaitAllCoordinators(ctx))
+		return errors.Join(err, leader.Start(), l.AwaitAllCoordinators(ctx))
 	}
 	for _, step := range []func() error{
 		func() error { return block("before") },
 		applyWhileBlocking,
 		func() error { return block("after an apply") },
-		func() error { return l.stage(ctx, RulesYAML, l.Regions[0].Name) },
+		func() error { return l.Stage(ctx, e2e.RulesYAML, l.Regions[0].Name) },
 		func() error { return block("while a version is staged") },
-		func() error { return l.promote(ctx) },
-		func() error { return l.stage(ctx, changed, l.Regions[2].Name) },
+		func() error { return l.Promote(ctx) },
+		func() error { return l.Stage(ctx, changed, l.Regions[2].Name) },
 		func() error { return block("while another one is staged") },
-		func() error { return l.abort(ctx) },
-		func() error { return l.rollback(ctx, 1) },
+		func() error { return l.Abort(ctx) },
+		func() error { return l.Rollback(ctx, 1) },
 		func() error { return block("after a rollback") },
 		killLeader,
 		func() error {
-			return errors.Join(l.killCoordinators(), victim.Kill9(), victim.Start(), l.awaitRules(ctx, victim))
+			return errors.Join(l.KillCoordinators(), victim.Kill9(), victim.Start(), l.AwaitRules(ctx, victim))
 		},
 		func() error { return w.look(ctx) },
-		func() error { _, err := l.restartCoordinators(ctx); return err },
+		func() error { _, err := l.RestartCoordinators(ctx); return err },
 		func() error { return w.look(ctx) },
 	} {
 		if err := step(); err != nil {
-			return nil, l.withLogs(err)
+			return nil, l.WithLogs(err)
 		}
 	}
 	w.stop()
@@ -78,18 +79,18 @@ func blocksHold(ctx context.Context, l *Cluster, _ Scale) (out []Result, err err
 			left = append(left, fmt.Sprintf("%s: %v", name, err))
 		}
 	}
-	_, err = l.applyRules(ctx, RulesYAML, 60)
-	return []Result{
-		none("answers of blocked keys that passed", int64(len(passed)), passed),
-		atLeast("answers of blocked keys", float64(answers), 500),
-		atMost("seconds until a block is in force everywhere, at most", slowest.Seconds(), 2),
-		none("blocks that could not be taken away", int64(len(left)), left),
+	_, err = l.ApplyRules(ctx, e2e.RulesYAML, 60)
+	return []e2e.Result{
+		e2e.None("answers of blocked keys that passed", int64(len(passed)), passed),
+		e2e.AtLeast("answers of blocked keys", float64(answers), 500),
+		e2e.AtMost("seconds until a block is in force everywhere, at most", slowest.Seconds(), 2),
+		e2e.None("blocks that could not be taken away", int64(len(left)), left),
 	}, err
 }
 
 // blockWatch asks every region for every blocked key, all the time.
 type blockWatch struct {
-	cluster *Cluster
+	cluster *e2e.Cluster
 	end     context.CancelFunc
 	done    chan struct{}
 
@@ -99,12 +100,12 @@ type blockWatch struct {
 	passed  []string
 }
 
-func (l *Cluster) watchBlocks(ctx context.Context) *blockWatch {
+func watchBlocks(ctx context.Context, l *e2e.Cluster) *blockWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &blockWatch{cluster: l, end: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		tick := time.NewTicker(pollEvery)
+		tick := time.NewTicker(e2e.PollEvery)
 		defer tick.Stop()
 		for {
 			_ = w.look(ctx) // a daemon that is away answers nothing
@@ -154,10 +155,10 @@ func (w *blockWatch) look(ctx context.Context) error {
 	return nil
 }
 
-func (w *blockWatch) ask(ctx context.Context, r *Region, name string) (*aliquotv1.CheckResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
+func (w *blockWatch) ask(ctx context.Context, r *e2e.Region, name string) (*aliquotv1.CheckResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, e2e.CallWithin)
 	defer cancel()
-	return aliquotv1connect.NewLimiterServiceClient(w.cluster.http, rpc.BaseURL(r.Address)).Check(ctx, &aliquotv1.CheckRequest{
+	return aliquotv1connect.NewLimiterServiceClient(w.cluster.HTTP, rpc.BaseURL(r.Address)).Check(ctx, &aliquotv1.CheckRequest{
 		Attributes: map[string]string{"plan": "small", "api_key": name},
 	})
 }
@@ -165,12 +166,12 @@ func (w *blockWatch) ask(ctx context.Context, r *Region, name string) (*aliquotv
 // block blocks a key and returns how long it took until every region denied it. From then on
 // it is watched.
 func (w *blockWatch) block(ctx context.Context, name string) (time.Duration, error) {
-	client, err := w.cluster.anyRules(ctx)
+	client, err := w.cluster.AnyRules(ctx)
 	if err != nil {
 		return 0, err
 	}
 	// Once more does no harm: without an answer nobody knows what became of it.
-	err = until(ctx, readyWithin, "blocked", func() error {
+	err = e2e.Until(ctx, e2e.ReadyWithin, "blocked", func() error {
 		_, err := client.EditRules(ctx, &aliquotv1.EditRulesRequest{Author: "e2e", Edit: &aliquotv1.EditRulesRequest_Block{Block: &aliquotv1.ListEdit{Pattern: name}}})
 		return err
 	})
@@ -179,7 +180,7 @@ func (w *blockWatch) block(ctx context.Context, name string) (time.Duration, err
 	}
 	began := time.Now()
 	for _, r := range w.cluster.Regions {
-		err := until(ctx, readyWithin, name+" blocked in "+r.Name, func() error {
+		err := e2e.Until(ctx, e2e.ReadyWithin, name+" blocked in "+r.Name, func() error {
 			answer, err := w.ask(ctx, r, name)
 			if err == nil && answer.GetMode() != "block_list" {
 				err = fmt.Errorf("decided by %s", answer.GetMode())
@@ -197,11 +198,11 @@ func (w *blockWatch) block(ctx context.Context, name string) (time.Duration, err
 }
 
 func (w *blockWatch) unlist(ctx context.Context, name string) error {
-	client, err := w.cluster.anyRules(ctx)
+	client, err := w.cluster.AnyRules(ctx)
 	if err != nil {
 		return err
 	}
-	return led(ctx, func() error {
+	return e2e.WhenLed(ctx, func() error {
 		_, err := client.EditRules(ctx, &aliquotv1.EditRulesRequest{Author: "e2e", Edit: &aliquotv1.EditRulesRequest_Unlist{Unlist: name}})
 		return err
 	})

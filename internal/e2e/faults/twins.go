@@ -1,0 +1,126 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"aliquot/internal/bench"
+	"aliquot/internal/e2e"
+)
+
+// floorBack is how long after the last mark in the store a daemon takes the floor back: what it
+// waits itself, and what the mark may be behind.
+const floorBack = e2e.FloorAfter + 3*time.Second
+
+// twins are two daemons of one region with one Redis, of which the first has a way of its own.
+// The first has the session.
+type twins struct {
+	cluster       *e2e.Cluster
+	first, second *e2e.Region
+	way           *e2e.Link
+}
+
+// newTwins starts a second daemon beside the cluster's second region.
+func newTwins(ctx context.Context, l *e2e.Cluster) (t *twins, end func() error, err error) {
+	t = &twins{cluster: l, first: l.Regions[1]}
+	if t.way, err = e2e.NewLink(t.first.Redis); err != nil {
+		return nil, nil, err
+	}
+	back, err := l.LendStore(ctx, t.first, "redis://"+t.way.Address())
+	if err == nil {
+		t.second, err = l.StartSecond(t.first)
+	}
+	end = func() error {
+		err := errors.Join(t.second.Terminate(), back(), l.AwaitLeases(ctx))
+		t.way.Close()
+		l.Seconds = nil
+		return err
+	}
+	if err == nil {
+		err = awaitStore(ctx, l, t.second)
+	}
+	return t, end, err
+}
+
+// awaitStore waits until a daemon decides by its store.
+func awaitStore(ctx context.Context, l *e2e.Cluster, r *e2e.Region) error {
+	err := e2e.Until(ctx, e2e.ReadyWithin, r.Name+" deciding by its store", func() error {
+		modes, err := l.Look(ctx, r, 0)
+		if err == nil && modes.Degraded > 0 {
+			err = fmt.Errorf("%d of %d checks are decided without it", modes.Degraded, modes.All)
+		}
+		return err
+	})
+	if err != nil {
+		return l.WithLogs(err)
+	}
+	return nil
+}
+
+// load asks all regions and both daemons of this one for a time.
+func (t *twins) load(ctx context.Context, d time.Duration) *e2e.Loading {
+	c := e2e.BigLoad(t.cluster, d)
+	c.Regions = append(c.Regions, t.second.Address)
+	return e2e.Begin(ctx, c)
+}
+
+// storeLostForOneOfTwo: the daemon that has the session loses its way to the store. It admits
+// nothing without it, and the session goes to the other one.
+func storeLostForOneOfTwo(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out []e2e.Result, err error) {
+	t, end, err := newTwins(ctx, l)
+	if end != nil {
+		defer func() { err = errors.Join(err, end()) }()
+	}
+	if err != nil {
+		return nil, err
+	}
+	run := t.load(ctx, 2*s.Run)
+	e2e.Pause(ctx, s.Run/2)
+	cut := time.Now()
+	t.way.Close()
+	if err := l.AwaitLease(ctx, t.second); err != nil {
+		return nil, err
+	}
+	took := time.Since(cut)
+	r, err := run.Wait()
+	if err != nil {
+		return nil, err
+	}
+	return append(e2e.Bounded(r), e2e.Unfailing(r),
+		e2e.AtMost("seconds from the cut to a lease of the daemon that has the store", took.Seconds(), 8),
+		e2e.AtLeast("utilisation", r.Utilisation.Min, .8-s.Slack)), nil
+}
+
+// storeAndCoordinatorsApart: the first daemon hears the coordinators and loses its way to the
+// store; the second has the store and hears no coordinator. It takes the floor back some time
+// after the first could last say in the store that it is heard, when the leader has reserved it.
+func storeAndCoordinatorsApart(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out []e2e.Result, err error) {
+	t, end, err := newTwins(ctx, l)
+	if end != nil {
+		defer func() { err = errors.Join(err, end()) }()
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(t.second.Terminate(), t.second.SetFlag("--coordinators", "127.0.0.1:1"), t.second.Start())
+	if err := errors.Join(err, awaitStore(ctx, l, t.second)); err != nil {
+		return nil, err
+	}
+	run := t.load(ctx, s.Run+floorBack)
+	e2e.Pause(ctx, s.Run/2)
+	t.way.Close()
+	lost := run.At()
+	r, err := run.Wait()
+	if err != nil {
+		return nil, err
+	}
+	second := r.Regions[len(r.Regions)-1]
+	return append(e2e.Bounded(r), e2e.Unfailing(r), admittedLate(second, lost+floorBack)), nil
+}
+
+// admittedLate: a daemon has its region's floor from an instant of a run on.
+func admittedLate(r bench.RegionReport, from time.Duration) e2e.Result {
+	return e2e.AtLeast("admitted by the daemon that has the store, with its floor back", float64(e2e.AdmittedBetween(r.Series, from, from+time.Hour)), 1)
+}

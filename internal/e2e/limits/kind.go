@@ -1,0 +1,70 @@
+package limits
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"aliquot/internal/bench"
+	"aliquot/internal/e2e"
+)
+
+// kindChanged: rules by which a client would have one limit in the staged regions and another one
+// in the rest are not staged. Applied everywhere at once they give no more than both limits while
+// they come, and then one.
+func kindChanged(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+	at, err := l.SomeLeader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(l.Dir, "another-kind.yaml")
+	if err := os.WriteFile(file, []byte(e2e.AnotherKind()), 0o600); err != nil {
+		return nil, err
+	}
+	code, said, err := l.Command(ctx, "rules", "apply", file, "--stage-regions", l.Regions[2].Region, "--addr", at.Address)
+	if err != nil {
+		return nil, err
+	}
+	out := []e2e.Result{
+		refused("a stage that changes a rule's placement", code, said,
+			`rule "per-key" changes its placement (auto to split)`, "everywhere at once, without a stage", "new id"),
+	}
+	if code == 0 { // what it would admit, and whether the coordinators see it
+		staged, err := bench.Rotate(ctx, e2e.Paced(l, s.Run))
+		if err != nil {
+			return nil, err
+		}
+		_, _, err = l.Command(ctx, "rules", "abort", "--addr", at.Address)
+		return append(out, e2e.Prefixed("while it is staged: ", e2e.Bounded(staged)...)...), err
+	}
+	c := e2e.Paced(l, s.Run)
+	c.Limit = bench.Limit{Capacity: 2 * e2e.Big.Capacity, Refill: e2e.Big.Refill}
+	during := e2e.Begin(ctx, c)
+	e2e.Pause(ctx, 2*time.Second)
+	if _, err := l.ApplyRules(ctx, e2e.AnotherKind(), 61); err != nil {
+		return nil, err
+	}
+	r, err := during.Wait()
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, e2e.Prefixed("while another placement comes into force, of both bursts and the rate: ", e2e.Bounded(r)...)...)
+	if r, err = bench.Rotate(ctx, e2e.Paced(l, max(s.Run, 10*time.Second))); err != nil {
+		return nil, err
+	}
+	out = append(out, e2e.Prefixed("under the other placement: ", e2e.Bounded(r)...)...)
+	_, err = l.ApplyRules(ctx, e2e.RulesYAML, 60)
+	return out, err
+}
+
+// refused is the promise that a command fails and says all of these words.
+func refused(what string, code int, said string, words ...string) e2e.Result {
+	r := e2e.Result{Promise: what + " is refused, with what to do", Want: "exit code 1 and the reason", Got: fmt.Sprintf("exit code %d: %s", code, said), OK: code == 1}
+	for _, word := range words {
+		r.OK = r.OK && strings.Contains(said, word)
+	}
+	return r
+}

@@ -1,0 +1,112 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"aliquot/internal/e2e"
+)
+
+const (
+	// forgottenAfter is when the record of a bucket that was fast would have expired.
+	forgottenAfter = 4 * time.Second
+	// shortlyBefore is how long before its override ends a client spends, and overrideLasts how
+	// long that is from now: longer than rules take to come into force.
+	shortlyBefore, overrideLasts = 60 * time.Millisecond, 5 * time.Second
+)
+
+// slowedRules are the cluster's, with a capacity of the small limit that shows which are in force, and
+// three that are slowed: alone has a rate, and one client of shared and of ending has a fast
+// override until a time. The buckets of alone and ending are each region's own.
+func slowedRules(smallest int, rate float64, until time.Time) string {
+	override := fmt.Sprintf(`{%q: {capacity: %d, refill_rate: %v, until: %q}}`, e2e.SlowedClient(0), e2e.SlowedBurst, e2e.FastRate, until.UTC().Format(time.RFC3339Nano))
+	return strings.Replace(e2e.RulesYAML, "capacity: 60,", fmt.Sprintf("capacity: %d,", smallest), 1) + fmt.Sprintf(`  - id: alone
+    match: {attributes: {plan: alone}}
+    params: {capacity: %[1]d, refill_rate: %[2]v}
+    enforcement: independent
+  - id: shared
+    match: {attributes: {plan: shared}}
+    params: {capacity: %[1]d, refill_rate: %[3]v}
+    enforcement: strict
+    override: %[4]s
+  - id: ending
+    match: {attributes: {plan: ending}}
+    params: {capacity: %[1]d, refill_rate: %[3]v}
+    enforcement: independent
+    override: %[4]s
+`, e2e.SlowedBurst, rate, e2e.SlowRate, override)
+}
+
+// ruleSlowed: a client that has emptied its bucket when its rule is slowed, by other rules or by
+// the end of its override, is not given a full one because the record of the fast one has expired.
+func ruleSlowed(ctx context.Context, l *e2e.Cluster, _ e2e.Scale) ([]e2e.Result, error) {
+	until := time.Now().Add(overrideLasts)
+	if _, err := l.ApplyRules(ctx, slowedRules(61, e2e.FastRate, until), 61); err != nil {
+		return nil, err
+	}
+	shared, ending := &e2e.Account{Change: until}, make([]*e2e.Account, len(l.Regions))
+
+	e2e.Pause(ctx, time.Until(until.Add(-shortlyBefore)))
+	err := e2e.Everywhere(l, func(i int, client e2e.Spender) error {
+		// Less than half of the region's floor of the shared key, which stays cold.
+		if _, err := client.Spend(ctx, shared, "shared", 0, int64(e2e.SlowedBurst/len(l.Regions)/2-e2e.SpendCost/2)); err != nil {
+			return err
+		}
+		ending[i] = &e2e.Account{Change: until}
+		_, err := client.Spend(ctx, ending[i], "ending", 0, e2e.SlowedBurst)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	e2e.Pause(ctx, time.Until(until.Add(forgottenAfter)))
+	if err = e2e.Everywhere(l, func(i int, client e2e.Spender) error {
+		if err := client.Empty(ctx, shared, "shared", 0); err != nil {
+			return err
+		}
+		return client.Empty(ctx, ending[i], "ending", 0)
+	}); err != nil {
+		return nil, err
+	}
+
+	applied := make(chan error, 1)
+	go func() {
+		_, err := l.ApplyRules(ctx, slowedRules(62, e2e.SlowRate, until), 62)
+		applied <- err
+	}()
+	alone := make([][]*e2e.Account, len(l.Regions))
+	if err = errors.Join(e2e.Everywhere(l, func(i int, client e2e.Spender) (err error) {
+		alone[i], err = client.UntilSlow(ctx)
+		return err
+	}), <-applied); err != nil {
+		return nil, err
+	}
+	e2e.Pause(ctx, forgottenAfter)
+	if err = e2e.Everywhere(l, func(i int, client e2e.Spender) error {
+		for n, a := range alone[i] {
+			if err := client.Empty(ctx, a, "alone", n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	_, err = l.ApplyRules(ctx, e2e.RulesYAML, 60)
+	return []e2e.Result{
+		e2e.AtMost("gain over the worst interval, an override of a strict limit ends", shared.Gain(), 1),
+		e2e.AtMost("gain over the worst interval, an override of an independent limit ends", worst(ending), 1),
+		e2e.AtMost("gain over the worst interval, a rule is slowed", worst(slices.Concat(alone...)), 1),
+	}, err
+}
+
+func worst(accounts []*e2e.Account) (gain float64) {
+	for _, a := range accounts {
+		gain = max(gain, a.Gain())
+	}
+	return gain
+}

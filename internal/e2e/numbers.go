@@ -1,0 +1,26 @@
+package e2e
+
+import (
+	"time"
+
+	"aliquot/internal/bench"
+)
+
+// The limits of RulesYAML for clients of the plans "big" and "small".
+var (
+	Big   = bench.Limit{Capacity: 300, Refill: 100}
+	Small = bench.Limit{Capacity: 60, Refill: 2}
+)
+
+// The protocol's static numbers in the cluster.
+const (
+	// Lease is T, floor one region's part when it is cut off.
+	Lease = 10 * time.Second
+	Floor = 1. / 3
+	// Convergence is what a region may take to get its budget back after it was
+	// away, with the WAN's distances left out.
+	Convergence = 2 * time.Second
+	// FloorAfter is 2T(1+rho)^3: how long a region that heard nothing waits before it
+	// takes its floor back.
+	FloorAfter = time.Duration(2 * float64(Lease) * 1.02 * 1.02 * 1.02)
+)
