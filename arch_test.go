@@ -79,9 +79,11 @@ var houses = map[string]row{
 	"lua":               {aliquot: []string{"budget", "internal/hashslot", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"internal/sim":  {aliquot: []string{"internal/boottime", "internal/recall", "internal/sim/faults", "internal/sim/oracle", "internal/sim/shell", "internal/sim/timeline", "internal/roster", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
+	"internal/sim":  {aliquot: []string{"internal/boottime", "internal/recall", "internal/sim/faults", "internal/sim/oracle", "internal/sim/rule", "internal/sim/shell", "internal/sim/timeline", "internal/roster", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
 	// What is planned in a world, and its random numbers.
 	"internal/sim/timeline": {},
+	// A rule, with its limits by the versions of the rules.
+	"internal/sim/rule": {aliquot: []string{"internal/entitlement", "internal/sim/oracle", "internal/sim/timeline", "budget", "limit"}},
 	// The kinds of a world's trouble.
 	"internal/sim/faults": {aliquot: []string{"internal/sim/timeline"}},
 	// What clients were given, counted without the ledger and the records.

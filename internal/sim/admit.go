@@ -3,24 +3,25 @@ package sim
 import (
 	"fmt"
 
+	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
 
 // admit counts what a store admitted.
-func (w *world) admit(r *rule, region int, amount limit.Tokens, slots []uint64) {
+func (w *world) admit(r *rule.Rule, region int, amount limit.Tokens, slots []uint64) {
 	w.admitted += int64(amount / limit.Token)
-	r.got[region] += amount
-	w.Note("admitted", region, int64(r.key.Rule), int64(amount/limit.Token), r.ideal.Left(), 0)
-	if r.book != nil {
-		r.ideal.Count(amount)
+	r.Got[region] += amount
+	w.Note("admitted", region, int64(r.Key.Rule), int64(amount/limit.Token), r.Ideal.Left(), 0)
+	if r.Book != nil {
+		r.Ideal.Count(amount)
 		w.admitCounted(r, region, amount, slots)
 		return
 	}
 	if w.forgives(region) {
 		return
 	}
-	if !r.ideal.Spend(amount, w.Now()) {
-		w.violate("key %d: %d micro-tokens more admitted than %s + r(1+rho)t", r.key.Rule, -r.ideal.Left(), r.burst())
+	if !r.Ideal.Spend(amount, w.Now()) {
+		w.violate("key %d: %d micro-tokens more admitted than %s + r(1+rho)t", r.Key.Rule, -r.Ideal.Left(), r.Burst())
 	}
 }
 
@@ -31,27 +32,27 @@ func (w *world) violate(format string, args ...any) {
 }
 
 // admitCounted checks what a store admitted of a counting limit by the definition of the limit.
-func (w *world) admitCounted(r *rule, region int, amount limit.Tokens, slots []uint64) {
-	l := r.book.Limit()
-	if sum := r.book.Admit(region, amount, slots); sum > l.Capacity {
-		w.violate("key %d, %v: %d of %d micro-tokens in use", r.key.Rule, l.Algorithm, sum, l.Capacity)
+func (w *world) admitCounted(r *rule.Rule, region int, amount limit.Tokens, slots []uint64) {
+	l := r.Book.Limit()
+	if sum := r.Book.Admit(region, amount, slots); sum > l.Capacity {
+		w.violate("key %d, %v: %d of %d micro-tokens in use", r.Key.Rule, l.Algorithm, sum, l.Capacity)
 	}
 	if l.Algorithm == limit.FixedWindow && w.clocksAgree {
-		if sum := r.book.InLabel(region, amount); sum > l.Capacity {
-			w.violate("key %d: %d of %d micro-tokens in one window", r.key.Rule, sum, l.Capacity)
+		if sum := r.Book.InLabel(region, amount); sum > l.Capacity {
+			w.violate("key %d: %d of %d micro-tokens in one window", r.Key.Rule, sum, l.Capacity)
 		}
 	}
 }
 
 // hold keeps each slot for a while of its own. Some callers die with their slots.
-func (r *rule) hold(region int, slots []uint64) {
+func (w *world) hold(r *rule.Rule, region int, slots []uint64) {
 	for _, slot := range slots {
-		if r.w.Chance(1, 8) {
+		if w.Chance(1, 8) {
 			continue
 		}
-		r.w.After(r.w.Between(milli, r.book.Lasts()), func() {
-			r.book.Release(region, slot)
-			r.w.After(r.w.storeDelay(region), func() { r.w.stores[region].release(r, slot) })
+		w.After(w.Between(milli, r.Book.Lasts()), func() {
+			r.Book.Release(region, slot)
+			w.After(w.storeDelay(region), func() { w.stores[region].release(r, slot) })
 		})
 	}
 }

@@ -1,6 +1,9 @@
 package sim
 
-import "aliquot/internal/sim/oracle"
+import (
+	"aliquot/internal/sim/oracle"
+	"aliquot/internal/sim/rule"
+)
 
 // The oracle is one exact bucket for the whole world and each key (oracle.Bucket), and an exact
 // account of use for a counting limit (oracle.Book). It gets what clients were given, and true time.
@@ -14,7 +17,7 @@ import "aliquot/internal/sim/oracle"
 //   - the rate of the fastest clock that rho allows, and a slack of two microseconds of the rate for
 //     each region, once (Bucket.Allow): stores' clocks show whole microseconds;
 //   - of an elastic limit, one burst for each region that was ever declared, and one more once floors
-//     have moved (rule.bursts): each region may save one up, and one that has left may have lent the
+//     have moved (world.bursts): each region may save one up, and one that has left may have lent the
 //     whole limit besides;
 //   - the most that is allowed by any version of the rules by which a daemon decides, or could decide
 //     after a restart, and for a second longer (world.versionsChanged): daemons learn of rules one
@@ -35,11 +38,11 @@ import "aliquot/internal/sim/oracle"
 //   - what a daemon owed its store when it died (node.forgiveDebts): nothing else knows of it.
 
 // bursts returns how many bursts regions may hold.
-func (r *rule) bursts() int {
-	if !r.elastic {
+func (w *world) bursts(r *rule.Rule) int {
+	if !r.Elastic {
 		return 1
 	}
-	return r.w.declared + b2i(r.w.floorsMoved)
+	return w.declared + b2i(w.floorsMoved)
 }
 
 // settleRules is how long a decision by the old rules may still be in flight after the last daemon
@@ -52,11 +55,11 @@ func (w *world) versionsChanged() {
 	w.suspectAll()
 	oldest := w.oldestVersion()
 	for _, r := range w.rules {
-		r.allow(oldest, false)
+		w.allow(r, oldest, false)
 	}
 	w.After(settleRules, func() {
 		for _, r := range w.rules {
-			r.allow(oldest, oldest == w.oldestVersion())
+			w.allow(r, oldest, oldest == w.oldestVersion())
 		}
 	})
 }
@@ -75,15 +78,15 @@ func (w *world) oldestVersion() uint64 {
 
 // allow sets what the rule may admit in the oracle. If that is more than before it holds at once;
 // if it is less it holds only with less.
-func (r *rule) allow(oldest uint64, less bool) {
-	soon, late := r.w.Now()+wallApart, r.w.Now()-wallApart-settleRules
-	most := oracle.Larger(r.at(oldest, soon), r.at(oldest, late))
-	for _, t := range r.terms {
-		if t.since > oldest {
-			most = oracle.Larger(most, oracle.Larger(r.at(t.since, soon), r.at(t.since, late)))
+func (w *world) allow(r *rule.Rule, oldest uint64, less bool) {
+	soon, late := w.Now()+rule.WallApart, w.Now()-rule.WallApart-settleRules
+	most := oracle.Larger(r.At(oldest, soon), r.At(oldest, late))
+	for _, t := range r.Terms {
+		if t.Since > oldest {
+			most = oracle.Larger(most, oracle.Larger(r.At(t.Since, soon), r.At(t.Since, late)))
 		}
 	}
-	r.ideal.Allow(most, r.bursts(), less, r.w.Now())
+	r.Ideal.Allow(most, w.bursts(r), less, w.Now())
 }
 
 // lost allows for a region's store that begins with other contents. What was in use there is
@@ -91,11 +94,11 @@ func (r *rule) allow(oldest uint64, less bool) {
 func (w *world) lost(region int) {
 	for _, r := range w.rules {
 		switch {
-		case !r.forgives:
-		case r.book != nil:
-			r.book.Lost(region)
+		case !r.Forgives:
+		case r.Book != nil:
+			r.Book.Lost(region)
 		default:
-			r.ideal.Forgive()
+			r.Ideal.Forgive()
 		}
 	}
 }
@@ -103,12 +106,12 @@ func (w *world) lost(region int) {
 // forgiveDebts allows for a daemon that dies, and with it the knowledge of its debts.
 func (n *node) forgiveDebts() {
 	for _, r := range n.w.rules {
-		if owed := n.recalled.Owed(r.key, n.now()); owed > 0 {
-			if r.book != nil {
-				r.book.Forget(n.region, owed)
+		if owed := n.recalled.Owed(r.Key, n.now()); owed > 0 {
+			if r.Book != nil {
+				r.Book.Forget(n.region, owed)
 				continue
 			}
-			r.ideal.Give(owed, n.w.Now())
+			r.Ideal.Give(owed, n.w.Now())
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
 
@@ -30,17 +31,17 @@ func TestTheOracleReadsNoLedgerAndNoRecord(t *testing.T) {
 func TestTheOracleCountsBurstsByItself(t *testing.T) {
 	w := calmElastic(t, of(300, 100), Behaviour{mode: single})
 	w.pass(t, time.Second)
-	if got := w.rules[0].ideal.Bursts(); got != 3 {
+	if got := w.rules[0].Ideal.Bursts(); got != 3 {
 		t.Errorf("%d bursts of three regions", got)
 	}
 	w.propose("region drained", func(l *budget.Ledger) error { return l.DrainRegion("c") })
 	w.pass(t, time.Minute)
-	if got := w.rules[0].ideal.Bursts(); got != 4 {
+	if got := w.rules[0].Ideal.Bursts(); got != 4 {
 		t.Errorf("%d bursts, of three regions of which one has left", got)
 	}
-	if l := of(300, 100); newStrict(w, l).bursts() != 1 {
+	if l := of(300, 100); w.bursts(newStrict(w, l)) != 1 {
 		t.Error("a strict limit has one")
 	}
 }
 
-func newStrict(w *world, l limit.Limit) *rule { return &rule{w: w, terms: []term{{limit: l}}} }
+func newStrict(w *world, l limit.Limit) *rule.Rule { return rule.New(&w.Timeline, 0, l, 0) }

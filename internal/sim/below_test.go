@@ -102,7 +102,7 @@ func below(t *testing.T, l limit.Limit, spread bool, strike func(*Driven, int)) 
 		d.After(at+7*time.Millisecond, func() { strike(d, region) })
 	}
 	admitted := func() (n int) {
-		for _, got := range d.w.rules[0].got {
+		for _, got := range d.w.rules[0].Got {
 			n += int(got / limit.Token)
 		}
 		return n

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
 
 // client is one caller, in all regions.
 type client struct {
 	w     *world
-	first *rule // the rule that applied to it at the beginning
+	first *rule.Rule // the rule that applied to it at the beginning
 	// also is another client whose limit this one's requests count against as well; nil: none.
 	also *client
 
@@ -25,7 +26,7 @@ type client struct {
 	pauseTo int64
 
 	// held are the rules by the version heldBy, which was used last.
-	held   []*rule
+	held   []*rule.Rule
 	heldBy uint64
 }
 
@@ -119,15 +120,15 @@ func (w *world) drawAlgorithm() limit.Algorithm {
 }
 
 // rule returns the client's rule by the latest rules, or the last one that it had.
-func (c *client) rule() *rule {
+func (c *client) rule() *rule.Rule {
 	r := c.first
-	for r.next != nil {
-		r = r.next
+	for r.Next != nil {
+		r = r.Next
 	}
 	return r
 }
 
-func (c *client) limit() limit.Limit { return c.rule().latest() }
+func (c *client) limit() limit.Limit { return c.rule().Latest() }
 
 // Happen is one turn of the client's loop.
 func (c *client) Happen() {
@@ -187,7 +188,7 @@ func (c *client) change() {
 	if c.mode == idle && w.Chance(1, 2) {
 		c.changes += w.Between(10*second, 40*second) // long enough to cool down
 	}
-	w.Note("client changes", int(c.first.key.Rule), int64(c.mode), int64(c.home), int64(c.cost/limit.Token), 0)
+	w.Note("client changes", int(c.first.Key.Rule), int64(c.mode), int64(c.home), int64(c.cost/limit.Token), 0)
 }
 
 func (c *client) act() {
@@ -251,11 +252,11 @@ func (c *client) ask(region, tries int) {
 
 // rules returns the client's rules by a version of the rules. A request counts against each of
 // them. The rules of one version never change, and neither does the result.
-func (c *client) rules(version uint64) []*rule {
+func (c *client) rules(version uint64) []*rule.Rule {
 	if c.held == nil || c.heldBy != version {
-		c.held, c.heldBy = []*rule{}, version
+		c.held, c.heldBy = []*rule.Rule{}, version
 		for at := c; at != nil; at = at.also {
-			if r := at.first.under(version); r != nil {
+			if r := at.first.Under(version); r != nil {
 				c.held = append(c.held, r)
 			}
 		}

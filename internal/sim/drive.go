@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
 
@@ -107,13 +108,13 @@ func (d *Driven) Ask(region, key, n int, cost limit.Tokens, answer func(Decided)
 }
 
 // deny counts requests that were denied at the same instant as the last one that was tried.
-func (n *node) deny(r *rule, denied int, cost limit.Tokens, rep *taken) {
+func (n *node) deny(r *rule.Rule, denied int, cost limit.Tokens, rep *taken) {
 	if denied == 0 {
 		return
 	}
 	last := rep.try(rep.tried() - 1)[0]
-	n.machine.Observe(r.key, budget.Usage{
-		Limit: r.keyLimit(n.limitOf(r)), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),
+	n.machine.Observe(r.Key, budget.Usage{
+		Limit: r.KeyLimit(n.limitOf(r)), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),
 	}, n.now())
 }
 

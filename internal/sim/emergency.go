@@ -4,6 +4,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
 	"aliquot/internal/recall"
+	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
 
@@ -45,15 +46,15 @@ func (c *takeCall) decideAlone() {
 			a := &asks[i]
 			if admitted {
 				n.w.emergencies++
-				n.w.Note("without the store", n.region, int64(a.rule.key.Rule), int64(n.name), int64(n.recalled.Owed(a.rule.key, n.now())), 0)
+				n.w.Note("without the store", n.region, int64(a.rule.Key.Rule), int64(n.name), int64(n.recalled.Owed(a.rule.Key, n.now())), 0)
 				if !c.given {
 					n.w.admit(a.rule, n.region, c.cost, nil)
-					a.rule.book.Unstored(n.region, c.cost)
+					a.rule.Book.Unstored(n.region, c.cost)
 				}
 			}
 			if a.right.Hot && (admitted || out[i].Tokens < c.cost) {
-				n.machine.Observe(a.rule.key, budget.Usage{
-					Limit: a.rule.keyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted, Tokens: int64(out[i].Tokens),
+				n.machine.Observe(a.rule.Key, budget.Usage{
+					Limit: a.rule.KeyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted, Tokens: int64(out[i].Tokens),
 				}, n.now())
 			}
 		}
@@ -69,16 +70,16 @@ func (c *takeCall) decideAlone() {
 // charge returns what an ask costs its key, with what the region may hold of the key without the
 // store.
 func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
-	least, most := entitlement.Room(a.right, a.limit, a.rule.elastic)
+	least, most := entitlement.Room(a.right, a.limit, a.rule.Elastic)
 	clock, old := n.clockMap, n.clockMap.Until(n.now()) == 0
 	if old {
 		clock = n.oldClock
 	}
 	return recall.Charge{
 		OldClock: old,
-		Room:     recall.Room{Least: least, Most: most}, Key: a.rule.key, Limit: a.limit, Cost: cost,
-		Bucket: entitlement.WithoutStore(a.right, a.limit, a.rule.elastic, int64(n.machine.Config().RhoPPM)),
-		Full:   entitlement.TimeToFull(a.right, a.limit, a.rule.elastic),
+		Room:     recall.Room{Least: least, Most: most}, Key: a.rule.Key, Limit: a.limit, Cost: cost,
+		Bucket: entitlement.WithoutStore(a.right, a.limit, a.rule.Elastic, int64(n.machine.Config().RhoPPM)),
+		Full:   entitlement.TimeToFull(a.right, a.limit, a.rule.Elastic),
 		From:   max(entitlement.OwnSince(a.right), n.aloneSince), StoreNow: clock.Until(n.now()), StoreLatest: clock.Since(n.now()),
 		RhoPPM: int64(n.machine.Config().RhoPPM),
 	}
@@ -87,18 +88,18 @@ func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
 // memory returns what the store must be told of an ask's key, in case it has lost the record with
 // other contents.
 func (n *node) memory(a *ask) *limit.Memory {
-	if !a.rule.forgives && !n.recalled.Remembers() {
+	if !a.rule.Forgives && !n.recalled.Remembers() {
 		return nil
 	}
 	c := n.charge(a, 0)
-	c.Forgives, c.Birth = a.rule.forgives, n.birth
-	c.Extra = a.right.Hot && a.rule.elastic
+	c.Forgives, c.Birth = a.rule.Forgives, n.birth
+	c.Extra = a.right.Hot && a.rule.Elastic
 	c.Foreign = n.beside || n.roster != nil && !n.roster.Alone(n.now()) || a.right.Blind && a.right.Phase != budget.CutOff
 	return n.recalled.Memory(&c, n.now())
 }
 
-func rulesOf(asks []ask) []*rule {
-	out := make([]*rule, len(asks))
+func rulesOf(asks []ask) []*rule.Rule {
+	out := make([]*rule.Rule, len(asks))
 	for i := range asks {
 		out[i] = asks[i].rule
 	}
@@ -130,7 +131,7 @@ func (c *takeCall) settled(rep *taken) {
 		charge := a.named()
 		c.n.recalled.Answered(&a.ticket, &charge, rep.admitted == c.tries, last[i], a.carried, rep.time, c.n.now())
 		if held, most, known := a.view.Chunk.Holds(&rep.try(0)[i]); known {
-			c.n.recalled.Borrowed(a.rule.key, held, c.n.now().Add(most), rep.time)
+			c.n.recalled.Borrowed(a.rule.Key, held, c.n.now().Add(most), rep.time)
 		}
 	}
 }
@@ -141,7 +142,7 @@ func (c *takeCall) ended(nothing bool) {
 	for i := range c.asks {
 		a := &c.asks[i]
 		charge := a.named()
-		if c.n.recalled.Paid(a.rule.key, a.carried, false); nothing {
+		if c.n.recalled.Paid(a.rule.Key, a.carried, false); nothing {
 			c.n.recalled.NotSent(&a.ticket, &charge)
 		} else {
 			c.n.recalled.Lost(&a.ticket, &charge, c.sent+budget.Instant(takeLate))
@@ -151,4 +152,4 @@ func (c *takeCall) ended(nothing bool) {
 }
 
 // named returns the charge that identifies the ask's key to the table.
-func (a *ask) named() recall.Charge { return recall.Charge{Key: a.rule.key, Limit: a.limit} }
+func (a *ask) named() recall.Charge { return recall.Charge{Key: a.rule.Key, Limit: a.limit} }

@@ -88,8 +88,8 @@ func (w *world) copyStores() {
 // heal ends all trouble.
 func (w *world) heal() {
 	for _, c := range w.clients {
-		if r := c.rule(); r.gone != 0 {
-			r.remake()
+		if r := c.rule(); r.Gone != 0 {
+			w.remakeRule(r)
 		}
 	}
 	for i := range w.stores {
@@ -142,11 +142,11 @@ func (w *world) stepClock(region int) {
 		w.stores[region].setBack = w.Now()
 	}
 	for _, r := range w.rules {
-		if r.book != nil {
-			r.book.ClockSet(region, d)
+		if r.Book != nil {
+			r.Book.ClockSet(region, d)
 			continue
 		}
-		r.ideal.ClockSet(region, d, w.Now())
+		r.Ideal.ClockSet(region, d, w.Now())
 	}
 	w.suspectAll()
 }

@@ -49,12 +49,12 @@ func lossOfBoth(t *testing.T, l limit.Limit, forgives bool) (before, after int) 
 	d.After(5*time.Second, ask)
 	const lossAt = 20 * time.Second
 	d.After(lossAt, func() {
-		before = int(d.w.rules[0].got[0] / limit.Token)
+		before = int(d.w.rules[0].Got[0] / limit.Token)
 		d.Flush(0)
 		d.w.replace(d.w.nodeOf(0), 100*milli)
 	})
 	if broken := d.Run(lossAt + time.Minute); broken != nil {
 		t.Fatal(broken)
 	}
-	return before, int(d.w.rules[0].got[0]/limit.Token) - before
+	return before, int(d.w.rules[0].Got[0]/limit.Token) - before
 }

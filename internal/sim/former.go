@@ -6,6 +6,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
+	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
 
@@ -18,7 +19,7 @@ type former struct {
 }
 
 // wall returns a daemon's wall clock as a true time. Overrides end by it.
-func (n *node) wall() int64 { return n.w.Now() + int64(n.name)*37%200*milli - wallApart }
+func (n *node) wall() int64 { return n.w.Now() + int64(n.name)*37%200*milli - rule.WallApart }
 
 // maxUnnoticedStop is how long a daemon may have stopped without a limit's end being older than it
 // assumes.
@@ -26,13 +27,13 @@ const maxUnnoticedStop = 500 * time.Millisecond
 
 // limitOf returns the limit of a rule as a daemon has it now. The daemon remembers a change of it,
 // with its rules or at the end of an override.
-func (n *node) limitOf(r *rule) limit.Limit {
-	l, f := r.at(n.version, n.wall()), n.formerOf(r)
+func (n *node) limitOf(r *rule.Rule) limit.Limit {
+	l, f := r.At(n.version, n.wall()), n.formerOf(r)
 	if f.known && f.limit == l {
 		return l
 	}
 	if f.known {
-		f.change = f.change.Then(f.limit, l, n.minFloor(), r.elastic, n.now())
+		f.change = f.change.Then(f.limit, l, n.minFloor(), r.Elastic, n.now())
 		if n.now().Sub(n.looked) > maxUnnoticedStop {
 			f.change = f.change.Unknown(l.Algorithm.Counts())
 		}
@@ -44,11 +45,11 @@ func (n *node) limitOf(r *rule) limit.Limit {
 	return l
 }
 
-func (n *node) formerOf(r *rule) *former {
-	for len(n.formers) <= r.index {
+func (n *node) formerOf(r *rule.Rule) *former {
+	for len(n.formers) <= r.Index {
 		n.formers = append(n.formers, former{})
 	}
-	return &n.formers[r.index]
+	return &n.formers[r.Index]
 }
 
 // minFloor returns the smallest share of a limit that a cold bucket here may have had.
@@ -63,7 +64,7 @@ func (n *node) minFloor() budget.Share {
 // noteLimits records what has changed in the rules in force, and when by the store's clock.
 func (n *node) noteLimits() {
 	for _, r := range n.w.rules {
-		if r.inForce(n.version) {
+		if r.InForce(n.version) {
 			n.limitOf(r)
 		}
 	}
@@ -89,13 +90,13 @@ func (n *node) remember(formers []former) {
 // toldFormers sets what a coordinator tells a daemon without rules about earlier rules.
 func (n *node) toldFormers(version uint64) {
 	for _, r := range n.w.rules {
-		if !r.inForce(version) {
+		if !r.InForce(version) {
 			continue
 		}
 		f := n.formerOf(r)
-		for _, l := range r.past(version, n.w.Now()) {
+		for _, l := range r.Past(version, n.w.Now()) {
 			if f.known {
-				f.change = f.change.Then(f.limit, l, n.minFloor(), r.elastic, n.now()).Unknown(l.Algorithm.Counts())
+				f.change = f.change.Then(f.limit, l, n.minFloor(), r.Elastic, n.now()).Unknown(l.Algorithm.Counts())
 			}
 			f.known, f.limit = true, l
 		}
@@ -103,10 +104,10 @@ func (n *node) toldFormers(version uint64) {
 }
 
 // changed adds what the daemon remembers of a limit's change to a view.
-func (n *node) changed(v *limit.View, f *entitlement.Frame, right budget.Right, r *rule, l limit.Limit) {
+func (n *node) changed(v *limit.View, f *entitlement.Frame, right budget.Right, r *rule.Rule, l limit.Limit) {
 	c := n.formerOf(r).change
-	if c.Settled(l, n.minFloor(), r.elastic, n.now()) {
+	if c.Settled(l, n.minFloor(), r.Elastic, n.now()) {
 		return
 	}
-	f.Changed(v, c, n.clockMap.Changed(c.At.Add(entitlement.LateUse)), right, r.elastic)
+	f.Changed(v, c, n.clockMap.Changed(c.At.Add(entitlement.LateUse)), right, r.Elastic)
 }

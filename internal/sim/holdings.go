@@ -12,9 +12,9 @@ func (w *world) lines() []string { return append(w.Trace(), w.holdings()...) }
 func (w *world) holdings() []string {
 	out := []string{fmt.Sprintf("lease %v, rho %d ppm, faults every %v", w.cfg.Lease, w.cfg.RhoPPM, duration(w.faultGap))}
 	for _, c := range w.rules {
-		out = append(out, fmt.Sprintf("key %d: limits %v, gone %d, ledger %v", c.key.Rule, c.terms, c.gone, w.ledger.Shares(c.key)))
+		out = append(out, fmt.Sprintf("key %d: limits %v, gone %d, ledger %v", c.Key.Rule, c.Terms, c.Gone, w.ledger.Shares(c.Key)))
 		for _, l := range w.coords {
-			if status, ok := l.machine.Key(c.key); ok {
+			if status, ok := l.machine.Key(c.Key); ok {
 				out = append(out, fmt.Sprintf("  coordinator %d: %+v", l.name, status.Regions))
 			}
 		}
@@ -25,7 +25,7 @@ func (w *world) holdings() []string {
 			out = append(out, fmt.Sprintf("  store %d: %+v, in use %+v, enforces %+v", i, record, use, w.enforced(i, c)))
 		}
 		for _, n := range w.nodes {
-			out = append(out, fmt.Sprintf("  daemon %d of %d, rules %d: %+v", n.name, n.region, n.version, n.machine.Right(c.key, c.keyLimit(c.at(n.version, n.wall())), n.now())))
+			out = append(out, fmt.Sprintf("  daemon %d of %d, rules %d: %+v", n.name, n.region, n.version, n.machine.Right(c.Key, c.KeyLimit(c.At(n.version, n.wall())), n.now())))
 		}
 	}
 	return out

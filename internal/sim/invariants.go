@@ -3,6 +3,7 @@ package sim
 import (
 	"aliquot/budget"
 	"aliquot/internal/sim/oracle"
+	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
 
@@ -13,12 +14,12 @@ const sampleEvery = 100 * milli
 func (w *world) suspectAll() {
 	w.suspects = true
 	for _, r := range w.rules {
-		r.suspect = true
+		r.Suspect = true
 	}
 }
 
-// suspects schedules a check of a key after the present event.
-func (r *rule) suspects() { r.w.suspects, r.suspect = true, true }
+// suspect schedules a check of a key after the present event.
+func (w *world) suspect(r *rule.Rule) { w.suspects, r.Suspect = true, true }
 
 // checkShares checks I1: what the stores would enforce at this instant, for whichever daemon of
 // each region asked, sums to at most the limit.
@@ -34,8 +35,8 @@ func (w *world) checkShares() {
 	case w.suspects:
 		w.suspects = false
 		for _, r := range w.rules {
-			if r.suspect {
-				r.suspect = false
+			if r.Suspect {
+				r.Suspect = false
 				w.checkKey(r)
 			}
 		}
@@ -48,8 +49,8 @@ func (w *world) checkShares() {
 
 // checkKey sums parts of the limit. Each is a part of the limit by the rules of the region's
 // daemon.
-func (w *world) checkKey(r *rule) {
-	if r.book != nil {
+func (w *world) checkKey(r *rule.Rule) {
+	if r.Book != nil {
 		w.checkRights(r)
 		return
 	}
@@ -60,20 +61,20 @@ func (w *world) checkKey(r *rule) {
 	}
 	// Every part is rounded down to whole micro-tokens, and once more by float64.
 	if most := 1 + 1e-12; bursts > most || rates > most {
-		w.violate("I1, key %d: regions enforce %.9f of the burst and %.9f of the rate", r.key.Rule, bursts, rates)
+		w.violate("I1, key %d: regions enforce %.9f of the burst and %.9f of the rate", r.Key.Rule, bursts, rates)
 	}
 }
 
 // checkRights checks I3: what counts in the regions, or could count, is at most the limit at every
 // instant.
-func (w *world) checkRights(r *rule) {
+func (w *world) checkRights(r *rule.Rule) {
 	var sum float64
-	whole := float64(r.book.Limit().Capacity)
+	whole := float64(r.Book.Limit().Capacity)
 	for i := range w.stores {
-		sum += max(float64(r.book.InUse(i))/whole, w.enforced(i, r).burst)
+		sum += max(float64(r.Book.InUse(i))/whole, w.enforced(i, r).burst)
 	}
 	if sum > 1+1e-12 {
-		w.violate("I3, key %d, %v: %.9f of the limit is in use or may be", r.key.Rule, r.book.Limit().Algorithm, sum)
+		w.violate("I3, key %d, %v: %.9f of the limit is in use or may be", r.Key.Rule, r.Book.Limit().Algorithm, sum)
 	}
 }
 
@@ -91,15 +92,15 @@ func partOf(b limit.Bucket, l limit.Limit) part {
 // enforced returns the most that any daemon of a region could make its store enforce. If the
 // store's clock was set forward since a daemon read it, the store would refuse that daemon's calls.
 // Such a daemon enforces nothing until it has been refused and has read the clock again.
-func (w *world) enforced(region int, r *rule) part {
+func (w *world) enforced(region int, r *rule.Rule) part {
 	var most part
 	s := w.stores[region]
 	for _, n := range w.nodes {
-		if n.region != region || n.dead || n.paused() || n.forgiven() || n.epoch == "" || n.epoch != s.epoch || s.promoted() || !n.configured() || n.staleFloors() || !r.inForce(n.version) {
+		if n.region != region || n.dead || n.paused() || n.forgiven() || n.epoch == "" || n.epoch != s.epoch || s.promoted() || !n.configured() || n.staleFloors() || !r.InForce(n.version) {
 			continue
 		}
-		l := r.at(n.version, n.wall())
-		v := n.view(n.machine.Right(r.key, r.keyLimit(l), n.now()), r, l)
+		l := r.At(n.version, n.wall())
+		v := n.view(n.machine.Right(r.Key, r.KeyLimit(l), n.now()), r, l)
 		if n.refused() {
 			continue
 		}
@@ -108,7 +109,7 @@ func (w *world) enforced(region int, r *rule) part {
 		_, b, _ := limit.Settle(record, v, s.time())
 		if record.Hot && !(v.Hot && v.Gen == record.Gen) {
 			// The record's share may be of another limit than this daemon's.
-			l = oracle.Larger(l, s.records[r.index].limit)
+			l = oracle.Larger(l, s.records[r.Index].limit)
 		}
 		p := partOf(b, l)
 		most.burst, most.rate = max(most.burst, p.burst), max(most.rate, p.rate)

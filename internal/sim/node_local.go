@@ -3,6 +3,7 @@ package sim
 import (
 	"aliquot/budget"
 	"aliquot/internal/prefetch"
+	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
 
@@ -21,17 +22,17 @@ type local struct {
 
 // localOf returns what the daemon knows of a rule's key; nil if the rule requires that every
 // request is asked.
-func (n *node) localOf(r *rule) *local {
-	if !r.local {
+func (n *node) localOf(r *rule.Rule) *local {
+	if !r.Local {
 		return nil
 	}
-	for len(n.locals) <= r.index {
+	for len(n.locals) <= r.Index {
 		n.locals = append(n.locals, nil)
 	}
-	if n.locals[r.index] == nil {
-		n.locals[r.index] = &local{}
+	if n.locals[r.Index] == nil {
+		n.locals[r.Index] = &local{}
 	}
-	return n.locals[r.index]
+	return n.locals[r.Index]
 }
 
 // stand ends all chunks and memories if the conditions that they depend on have changed.
@@ -173,7 +174,7 @@ func (c *takeCall) took(rep *taken) {
 		out.Lent, out.LentFor, out.LentUntil, out.Kept = first.Lent, first.LentFor, first.LentUntil, first.Kept
 		k.Took(a.trip, last < rep.admitted, out, rep.time, n.now())
 		if out.Lent > 0 {
-			n.w.Quiet("borrows", n.region, int64(a.rule.key.Rule), int64(n.name), int64(out.Lent), 0)
+			n.w.Quiet("borrows", n.region, int64(a.rule.Key.Rule), int64(n.name), int64(out.Lent), 0)
 		}
 		n.look()
 		n.tell(a.rule)
@@ -232,37 +233,37 @@ func (n *node) sweep() {
 }
 
 // tell reports to the state machine what was decided without the store since the previous report.
-func (n *node) tell(r *rule) {
+func (n *node) tell(r *rule.Rule) {
 	k := n.localOf(r)
 	k.told = n.now()
 	admitted, denied := k.Tell()
-	if admitted == 0 && denied == 0 || !r.inForce(n.version) {
+	if admitted == 0 && denied == 0 || !r.InForce(n.version) {
 		return
 	}
 	l := n.limitOf(r)
-	v := n.view(n.machine.Right(r.key, r.keyLimit(l), n.now()), r, l)
+	v := n.view(n.machine.Right(r.Key, r.KeyLimit(l), n.now()), r, l)
 	u := budget.Usage{
-		Limit: r.keyLimit(l), Tokens: int64(max(0, k.Outcome(n.now()).Tokens)), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
+		Limit: r.KeyLimit(l), Tokens: int64(max(0, k.Outcome(n.now()).Tokens)), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
 	}
 	if admitted > 0 {
 		u.Cost, u.Admitted = int64(admitted), true
-		n.machine.Observe(r.key, u, n.now())
+		n.machine.Observe(r.Key, u, n.now())
 	}
 	if denied > 0 {
 		u.Cost, u.Admitted = int64(denied), false
-		n.machine.Observe(r.key, u, n.now())
+		n.machine.Observe(r.Key, u, n.now())
 	}
 }
 
 // errand makes a call that decides nothing: it renews a key's chunk, or returns it.
-func (n *node) errand(r *rule, renew bool) {
-	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || !r.inForce(n.version) {
+func (n *node) errand(r *rule.Rule, renew bool) {
+	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || !r.InForce(n.version) {
 		return
 	}
 	if !n.spends() || !n.breaker.passes(n.w.Now()) {
 		return
 	}
-	c := n.newCall(takeCall{rules: []*rule{r}, tries: 1, errand: true})
+	c := n.newCall(takeCall{rules: []*rule.Rule{r}, tries: 1, errand: true})
 	c.asks = n.asks(c.asks, c.rules)
 	a := &c.asks[0]
 	k := n.localOf(r)
@@ -276,7 +277,7 @@ func (n *node) errand(r *rule, renew bool) {
 }
 
 // forget ends what the daemon has and remembers of a key, because the key's share has changed.
-func (n *node) forget(r *rule) {
+func (n *node) forget(r *rule.Rule) {
 	if k := n.localOf(r); k != nil {
 		k.End()
 	}
@@ -284,7 +285,7 @@ func (n *node) forget(r *rule) {
 
 // recall ends a key's chunk because the key's share is about to change. It returns what the change
 // brings back of it. Whatever becomes of the change, nothing of the chunk is spent any more.
-func (n *node) recall(r *rule, l limit.Limit) limit.ChunkView {
+func (n *node) recall(r *rule.Rule, l limit.Limit) limit.ChunkView {
 	k := n.localOf(r)
 	if k == nil || l.Algorithm.Counts() {
 		return limit.ChunkView{}

@@ -48,8 +48,8 @@ func (n *node) distrust(leapt bool) {
 	}
 	n.step(budget.ClockStopped{})
 	for _, r := range n.w.rules {
-		if r.book != nil {
-			r.book.ClockLeapt(n.region)
+		if r.Book != nil {
+			r.Book.ClockLeapt(n.region)
 		}
 	}
 }
@@ -99,10 +99,10 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		r := n.w.ruleOf(c.Key)
 		l := limit.Limit{Capacity: limit.Tokens(c.Limit.Capacity), Rate: limit.Rate{Micro: c.Limit.Rate, Frac: c.Limit.RateFrac}}
 		switch {
-		case r.book != nil && (l.Capacity > 0 || r.inForce(n.version)):
-			l = r.latest() // never changed
+		case r.Book != nil && (l.Capacity > 0 || r.InForce(n.version)):
+			l = r.Latest() // never changed
 		case l.Capacity > 0:
-		case r.inForce(n.version):
+		case r.InForce(n.version):
 			l = n.limitOf(r)
 		default:
 			// The rule of the key is gone, or has not come yet, and the change does not have the
@@ -116,7 +116,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		view.Debit = carried.Amount
 		view.Chunk = n.recall(r, l)
 		view.Memory = n.memory(&ask{rule: r, limit: l, right: c.Before})
-		n.recalled.Forget(r.key, n.now())
+		n.recalled.Forget(r.Key, n.now())
 		call = append(call, change{rule: r, limit: l, carried: carried, change: limit.Change{
 			View: view, Gen: c.Gen.Pack(), Share: entitlement.Bucket(l, c.Share),
 			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold,
@@ -166,13 +166,13 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 // there is no result.
 func (n *node) applied(c *change, results []budget.ShareResult, i int, storeNow int64) {
 	made := storeNow != 0 && !results[i].Failed
-	n.recalled.Paid(c.rule.key, c.carried, made)
+	n.recalled.Paid(c.rule.Key, c.carried, made)
 	switch tokens := limit.Tokens(results[i].Tokens); {
 	case !made:
 	case c.limit.Algorithm.Counts():
-		n.recalled.TellUse(c.rule.key, tokens, limit.Tokens(results[i].InUse), storeNow, n.now())
+		n.recalled.TellUse(c.rule.Key, tokens, limit.Tokens(results[i].InUse), storeNow, n.now())
 	default:
-		n.recalled.Tell(c.rule.key, tokens, c.change.Share.Rate.Micro, storeNow, n.now())
+		n.recalled.Tell(c.rule.Key, tokens, c.change.Share.Rate.Micro, storeNow, n.now())
 	}
 }
 

@@ -20,8 +20,8 @@ func (w *world) slowestFill(cfg *budget.Config) time.Duration {
 	}
 	slowest := 0.0
 	for _, r := range w.rules {
-		if r.gone == 0 {
-			for _, l := range []limit.Limit{r.latest(), r.at(w.inForce(w.version), w.Now())} {
+		if r.Gone == 0 {
+			for _, l := range []limit.Limit{r.Latest(), r.At(w.inForce(w.version), w.Now())} {
 				slowest = max(slowest, float64(l.Capacity)/float64(l.PerSecond().Micro))
 			}
 		}
@@ -209,8 +209,8 @@ func (w *world) checkFloors() {
 func (w *world) longestTail() time.Duration {
 	var longest time.Duration
 	for _, r := range w.rules {
-		for _, t := range r.terms {
-			longest = max(longest, t.limit.Tail())
+		for _, t := range r.Terms {
+			longest = max(longest, t.Limit.Tail())
 		}
 	}
 	return longest

@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
+	"aliquot/internal/sim/rule"
 	"aliquot/internal/sim/shell"
 	"aliquot/limit"
 )
@@ -49,10 +50,10 @@ func (w *world) checkRecovered() {
 func (w *world) checkDrained(region int) {
 	for _, c := range w.rules {
 		if b := w.enforced(region, c); b != (part{}) {
-			w.violate("region %d is drained and enforces %+v of key %d", region, b, c.key.Rule)
+			w.violate("region %d is drained and enforces %+v of key %d", region, b, c.Key.Rule)
 		}
-		if shares := w.ledger.Shares(c.key); shares != nil && shares[region] != (budget.Share{}) {
-			w.violate("region %d is drained and liable for %v of key %d", region, shares[region], c.key.Rule)
+		if shares := w.ledger.Shares(c.Key); shares != nil && shares[region] != (budget.Share{}) {
+			w.violate("region %d is drained and liable for %v of key %d", region, shares[region], c.Key.Rule)
 		}
 	}
 }
@@ -62,7 +63,7 @@ func (w *world) checkDrained(region int) {
 func (w *world) checkUse(began []limit.Tokens) {
 	for i, c := range w.clients {
 		r := c.rule()
-		homed, least := w.ledger.Config.Homed(r.keyLimit(r.latest())), w.leastFloor(r)
+		homed, least := w.ledger.Config.Homed(r.KeyLimit(r.Latest())), w.leastFloor(r)
 		if !homed && least < 2*limit.Token || w.coupled(c) {
 			continue // split although it is small; or another limit is in the way
 		}
@@ -72,8 +73,8 @@ func (w *world) checkUse(began []limit.Tokens) {
 		if c.fills() > int64(recovery/2) {
 			continue // too slow for its demand to be measured in this time
 		}
-		l := r.latest()
-		got := int64(r.ideal.Spent() - began[i])
+		l := r.Latest()
+		got := int64(r.Ideal.Spent() - began[i])
 		due := l.PerSecond().Micro * int64(recovery/2) / second
 		due += due / 1000 * shell.Slowest(w.cfg.RhoPPM) / million
 		if fills := c.fills(); l.Capacity < 2*limit.Token {
@@ -84,7 +85,7 @@ func (w *world) checkUse(began []limit.Tokens) {
 		if !homed && least < 10*limit.Token {
 			due /= 2 // its rule has it split although it is small: whole requests move slowly
 		}
-		if r.book != nil {
+		if r.Book != nil {
 			// The measured time begins and ends within a window. Rights that move belong to no
 			// region until what was used of them has left its window.
 			due = due/2 - 2*int64(l.Capacity)
@@ -95,7 +96,7 @@ func (w *world) checkUse(began []limit.Tokens) {
 		kept := int64(len(w.ledger.Config.Regions)) * int64(limit.Token)
 		if got < due/10*9-kept {
 			w.violate("key %d (C %d, r %d): %d of %d micro-tokens used after the recovery",
-				r.key.Rule, l.Capacity/limit.Token, l.Rate.Micro, got, due)
+				r.Key.Rule, l.Capacity/limit.Token, l.Rate.Micro, got, due)
 		}
 	}
 }
@@ -106,11 +107,11 @@ func (w *world) coupled(c *client) bool {
 }
 
 // leastFloor returns the smallest burst of a region's floor.
-func (w *world) leastFloor(r *rule) limit.Tokens {
-	least := r.latest().Capacity
+func (w *world) leastFloor(r *rule.Rule) limit.Tokens {
+	least := r.Latest().Capacity
 	for _, region := range w.ledger.Config.Regions {
 		if region.Takes() {
-			least = min(least, entitlement.Bucket(r.latest(), region.Floor).Cap)
+			least = min(least, entitlement.Bucket(r.Latest(), region.Floor).Cap)
 		}
 	}
 	return least

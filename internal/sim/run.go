@@ -127,8 +127,8 @@ func (r *Result) add(w *world) {
 		r.Kinds[faults.Drifting]++
 	}
 	for _, x := range w.rules {
-		r.Closest = max(r.Closest, x.ideal.Closest())
-		r.BurstUsed = max(r.BurstUsed, x.ideal.BurstUsed())
+		r.Closest = max(r.Closest, x.Ideal.Closest())
+		r.BurstUsed = max(r.BurstUsed, x.Ideal.BurstUsed())
 	}
 	r.Hash = r.Hash*31 + w.Hash()
 	if w.failure == nil {

@@ -99,7 +99,7 @@ func (w *world) recover() {
 	w.checkRecovered()
 	began := make([]limit.Tokens, len(w.clients))
 	for i, c := range w.clients {
-		began[i] = c.rule().ideal.Spent()
+		began[i] = c.rule().Ideal.Spent()
 	}
 	w.guarded(w.Now() + int64(recovery/2))
 	if w.failure == nil {

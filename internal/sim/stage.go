@@ -1,5 +1,7 @@
 package sim
 
+import "aliquot/internal/sim/rule"
+
 // stage is a version of the rules that some regions adopt before the others do. It changes the
 // limit of one rule. No stage changes what a rule counts on: rules.Unstageable refuses that.
 type stage struct {
@@ -11,22 +13,22 @@ type stage struct {
 
 // stageRule lets some regions, not all of them, use another limit of a rule for a while. Then the
 // limit comes into force everywhere, or the earlier one returns as a later version.
-func (w *world) stageRule(r *rule) {
+func (w *world) stageRule(r *rule.Rule) {
 	in, some := make([]bool, len(w.stores)), false
 	for i := range in {
 		in[i] = w.Chance(1, 2)
 		some = some || in[i]
 	}
 	in[w.Rand.IntN(len(in))] = false
-	before, l := r.latest(), r.latest()
+	before, l := r.Latest(), r.Latest()
 	factor := w.Between(2, 6)
 	if w.Chance(1, 2) {
-		l = r.lowered(factor)
+		l = r.Lowered(factor)
 	} else {
-		l = r.raised(factor)
+		l = r.Raised(factor)
 	}
 	promote, lasts := w.Chance(1, 2), w.Between(second, 30*second)
-	if r.book != nil || !some {
+	if r.Book != nil || !some {
 		return
 	}
 	w.proposeRules("limit staged", r, func(version uint64) {
@@ -35,29 +37,29 @@ func (w *world) stageRule(r *rule) {
 			s.base = w.inForce(s.base)
 		}
 		w.stage = &s
-		r.terms = append(r.terms, term{since: version, limit: l, at: w.Now()})
-		w.After(lasts, func() { w.endStage(r, promote, term{limit: before}) })
+		r.Terms = append(r.Terms, rule.Term{Since: version, Limit: l, At: w.Now()})
+		w.After(lasts, func() { w.endStage(r, promote, rule.Term{Limit: before}) })
 	})
 }
 
 // endStage promotes the staged version, or withdraws it.
-func (w *world) endStage(r *rule, promote bool, before term) {
+func (w *world) endStage(r *rule.Rule, promote bool, before rule.Term) {
 	if promote {
 		w.stage.promoted, w.stage.over = true, true
-		w.Note("stage promoted", int(r.key.Rule), int64(w.version), 0, 0, 0)
+		w.Note("stage promoted", int(r.Key.Rule), int64(w.version), 0, 0, 0)
 		w.rulesApplied()
 		return
 	}
 	w.stage.over = true
 	w.changeRules("stage taken back", r, func(version uint64) {
-		r.terms = append(r.terms, term{since: version, limit: before.limit, at: w.Now()})
+		r.Terms = append(r.Terms, rule.Term{Since: version, Limit: before.Limit, At: w.Now()})
 	})
 }
 
 // staging reports whether a version is staged. Nothing else changes the rules then.
 func (w *world) staging() bool { return w.stage != nil && !w.stage.over }
 
-// inForce returns the version in force in regions outside the stage, when version is the latest
+// InForce returns the version in force in regions outside the stage, when version is the latest
 // one.
 func (w *world) inForce(version uint64) uint64 {
 	if s := w.stage; s != nil && s.version == version && !s.promoted {

@@ -122,7 +122,7 @@ func (w *world) forgives(region int) bool {
 // allowed.
 func (w *world) counts() bool {
 	for _, r := range w.rules {
-		if r.book != nil {
+		if r.Book != nil {
 			return true
 		}
 	}

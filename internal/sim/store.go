@@ -8,6 +8,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/recall"
 	"aliquot/internal/roster"
+	"aliquot/internal/sim/rule"
 	"aliquot/internal/sim/shell"
 	"aliquot/limit"
 )
@@ -88,11 +89,11 @@ func (s *store) learn() string {
 	return s.epoch
 }
 
-func (s *store) get(r *rule) limit.Record {
-	if r.index >= len(s.records) {
+func (s *store) get(r *rule.Rule) limit.Record {
+	if r.Index >= len(s.records) {
 		return limit.Record{}
 	}
-	k := &s.records[r.index]
+	k := &s.records[r.Index]
 	if k.expires != 0 && k.expires <= s.time() {
 		return limit.Record{}
 	}
@@ -100,15 +101,15 @@ func (s *store) get(r *rule) limit.Record {
 }
 
 // put keeps a record for a view. The record's share is a part of a limit.
-func (s *store) put(of *rule, r limit.Record, v *limit.View, l limit.Limit) {
+func (s *store) put(of *rule.Rule, r limit.Record, v *limit.View, l limit.Limit) {
 	x := kept{record: r, limit: l}
 	if !r.Hot {
 		x.expires = r.At + r.Keep(v)*1000
 	}
-	for len(s.records) <= of.index {
+	for len(s.records) <= of.Index {
 		s.records = append(s.records, kept{})
 	}
-	s.records[of.index] = x
+	s.records[of.Index] = x
 }
 
 // flush loses everything, including the identity.
@@ -210,11 +211,11 @@ func (s *store) take(c *takeCall) taken {
 	for i := range asks {
 		l := asks[i].limit
 		if r := &records[i]; r.Hot && !(views[i].Hot && views[i].Gen == r.Gen) {
-			l = s.records[asks[i].rule.index].limit // the share keeps its value
+			l = s.records[asks[i].rule.Index].limit // the share keeps its value
 		}
 		s.put(asks[i].rule, records[i], &views[i], l)
 		if lent := outs[i].Lent; lent > 0 {
-			asks[i].rule.ideal.Borrowed(s.region, lent, s.w.Now())
+			asks[i].rule.Ideal.Borrowed(s.region, lent, s.w.Now())
 		}
 		if rep.admitted > 0 && !c.given { // otherwise its client has it already
 			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*c.cost, rep.slotsOf(i))
@@ -251,7 +252,7 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 		if !a.Stale && !a.Late {
 			s.put(c.rule, r, &c.change.View, c.limit)
 		}
-		c.rule.suspects()
+		s.w.suspect(c.rule)
 		if !a.Stale && !a.Late && before.Share != r.Share {
 			s.w.moves++
 		}
@@ -259,12 +260,12 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 		if a.Stale || a.Late {
 			what = "store: stale change"
 		}
-		s.w.Note(what, s.region, int64(c.rule.key.Rule), int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Tokens))
+		s.w.Note(what, s.region, int64(c.rule.Key.Rule), int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Tokens))
 		if a.Released > 0 || c.change.Grant > 0 {
-			s.w.Note("released, granted", s.region, int64(c.rule.key.Rule), int64(c.change.Gen), int64(a.Released), int64(c.change.Grant))
+			s.w.Note("released, granted", s.region, int64(c.rule.Key.Rule), int64(c.change.Gen), int64(a.Released), int64(c.change.Grant))
 		}
 		results = append(results, budget.ShareResult{
-			Key: c.rule.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
+			Key: c.rule.Key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
 			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label,
 		})
 	}
@@ -272,16 +273,16 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 }
 
 // release frees a slot, if the store still knows it.
-func (s *store) release(r *rule, slot uint64) {
-	if r.index < len(s.records) {
-		k := &s.records[r.index]
+func (s *store) release(r *rule.Rule, slot uint64) {
+	if r.Index < len(s.records) {
+		k := &s.records[r.Index]
 		k.record, _ = limit.Release(k.record, slot)
 	}
 }
 
 // change is one share change in flight to the store.
 type change struct {
-	rule    *rule
+	rule    *rule.Rule
 	limit   limit.Limit // the limit that it was made for
 	change  limit.Change
 	carried recall.Debt // the part of its key's debt

@@ -7,12 +7,13 @@ import (
 	"aliquot/internal/prefetch"
 	"aliquot/internal/recall"
 	"aliquot/internal/sim/faults"
+	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
 
 // ask is one limit of a request to the store.
 type ask struct {
-	rule  *rule
+	rule  *rule.Rule
 	limit limit.Limit // by the daemon's version of the rules
 	right budget.Right
 	view  limit.View
@@ -26,11 +27,11 @@ type ask struct {
 }
 
 // asks prepares a request under some rules. It reuses the memory of out.
-func (n *node) asks(out []ask, rules []*rule) []ask {
+func (n *node) asks(out []ask, rules []*rule.Rule) []ask {
 	out = out[:0]
 	for _, r := range rules {
 		l := n.limitOf(r)
-		right := n.machine.Right(r.key, r.keyLimit(l), n.now())
+		right := n.machine.Right(r.Key, r.KeyLimit(l), n.now())
 		out = append(out, ask{rule: r, limit: l, right: right, view: n.view(right, r, l)})
 	}
 	return out
@@ -40,7 +41,7 @@ func (n *node) asks(out []ask, rules []*rule) []ask {
 // without it.
 type takeCall struct {
 	n        *node
-	rules    []*rule
+	rules    []*rule.Rule
 	asks     []ask
 	tries    int         // not decided yet
 	here     []Admission // admitted without the store
@@ -90,7 +91,7 @@ type decided struct {
 // take decides tries requests of one cost until one is denied. All the rules have to hold the cost.
 // done, if not nil, is called with the result after the daemon has learned of it, unless the result
 // is unknown.
-func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decided)) {
+func (n *node) take(rules []*rule.Rule, tries int, cost limit.Tokens, done func(decided)) {
 	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || len(rules) == 0 {
 		return
 	}
@@ -111,8 +112,8 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decid
 }
 
 // settling reports whether a call in flight carries what one of the rules' keys owes.
-func (n *node) settling(rules []*rule) bool {
-	return slices.ContainsFunc(rules, func(r *rule) bool { return n.recalled.Settling(r.key) })
+func (n *node) settling(rules []*rule.Rule) bool {
+	return slices.ContainsFunc(rules, func(r *rule.Rule) bool { return n.recalled.Settling(r.Key) })
 }
 
 // leave sends the call.
@@ -256,7 +257,7 @@ func (c *takeCall) answer() {
 		c.observe(rep.try(try), try < rep.admitted)
 	}
 	for i := range c.asks {
-		c.asks[i].rule.hold(n.region, rep.slotsOf(i))
+		n.w.hold(c.asks[i].rule, n.region, rep.slotsOf(i))
 	}
 	c.finish(rep)
 }
@@ -265,7 +266,7 @@ func (c *takeCall) answer() {
 func (c *takeCall) observeLoss(outs []limit.Outcome) {
 	for i, out := range outs {
 		if out.Amnesia {
-			c.n.w.Note("store lost a hot key", c.n.region, int64(c.n.name), int64(c.asks[i].rule.key.Rule), 0, 0)
+			c.n.w.Note("store lost a hot key", c.n.region, int64(c.n.name), int64(c.asks[i].rule.Key.Rule), 0, 0)
 			c.n.step(budget.StoreLost{})
 		}
 	}
@@ -280,8 +281,8 @@ func (c *takeCall) observe(outs []limit.Outcome, admitted bool) {
 		if !admitted && out.Tokens >= c.cost {
 			continue // another limit denied it
 		}
-		n.machine.Observe(a.rule.key, budget.Usage{
-			Limit: a.rule.keyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted,
+		n.machine.Observe(a.rule.Key, budget.Usage{
+			Limit: a.rule.KeyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted,
 			Tokens: int64(out.Tokens), FloorCap: int64(a.view.Floor.Cap), ColdCap: int64(a.view.Cold().Cap),
 		}, n.now())
 	}

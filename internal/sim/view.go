@@ -3,17 +3,18 @@ package sim
 import (
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
+	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
 
 // view translates a right for the store, as the daemon does.
-func (n *node) view(right budget.Right, r *rule, l limit.Limit) limit.View {
+func (n *node) view(right budget.Right, r *rule.Rule, l limit.Limit) limit.View {
 	d := entitlement.Daemon{
 		Region: n.region, Config: n.machine.Config(), Stamp: n.stamp,
 		Birth: n.birth, StartedFull: n.machine.StoreStartedFull(), Clock: &n.clockMap,
 	}
 	f := d.Frame(right, l.Tail())
-	v := f.View(right, l, r.elastic)
+	v := f.View(right, l, r.Elastic)
 	n.changed(&v, &f, right, r, l)
 	if n.w.opts.spoil != nil {
 		return n.spoiled(v)

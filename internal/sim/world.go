@@ -7,6 +7,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/sim/faults"
+	"aliquot/internal/sim/rule"
 	"aliquot/internal/sim/shell"
 	"aliquot/internal/sim/timeline"
 )
@@ -25,7 +26,7 @@ type world struct {
 	nodes   []*node // alive
 	stores  []*store
 	clients []*client
-	rules   []*rule
+	rules   []*rule.Rule
 	version uint64 // of the rules, in the log
 	stage   *stage // the latest one; nil: none yet
 	known   []stateFile

@@ -45,7 +45,7 @@ type Edit struct {
 type World struct {
 	Regions int      `json:"regions,omitempty"` // 0, as for all that follows: as the seed draws
 	Keys    int      `json:"keys,omitempty"`
-	Faults  []string `json:"faults,omitempty"` // kinds that every world has, by sim.FaultName
+	Faults  []string `json:"faults,omitempty"` // kinds that every world has, by their names in sim/faults
 	Just    bool     `json:"just,omitempty"`   // and no others
 	// Lease and RhoPPM are the timing at the start.
 	Lease  time.Duration `json:"lease_ns,omitempty"`
