@@ -315,6 +315,21 @@ func TestBadFirstBoot(t *testing.T) {
 	}
 }
 
+// TestNothingIsProposedWhenTheTimeIsOver: a caller who is told that nothing changed must not find it changed later.
+func TestNothingIsProposedWhenTheTimeIsOver(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	n := l.leader(l.start(l.config("c1")))
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := n.MintEpoch(over); !errors.Is(err, ErrNotProposed) || !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknownOutcome) {
+		t.Errorf("a command after the caller's time: %v", err)
+	}
+	if epoch, err := n.MintEpoch(t.Context()); err != nil || epoch != 1 {
+		t.Errorf("the first command made epoch %d, %v; want 1", epoch, err)
+	}
+}
+
 func TestUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

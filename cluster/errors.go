@@ -23,9 +23,11 @@ func (e ErrNotLeader) Error() string {
 }
 
 var (
+	// ErrNotProposed says that nothing was changed: the caller's time was over before the command was proposed.
+	ErrNotProposed = errors.New("cluster: nothing was changed, for the caller's time was over before it came to that; send it again and wait longer")
 	// ErrUnknownOutcome says that a command may have been applied, or may be applied later: leadership was lost, or
 	// the wait ended, between its start and its commit.
-	ErrUnknownOutcome = errors.New("cluster: the command may or may not have been applied")
+	ErrUnknownOutcome = errors.New("cluster: the command may or may not have been applied; read what is in force before it is sent again")
 	// ErrShutdown is the error of every operation on a node that was shut down.
 	ErrShutdown = errors.New("cluster: the node is shut down")
 	// ErrRemoved ends a node that was removed from the cluster.

@@ -16,8 +16,8 @@ import (
 const enqueueTimeout = 5 * time.Second
 
 // Propose commits a command and returns the answer of the state machine. An answer that is an error is returned as
-// the error, and nothing has changed then. Other errors: ErrNotLeader; ErrUnknownOutcome if the command may still
-// come into force.
+// the error, and nothing has changed then. Other errors: ErrNotLeader; ErrNotProposed if ctx was over before the
+// command was proposed; ErrUnknownOutcome if the command may still come into force.
 func (n *Node) Propose(ctx context.Context, cmd *raftlogv1.Command) (any, error) {
 	data, err := state.EncodeCommand(cmd)
 	if err != nil {
@@ -25,6 +25,9 @@ func (n *Node) Propose(ctx context.Context, cmd *raftlogv1.Command) (any, error)
 	}
 	if !n.Leads() {
 		return nil, n.NotLeader()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotProposed, err)
 	}
 	start := time.Now()
 	future, err := wait(ctx, n, func() raft.ApplyFuture { return n.raft.Apply(data, enqueueTimeout) })

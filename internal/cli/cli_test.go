@@ -137,6 +137,7 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 	for _, args := range [][]string{{"cluster", "status"}, {"budget", "watch"}} {
 		command(t, "", append(args, "--addr", silent.Addr().String(), "--timeout", "50ms")...).want(t, exitError, "no answer within 50ms")
 	}
+	command(t, "", "block", "k", "--addr", silent.Addr().String(), "--timeout", "50ms").want(t, exitError, "no answer within 50ms", "may have been made all the same", "aliquot rules history")
 	command(t, "", "bench", "rotate", "--regions", nobody).want(t, exitError, nobody, "is the region running?")
 	command(t, "", "rules", "validate", filepath.Join(t.TempDir(), "none.yaml")).want(t, exitError, "none.yaml")
 }

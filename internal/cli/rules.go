@@ -146,6 +146,9 @@ func explainChange(g *console.Globals, err error) error {
 			return fmt.Errorf("nothing changed: %s; see 'aliquot rules show'", remote.Message())
 		}
 	}
+	if errors.Is(err, context.DeadlineExceeded) || connect.CodeOf(err) == connect.CodeDeadlineExceeded {
+		return fmt.Errorf("%w; the change may have been made all the same: see 'aliquot rules history' before you send it again", g.Explain(err, console.ACoordinator, g.Coordinator()))
+	}
 	return g.Explain(err, console.ACoordinator, g.Coordinator())
 }
 

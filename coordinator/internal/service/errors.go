@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -59,6 +60,7 @@ var errorTable = rpc.Table{
 	{Err: cluster.ErrUnknownMember, Code: connect.CodeNotFound},
 	{Err: cluster.ErrNotRemovable, Code: connect.CodeFailedPrecondition},
 	{Err: cluster.ErrRemoved, Code: connect.CodeFailedPrecondition},
+	{Err: context.DeadlineExceeded, Code: connect.CodeDeadlineExceeded}, // before the outcome that is unknown by it
 	{Err: cluster.ErrUnknownOutcome, Code: connect.CodeUnavailable},
 	{Err: cluster.ErrShutdown, Code: connect.CodeUnavailable},
 	{Err: clusterstate.ErrTooLarge, Code: connect.CodeInvalidArgument},

@@ -2,13 +2,16 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -42,5 +45,26 @@ func TestAnEmptyAnswerIsNoSuccess(t *testing.T) {
 	}
 	if err := checkAnswer(address, &aliquotv1.ApplyRulesResponse{Version: 1}); err != nil {
 		t.Errorf("an answer with content: %v", err)
+	}
+}
+
+// A change of rules that outlives its deadline is no fault of the service: the caller is told that its time was over, and
+// whether the change can still come into force.
+func TestAChangeThatTookTooLong(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		says string
+	}{
+		{fmt.Errorf("%w: %w", cluster.ErrNotProposed, context.DeadlineExceeded), "nothing was changed"},
+		{fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, context.DeadlineExceeded), "may or may not have been applied; read"},
+	} {
+		if err := toRPC(c.err); connect.CodeOf(err) != connect.CodeDeadlineExceeded || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v; want deadline_exceeded and %q", err, c.says)
+		}
+	}
+	lost := fmt.Errorf("%w: leadership lost", cluster.ErrUnknownOutcome)
+	if err := toRPC(lost); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("%v; want unavailable", err)
 	}
 }

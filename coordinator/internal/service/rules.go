@@ -124,7 +124,7 @@ type changed interface{ GetVersion() uint64 }
 func atLeader[Req, Res any](ctx context.Context, s *ruleService, req *Req,
 	method func(*peer, context.Context, *Req) (*Res, error), holds func(*clusterstate.RuleBook, uint64) bool, here func(context.Context) (*Res, error),
 ) (*Res, error) {
-	ctx, cancel := withDeadline(ctx)
+	ctx, cancel := deadlineOr(ctx, rulesDeadline)
 	defer cancel()
 	res, err := here(ctx)
 	if _, notLeader := errors.AsType[cluster.ErrNotLeader](err); !notLeader {
