@@ -86,7 +86,13 @@ func Start(c Config, self Meta) (*Gossip, error) {
 	if err != nil {
 		return nil, err
 	}
+	t, err := listen(mc)
+	if err != nil {
+		return nil, fmt.Errorf("--gossip-listen %s: %w: choose a free address", c.Listen, err)
+	}
+	mc.Transport = t
 	if g.list, err = memberlist.Create(mc); err != nil {
+		_ = t.Shutdown()
 		return nil, fmt.Errorf("--gossip-listen %s: %w: choose a free address", c.Listen, err)
 	}
 	// Read it once: memberlist changes its own node without a lock at each change of meta.

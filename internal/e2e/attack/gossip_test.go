@@ -2,11 +2,13 @@ package attack
 
 import (
 	"bytes"
+	"compress/lzw"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -18,14 +20,19 @@ import (
 // gossip frames a message of memberlist's as the default label has it.
 func gossip(t *testing.T, kind byte, message any) []byte {
 	t.Helper()
+	const label, labelled = "aliquot", 244
+	return append(append(append([]byte{labelled, byte(len(label))}, label...), kind), msgpack(t, message)...)
+}
+
+func msgpack(t *testing.T, message any) []byte {
+	t.Helper()
 	var b bytes.Buffer
 	h := codec.MsgpackHandle{}
 	h.TimeNotBuiltin = true
 	if err := codec.NewEncoder(&b, &h).Encode(message); err != nil {
 		t.Fatal(err)
 	}
-	const label, labelled = "aliquot", 244
-	return append(append(append([]byte{labelled, byte(len(label))}, label...), kind), b.Bytes()...)
+	return b.Bytes()
 }
 
 // alive, dead and pushPull are messages of memberlist's.
@@ -49,8 +56,9 @@ type pushPull struct {
 }
 
 const (
-	kindSuspect, kindAlive, kindDead, kindPushPull = 2, 4, 5, 6
-	highIncarnation                                = 1 << 31
+	kindSuspect, kindAlive, kindDead, kindPushPull, kindCompressed = 2, 4, 5, 6, 9
+
+	highIncarnation = 1 << 31
 )
 
 // forgedGossip tells the followers by UDP that the leader is at an address of the attacker's, that all coordinators are
@@ -121,4 +129,57 @@ func (p *peers) forgedGossip(t *testing.T) string {
 		t.Errorf("%d calls went to the address that gossip named", n)
 	}
 	return fmt.Sprintf("%d packets, no call to their address", packets)
+}
+
+// heavyExchanges opens state exchanges with a coordinator, 64 at once, that are within what the library accepts: a million
+// nodes that do not come, 38 MiB in 60 KB of LZW, 19 MiB of state that nobody reads, 20 MiB of nodes, and silence.
+func (p *peers) heavyExchanges(t *testing.T) string {
+	var nodes bytes.Buffer
+	for i := 0; nodes.Len() < 20<<20; i++ {
+		nodes.Write(msgpack(t, &pushNode{Name: fmt.Sprintf("x%d/%08x", i, i), Addr: []byte{127, 0, 0, 1}, Port: 9, Meta: make([]byte, 400), Vsn: []uint8{1, 5, 2, 0, 5, 0}}))
+	}
+	const packed = 38 << 20
+	var zipped bytes.Buffer
+	z := lzw.NewWriter(&zipped, lzw.LSB, 8)
+	_, _ = z.Write(append([]byte{kindPushPull}, msgpack(t, &pushPull{0, packed, true})...))
+	_, _ = z.Write(make([]byte, packed))
+	_ = z.Close()
+	var all sync.WaitGroup
+	sent := 0
+	for range scaled(2, 10) {
+		for _, message := range [][]byte{
+			gossip(t, kindPushPull, &pushPull{1 << 20, 0, true}),
+			gossip(t, kindCompressed, &struct {
+				Algo uint8
+				Buf  []byte
+			}{0, zipped.Bytes()}),
+			append(gossip(t, kindPushPull, &pushPull{0, 19 << 20, true}), make([]byte, 19<<20)...),
+			append(gossip(t, kindPushPull, &pushPull{20 << 20 / 480, 0, true}), nodes.Bytes()...),
+			{244, 7}, // a label that does not come
+		} {
+			for range 64 {
+				all.Go(func() {
+					onConnection(p.nodes[0].gossip, func(conn net.Conn) string {
+						_, _ = conn.Write(message)
+						_, _ = io.Copy(io.Discard, conn)
+						return ""
+					})
+				})
+				sent++
+			}
+			all.Wait()
+		}
+	}
+	return fmt.Sprintf("%d exchanges", sent)
+}
+
+// pushNode is what a state exchange says of a node.
+type pushNode struct {
+	Name        string
+	Addr        []byte
+	Port        uint16
+	Meta        []byte
+	Incarnation uint32
+	State       int
+	Vsn         []uint8
 }

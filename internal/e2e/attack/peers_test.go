@@ -30,6 +30,7 @@ var peerAttacks = []struct {
 	{"silent connections to the Raft port", (*peers).silentRaft},
 	{"an answer of a term that no election reaches", (*peers).forgedAnswers},
 	{"forged gossip", (*peers).forgedGossip},
+	{"state exchanges that are as large as they may be", (*peers).heavyExchanges},
 	{"32 MiB to every method by every protocol", (*peers).everyMethod},
 	{"a restart of all coordinators after these", (*peers).restart},
 	{"files that others can read", (*peers).files},

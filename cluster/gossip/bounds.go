@@ -1,0 +1,328 @@
+package gossip
+
+import (
+	"bufio"
+	"bytes"
+	"compress/lzw"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/hashicorp/memberlist"
+)
+
+// What one sender may make a node hold. memberlist takes 128 state exchanges at once of 20 MiB, of a million nodes, or
+// of 40 MiB out of a few kilobytes, and a packet that unpacks to packets without end. A cluster has few coordinators.
+const (
+	// maxExchange bounds the bytes of a state exchange, packed and unpacked.
+	maxExchange = 4 << 20
+	// maxExchangeNodes bounds the nodes of a state exchange. memberlist makes room for all of them before it reads one.
+	maxExchangeNodes = 1 << 14
+	// maxPacket bounds a packet that was unpacked.
+	maxPacket = 64 << 10
+	// maxStreams and maxPeerStreams bound the connections that are open at once, of all and of one address.
+	maxStreams, maxPeerStreams = 16, 8
+)
+
+// Kinds of memberlist's messages. What comes with the cluster's key, kindEncrypted, is not looked at.
+const (
+	kindPushPull   = 6
+	kindCompound   = 7
+	kindUser       = 8
+	kindCompressed = 9
+	kindChecked    = 12
+	kindLabelled   = 244
+)
+
+var errTooLarge = errors.New("more than a cluster's gossip has")
+
+// transport is memberlist's own, and drops what is beyond the bounds above.
+type transport struct {
+	*memberlist.NetTransport
+	streams chan net.Conn
+	packets chan *memberlist.Packet
+	ended   chan struct{}
+	end     sync.Once
+
+	mu   sync.Mutex
+	open map[string]int // connections, by their address
+	all  int
+}
+
+var _ memberlist.NodeAwareTransport = (*transport)(nil)
+
+// listen opens the sockets of c, and sets the port in c if it was 0.
+func listen(c *memberlist.Config) (*transport, error) {
+	settings := &memberlist.NetTransportConfig{BindAddrs: []string{c.BindAddr}, BindPort: c.BindPort, Logger: c.Logger}
+	inner, err := memberlist.NewNetTransport(settings)
+	for range 10 { // a free TCP port may be taken for UDP
+		if err == nil || c.BindPort != 0 || !strings.Contains(err.Error(), "address already in use") {
+			break
+		}
+		inner, err = memberlist.NewNetTransport(settings)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.BindPort == 0 {
+		c.BindPort = inner.GetAutoBindPort()
+		c.AdvertisePort = c.BindPort
+	}
+	t := &transport{
+		NetTransport: inner, streams: make(chan net.Conn), packets: make(chan *memberlist.Packet),
+		ended: make(chan struct{}), open: map[string]int{},
+	}
+	go t.accept()
+	go t.receive()
+	return t, nil
+}
+
+// accept passes connections on, and closes those that are too many.
+func (t *transport) accept() {
+	for {
+		var conn net.Conn
+		select {
+		case conn = <-t.NetTransport.StreamCh():
+		case <-t.ended:
+			return
+		}
+		peer, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+		if !t.enter(peer) {
+			_ = conn.Close()
+			continue
+		}
+		select {
+		case t.streams <- &stream{Conn: conn, closed: sync.OnceFunc(func() { t.leave(peer) })}:
+		case <-t.ended:
+			_ = conn.Close()
+			return
+		}
+	}
+}
+
+func (t *transport) enter(peer string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all == maxStreams || t.open[peer] == maxPeerStreams {
+		return false
+	}
+	t.all++
+	t.open[peer]++
+	return true
+}
+
+func (t *transport) leave(peer string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all--
+	if t.open[peer]--; t.open[peer] == 0 {
+		delete(t.open, peer)
+	}
+}
+
+// receive passes packets on, and drops those that unpack to too much.
+func (t *transport) receive() {
+	for {
+		select {
+		case p := <-t.NetTransport.PacketCh():
+			if !fits(p.Buf) {
+				continue
+			}
+			select {
+			case t.packets <- p:
+			case <-t.ended:
+				return
+			}
+		case <-t.ended:
+			return
+		}
+	}
+}
+
+// StreamCh implements memberlist.Transport.
+func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
+
+// PacketCh implements memberlist.Transport.
+func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
+
+// DialTimeout implements memberlist.Transport. The answer has the bounds of a call.
+func (t *transport) DialTimeout(address string, timeout time.Duration) (net.Conn, error) {
+	return t.DialAddressTimeout(memberlist.Address{Addr: address}, timeout)
+}
+
+// DialAddressTimeout implements memberlist.NodeAwareTransport in the same way.
+func (t *transport) DialAddressTimeout(address memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	conn, err := t.NetTransport.DialAddressTimeout(address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &stream{Conn: conn, closed: func() {}}, nil
+}
+
+// Shutdown implements memberlist.Transport.
+func (t *transport) Shutdown() error {
+	t.end.Do(func() { close(t.ended) })
+	return t.NetTransport.Shutdown()
+}
+
+// stream is a connection whose first message is looked at before it is read.
+type stream struct {
+	net.Conn
+	in     io.Reader // nil: nothing was read yet
+	closed func()
+}
+
+// Read implements net.Conn.
+func (s *stream) Read(p []byte) (int, error) {
+	if s.in == nil {
+		in, err := bounded(s.Conn)
+		if err != nil {
+			return 0, err
+		}
+		s.in = in
+	}
+	return s.in.Read(p)
+}
+
+// Close implements net.Conn.
+func (s *stream) Close() error {
+	s.closed()
+	return s.Conn.Close()
+}
+
+// bounded returns a reader of the same message, unpacked. It errs if the message is beyond the bounds.
+func bounded(conn io.Reader) (io.Reader, error) {
+	in := bufio.NewReader(io.LimitReader(conn, maxExchange))
+	label, err := labelOf(in)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := in.Peek(1)
+	if err != nil {
+		return nil, err
+	}
+	var message io.Reader = in
+	if kind[0] == kindCompressed {
+		_, _ = in.Discard(1) // it is buffered
+		unpacked, err := unpack(in, maxExchange)
+		if err != nil {
+			return nil, err
+		}
+		message, kind = bytes.NewReader(unpacked), unpacked[:1]
+	}
+	switch kind[0] {
+	case kindUser:
+		return nil, fmt.Errorf("user messages: %w", errTooLarge)
+	case kindPushPull:
+		if message, err = fewNodes(message); err != nil {
+			return nil, err
+		}
+	}
+	return io.MultiReader(bytes.NewReader(label), message), nil
+}
+
+// labelOf reads a label with its frame, if there is one.
+func labelOf(in *bufio.Reader) (label []byte, err error) {
+	kind, err := in.Peek(1)
+	if err != nil || kind[0] != kindLabelled {
+		return nil, err
+	}
+	frame, err := in.Peek(2)
+	if err != nil {
+		return nil, err
+	}
+	label = make([]byte, 2+int(frame[1]))
+	_, err = io.ReadFull(in, label)
+	return label, err
+}
+
+// fewNodes reads the head of a state exchange and returns a reader of the whole message.
+func fewNodes(message io.Reader) (io.Reader, error) {
+	var read bytes.Buffer
+	again := io.TeeReader(message, &read)
+	if _, err := io.CopyN(io.Discard, again, 1); err != nil {
+		return nil, err
+	}
+	var head struct{ Nodes, UserStateLen int }
+	if err := codec.NewDecoder(again, &codec.MsgpackHandle{}).Decode(&head); err != nil {
+		return nil, err
+	}
+	if head.Nodes > maxExchangeNodes || head.UserStateLen > 0 { // below 0 is refused by memberlist
+		return nil, fmt.Errorf("%d nodes, and %d bytes of state: %w", head.Nodes, head.UserStateLen, errTooLarge)
+	}
+	return io.MultiReader(&read, message), nil
+}
+
+// unpack returns what was packed, at least a byte and at most max.
+func unpack(in io.Reader, max int64) ([]byte, error) {
+	var packed struct{ Buf []byte }
+	if err := codec.NewDecoder(in, &codec.MsgpackHandle{}).Decode(&packed); err != nil {
+		return nil, err
+	}
+	out, err := io.ReadAll(io.LimitReader(lzw.NewReader(bytes.NewReader(packed.Buf), lzw.LSB, 8), max+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(out)) > max:
+		return nil, fmt.Errorf("unpacked: %w", errTooLarge)
+	case len(out) == 0:
+		return nil, io.ErrUnexpectedEOF
+	}
+	return out, nil
+}
+
+// fits reports whether a packet unpacks to no more than a packet. What cannot be read fits: memberlist refuses it.
+func fits(packet []byte) bool {
+	if len(packet) > 1 && packet[0] == kindLabelled {
+		packet = packet[min(len(packet), 2+int(packet[1])):]
+	}
+	const checksum = 5
+	if len(packet) > checksum && packet[0] == kindChecked {
+		packet = packet[checksum:]
+	}
+	return unpacksOnce(packet, false)
+}
+
+// unpacksOnce reports whether a message has no packed message within a packed one.
+func unpacksOnce(message []byte, unpacked bool) bool {
+	if len(message) == 0 {
+		return true
+	}
+	switch message[0] {
+	case kindCompressed:
+		if unpacked {
+			return false
+		}
+		out, err := unpack(bytes.NewReader(message[1:]), maxPacket)
+		return err == nil && unpacksOnce(out, true)
+	case kindCompound:
+		for _, part := range parts(message[1:]) {
+			if part[0] == kindCompressed || part[0] == kindCompound {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// parts splits a compound message: a number, lengths of two bytes, and the parts. It leaves out what was cut.
+func parts(message []byte) (out [][]byte) {
+	if len(message) == 0 || len(message) < 1+2*int(message[0]) {
+		return nil
+	}
+	lengths, rest := message[1:1+2*int(message[0])], message[1+2*int(message[0]):]
+	for ; len(lengths) > 0; lengths = lengths[2:] {
+		n := int(binary.BigEndian.Uint16(lengths))
+		if n == 0 || n > len(rest) {
+			return out
+		}
+		out, rest = append(out, rest[:n]), rest[n:]
+	}
+	return out
+}
