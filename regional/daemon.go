@@ -162,7 +162,6 @@ func (d *Daemon) build(kept *state) error {
 		clock.SetRho(kept.Cluster.RhoPPM)
 		region.SetConfig(kept.Cluster.Index(c.Region), kept.Cluster.Protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch, now)
 	}
-	d.keeper = newKeeper(c.StateFile, c.Region, kept, d.policies, d.log)
 	d.auth = authority.New(region, clock, c.Now)
 	d.auth.Watch(d.metrics, c.Registry)
 	connections.Watch(c.Registry, d.sockets.connect, d.sockets.grpc, d.sockets.ops)
@@ -170,12 +169,15 @@ func (d *Daemon) build(kept *state) error {
 	if d.store, err = d.openStore(); err != nil {
 		return err
 	}
-	d.guard = storeguard.New(d.store, d.auth, c.Now, d.metrics, d.storeTripped, d.lookAtStore)
-	d.emergency = emergency.New(c.Now, clock)
-	d.others = d.newOthers(kept)
-	d.guard.Spends, d.keeper.others = d.others.Spends, d.others
 	d.bugs = &background.Panics{Count: d.metrics.Panics, Log: d.log}
-	d.guard.Bugs = d.bugs
+	d.emergency = emergency.New(c.Now, clock)
+	id := stateID(c.StateFile, kept)
+	d.others = d.newOthers(id, kept)
+	d.keeper = newKeeper(c.StateFile, c.Region, id, kept, d.policies, d.others, d.log)
+	d.guard = storeguard.New(storeguard.Config{
+		Store: d.store, Observer: d.auth, Now: c.Now, Metrics: d.metrics, Changed: d.storeTripped, Failed: d.lookAtStore,
+		Spends: d.others.Spends, Bugs: d.bugs,
+	})
 	d.door = overload.NewDoor(runtime.GOMAXPROCS(0), d.metrics.Overload)
 	d.conduct = keywatch.New(c.Now, c.RememberKeys, d.metrics, d.log)
 	d.conduct.Export(d.metrics, d.policies, c.Registry)
@@ -236,8 +238,9 @@ func (d *Daemon) buildServers() error {
 	return nil
 }
 
-// newOthers returns nil if no other daemon can have the same store.
-func (d *Daemon) newOthers(kept *state) *session.Others {
+// newOthers returns what is known of the region's other daemons, or nil if none can have the same
+// store. id is that of the state file.
+func (d *Daemon) newOthers(id string, kept *state) *session.Others {
 	shared, ok := d.store.(session.RosterStore)
 	if !ok {
 		return nil
@@ -251,7 +254,7 @@ func (d *Daemon) newOthers(kept *state) *session.Others {
 	}
 	return session.NewOthers(session.OthersConfig{
 		Store: shared, Authority: d.auth, Emergency: d.emergency, Policies: d.policies, Metrics: d.metrics, Log: d.log, Now: d.cfg.Now,
-		Self: session.DaemonID(d.keeper.id, d.advertised(d.Addr())), Known: known,
+		Self: session.DaemonID(id, d.advertised(d.Addr())), Known: known,
 	})
 }
 

@@ -135,7 +135,7 @@ func TestAPanicOfTheDaemonsOwnCallsIsAFailure(t *testing.T) {
 	m := telemetry.New("us", "test", prometheus.NewRegistry())
 	now := func() budget.Instant { return second }
 	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now)
-	g := storeguard.New(panickyStore{}, auth, auth.Now, m, func(bool, error) {}, func() {})
+	g := storeguard.New(storeguard.Config{Store: panickyStore{}, Observer: auth, Now: auth.Now, Metrics: m, Changed: func(bool, error) {}, Failed: func() {}})
 	if err := g.Learn(t.Context()); !errors.Is(err, storeguard.ErrBroken) {
 		t.Errorf("learn: %v", err)
 	}

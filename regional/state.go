@@ -255,16 +255,23 @@ func keptOf(c *policy.Cluster, region string) *keptConfig {
 	return &keptConfig{c.Regions[c.Index(region)], c.Timing()}
 }
 
-// newKeeper returns a keeper. read is the contents of the file, or nil if there are none.
-func newKeeper(file, region string, read *state, p *policy.Policies, log *slog.Logger) *keeper {
-	k := &keeper{file: file, region: region, policies: p, log: log}
-	if file != "" {
-		k.id = session.NewFileID()
+// stateID returns the id of the state file: the one in it, or a new one for a new file; empty if there
+// is no file. read is the contents of the file, or nil if there are none.
+func stateID(file string, read *state) string {
+	switch {
+	case read != nil && read.Daemon != "":
+		return read.Daemon
+	case file != "":
+		return session.NewFileID()
 	}
+	return ""
+}
+
+// newKeeper returns a keeper of a file with an id. read is the contents of the file, or nil if there
+// are none.
+func newKeeper(file, region, id string, read *state, p *policy.Policies, o *session.Others, log *slog.Logger) *keeper {
+	k := &keeper{file: file, region: region, id: id, policies: p, others: o, log: log}
 	if read != nil {
-		if read.Daemon != "" {
-			k.id = read.Daemon
-		}
 		k.kept = keptOf(&read.Cluster, region)
 	}
 	return k

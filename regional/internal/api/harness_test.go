@@ -50,7 +50,7 @@ func serviceOf(tb testing.TB, yaml string) *Service {
 		tb.Fatal(err)
 	}
 	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, boottime.Now()), storeclock.New(), boottime.Now)
-	guard := storeguard.New(kept, auth, boottime.Now, m, func(bool, error) {}, func() {})
+	guard := storeguard.New(storeguard.Config{Store: kept, Observer: auth, Now: boottime.Now, Metrics: m, Changed: func(bool, error) {}, Failed: func() {}})
 	if err := guard.Learn(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}

@@ -98,8 +98,9 @@ func limiterBefore(t *testing.T, s storeguard.Store, epoch string, now func() bu
 		t.Fatal(err)
 	}
 	e := emergency.New(now, storeclock.New())
+	guard := storeguard.New(storeguard.Config{Store: s, Observer: auth, Now: auth.Now, Metrics: m, Changed: func(bool, error) {}, Failed: func() {}})
 	return New(Config{
-		Policies: p, Auth: auth, Guard: storeguard.New(s, auth, auth.Now, m, func(bool, error) {}, func() {}), Emergency: e, Metrics: m, Log: log,
+		Policies: p, Auth: auth, Guard: guard, Emergency: e, Metrics: m, Log: log,
 		Bugs: &background.Panics{Count: m.Panics, Log: log}, Slots: charge.NewSlotNames(1), Shared: true,
 	})
 }

@@ -62,7 +62,7 @@ func newSession(leader aliquotv1connect.LeaseServiceClient, store storeguard.Sto
 	policies, recent := policy.New("us", false, boottime.Now, logger, m), sample.New(now)
 	s := New(Config{
 		Region: "us", Incarnation: 1, Authority: auth, Policies: policies, Emergency: emergency.New(now, clock), File: noFile{},
-		Store:  storeguard.New(store, auth, now, m, func(bool, error) {}, func() {}),
+		Store:  storeguard.New(storeguard.Config{Store: store, Observer: auth, Now: now, Metrics: m, Changed: func(bool, error) {}, Failed: func() {}}),
 		Recent: recent, Planner: sample.NewPlanner(policies, auth, recent),
 		Coordinators: []string{"127.0.0.1:1"}, HTTP: http.DefaultClient, Metrics: m, Registry: reg, Log: logger,
 		Bugs: &background.Panics{Count: m.Panics, Log: logger}, WrongCluster: func(error) {},

@@ -167,7 +167,10 @@ func TestStarvedCallsDoNotTrip(t *testing.T) {
 			clock := &handClock{at: 100 * second}
 			late := &lateStore{clock: clock}
 			open := false
-			g := New(late, unseen{}, clock.now, telemetry.New("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
+			g := New(Config{
+				Store: late, Observer: unseen{}, Now: clock.now, Metrics: telemetry.New("us", "test", prometheus.NewRegistry()),
+				Changed: func(o bool, _ error) { open = o }, Failed: func() {},
+			})
 			for range TripAfter {
 				if c.heard {
 					late.takes, late.err = 0, nil
@@ -199,7 +202,10 @@ func TestStarvationIsNoExcuseForLong(t *testing.T) {
 	clock := &handClock{at: 100 * second}
 	late := &lateStore{clock: clock}
 	open := false
-	g := New(late, unseen{}, clock.now, telemetry.New("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
+	g := New(Config{
+		Store: late, Observer: unseen{}, Now: clock.now, Metrics: telemetry.New("us", "test", prometheus.NewRegistry()),
+		Changed: func(o bool, _ error) { open = o }, Failed: func() {},
+	})
 	g.Take(t.Context(), "", noGroups)
 	began := clock.at
 	late.takes, late.err = 2*Deadline, context.DeadlineExceeded

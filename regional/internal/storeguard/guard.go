@@ -80,23 +80,37 @@ type Guard struct {
 	// underWay counts the calls that callers wait for.
 	underWay atomic.Int64
 	Retries  retryBudget
+	spends   func() bool
+	bugs     *background.Panics
+}
+
+// Config is what a guard works with. All fields are required but Spends and Bugs.
+type Config struct {
+	Store    Store
+	Observer Observer
+	Now      func() budget.Instant // the boot clock
+	Metrics  *telemetry.Metrics
+	// Changed is called whenever the breaker changes between closed and not closed, with the store's
+	// last error.
+	Changed func(open bool, cause error)
+	// Failed is called after each failed call.
+	Failed func()
 	// Spends reports whether this daemon may spend by the store at all; nil: it may.
 	Spends func() bool
 	// Bugs records panics of calls for which no caller waits.
 	Bugs *background.Panics
 }
 
-// New returns a guard. onChange is called whenever the breaker changes between closed and not
-// closed, with the store's last error. onFailure is called after each failed call.
-func New(s Store, seen Observer, now func() budget.Instant, m *telemetry.Metrics, onChange func(open bool, cause error), onFailure func()) *Guard {
-	g := &Guard{Store: s, seen: seen, metrics: m, now: now, failed: onFailure}
-	g.Breaker = newBreaker(now, func(state gobreaker.State) {
-		m.BreakerIs(state)
+// New returns a guard whose breaker is closed.
+func New(c Config) *Guard {
+	g := &Guard{Store: c.Store, seen: c.Observer, metrics: c.Metrics, now: c.Now, failed: c.Failed, spends: c.Spends, bugs: c.Bugs}
+	g.Breaker = newBreaker(c.Now, func(state gobreaker.State) {
+		c.Metrics.BreakerIs(state)
 		var cause error
 		if last := g.failure.Load(); last != nil {
 			cause = *last
 		}
-		onChange(state != gobreaker.StateClosed, cause)
+		c.Changed(state != gobreaker.StateClosed, cause)
 	})
 	return g
 }
@@ -143,7 +157,7 @@ func (g *Guard) TakeAs(ctx context.Context, op, epoch string, word func() []lua.
 // clock, or 0 if the answer lacks it. A caller that goes away does not end the call, because a
 // connection would be lost for nothing.
 func (g *Guard) Call(ctx context.Context, op, epoch string, do func(context.Context) (now int64, err error)) error {
-	if op != OpProbe && op != OpRoster && g.Spends != nil && !g.Spends() {
+	if op != OpProbe && op != OpRoster && g.spends != nil && !g.spends() {
 		return errWaits
 	}
 	defer g.underWay.Add(-1)
@@ -249,7 +263,7 @@ func (g *Guard) Learn(ctx context.Context) error {
 
 // safely makes a call that no client waits for. A panic is reported, and becomes ErrBroken.
 func (g *Guard) safely(op string, do func() error) (err error) {
-	if g.Bugs.Guard("the store's "+op, func() { err = do() }) {
+	if g.bugs.Guard("the store's "+op, func() { err = do() }) {
 		return ErrBroken
 	}
 	return err

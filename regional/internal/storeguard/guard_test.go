@@ -9,7 +9,7 @@ import (
 // after a second of traffic there was no bound any more.
 func TestARefusedCallIsNotUnderWay(t *testing.T) {
 	t.Parallel()
-	g := &Guard{Spends: func() bool { return false }}
+	g := &Guard{spends: func() bool { return false }}
 	for range 3 {
 		if err := g.Call(t.Context(), "take", "", nil); !errors.Is(err, errWaits) {
 			t.Fatalf("a call of a daemon that waits: %v", err)
