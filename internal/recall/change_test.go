@@ -27,3 +27,27 @@ func TestAnOlderAnswerWhileAShareChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAShareChangeTellsOfUse: the daemon admits requests by itself. Then a share change that does not carry this
+// debt says what is in use. That counts beside the debt, and in place of what the store has reported before.
+func TestWhatAShareChangeTellsOfUse(t *testing.T) {
+	for _, is := range []struct{ paid, used, want int }{{0, 100, 0}, {0, 80, 15}, {3, 83, 15}, {5, 85, 15}, {0, 60, 35}} {
+		table, now := New(10, 0), hour
+		answered(table, counting, 1, 40, now)
+		for range 5 {
+			c := charge(counting, 1, 1, now)
+			if !table.Decide([]Charge{c}, false, now, make([]limit.Outcome, 1)) {
+				t.Fatal("40 are left, and none is admitted")
+			}
+		}
+		c := charge(counting, 1, 0, now)
+		debt := table.Carry(&c, table.Call(), now)
+		debt.Amount, debt.upTo = limit.Tokens(is.paid)*limit.Token, limit.Tokens(is.paid)*limit.Token
+		table.Paid(c.Key, debt, true)
+		table.Forget(c.Key, now)
+		table.TellUse(&c, limit.Tokens(100-is.used)*limit.Token, limit.Tokens(is.used)*limit.Token, int64(now)/1000+1, now+second)
+		if n := burst(table, counting, 1, now+second); n != is.want {
+			t.Errorf("%d of 5 paid, %d in use by the store: %d more are admitted, want %d", is.paid, is.used, n, is.want)
+		}
+	}
+}

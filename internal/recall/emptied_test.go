@@ -157,7 +157,7 @@ func TestWhileAShareChanges(t *testing.T) {
 		table = emptied(l, 40, hour)
 		table.Forget(keyOf(1), hour)
 		if l.Algorithm.Counts() {
-			table.TellUse(keyOf(1), 5*limit.Token, 60*limit.Token, int64(hour)/1000, hour)
+			table.TellUse(&Charge{Key: keyOf(1), Limit: l}, 5*limit.Token, 60*limit.Token, int64(hour)/1000, hour)
 		} else {
 			table.Tell(keyOf(1), 5*limit.Token, l.Rate.Micro, int64(hour)/1000, hour)
 		}

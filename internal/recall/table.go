@@ -208,8 +208,10 @@ func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, n
 	delete(t.changing, key)
 }
 
-// TellUse is Tell for a counting limit: what is left of its rights, and what is in use.
-func (t *Table) TellUse(key budget.KeyID, left, used limit.Tokens, stamp int64, now budget.Instant) {
+// TellUse is Tell for a counting limit: what is left of its rights, and what is in use. It reads the
+// charge's key and limit.
+func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now budget.Instant) {
+	key := c.Key
 	e, known := t.keys[key]
 	if !known && !t.makeRoom(now) {
 		return
@@ -217,6 +219,10 @@ func (t *Table) TellUse(key budget.KeyID, left, used limit.Tokens, stamp int64, 
 	if stamp >= e.stamp {
 		e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
 		e.counts, e.unsaid = true, used >= limit.MaxTokens
+		if d := t.debt[key]; d != nil && d.use != nil && !e.unsaid {
+			d.use.unpaid(d.total - d.paid)
+			t.recount(c, &e, 0)
+		}
 	}
 	t.keys[key] = e
 	delete(t.changing, key)

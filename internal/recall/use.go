@@ -66,6 +66,20 @@ func (u *use) count(c *Charge, used, here limit.Tokens, from, to int64) {
 // add counts an admission at the present.
 func (u *use) add(c *Charge, cost limit.Tokens) { u.count(c, cost, cost, c.StoreNow, c.StoreLatest) }
 
+// unpaid keeps only what was admitted here and not reported to the store, which is the latest part.
+func (u *use) unpaid(rest limit.Tokens) {
+	for i := len(u.windows) - 1; i >= 0; i-- {
+		w := &u.windows[i]
+		w.here = min(w.here, rest)
+		w.used, rest = w.here, rest-w.here
+	}
+	for i := len(u.entries) - 1; i >= 0; i-- {
+		e := &u.entries[i]
+		e.here = min(e.here, rest)
+		e.used, rest = e.here, rest-e.here
+	}
+}
+
 // forget drops what no longer counts at the earliest time that the store's clock may show.
 func (u *use) forget(c *Charge) {
 	u.entries = slices.DeleteFunc(u.entries, func(e entryUse) bool { return e.until <= c.StoreNow })

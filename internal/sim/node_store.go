@@ -3,6 +3,7 @@ package sim
 import (
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
+	"aliquot/internal/recall"
 	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/timeline"
 	"aliquot/limit"
@@ -170,7 +171,7 @@ func (n *node) applied(c *change, results []budget.ShareResult, i int, storeNow 
 	switch tokens := limit.Tokens(results[i].Tokens); {
 	case !made:
 	case c.limit.Algorithm.Counts():
-		n.recalled.TellUse(c.rule.Key, tokens, limit.Tokens(results[i].InUse), storeNow, n.now())
+		n.recalled.TellUse(&recall.Charge{Key: c.rule.Key, Limit: c.limit}, tokens, limit.Tokens(results[i].InUse), storeNow, n.now())
 	default:
 		n.recalled.Tell(c.rule.Key, tokens, c.change.Share.Rate.Micro, storeNow, n.now())
 	}

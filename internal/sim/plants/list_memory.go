@@ -112,6 +112,11 @@ func memory() []Plant {
 			World: World{Faults: []string{"all store commands stuck", "store flushed"}, Just: true},
 		},
 		{
+			Name: "recall-use-told-by-a-change", Breaks: "what a share change says to be in use is not counted beside what the daemon admitted",
+			Edits: []Edit{{"internal/recall/table.go", "			t.recount(c, &e, 0)\n", ""}},
+			World: World{Faults: []string{"all store commands stuck", "store flushed"}, Just: true},
+		},
+		{
 			Name: "recall-first-of-a-call", Breaks: "of several requests for a key that one call of the store decides, the daemon remembers the first one's answer",
 			Edits: []Edit{{"internal/recall/call.go", "(stamp >= max(e.stamp, e.after) || k.sent >= e.at)", "(stamp > e.stamp || k.sent >= e.at)"}},
 		},

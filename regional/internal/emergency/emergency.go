@@ -232,7 +232,7 @@ func (e *Limit) Applied(changed *charge.Transaction, shares []limit.Bucket, made
 		switch {
 		case !is:
 		case a.Limit.Algorithm.Counts():
-			e.table.TellUse(a.Key, made[i].Tokens, made[i].InUse, storeNow, now)
+			e.table.TellUse(&recall.Charge{Key: a.Key, Limit: a.Limit}, made[i].Tokens, made[i].InUse, storeNow, now)
 		default:
 			e.table.Tell(a.Key, made[i].Tokens, shares[i].Rate.Micro, storeNow, now)
 		}
