@@ -15,8 +15,8 @@ import (
 )
 
 // Authority is the region's state machine behind its lock: what this region may spend. Checks and
-// the reporter share it. Nothing under the lock waits for anything. The effects that a caller makes
-// the state machine ask for are left to the reporter, in order.
+// the session share it. Nothing under the lock waits for anything. The effects that a caller makes
+// the state machine ask for are left to the session, in order.
 type Authority struct {
 	// Now returns the time of the boot clock. Clock maps that to the store's clock.
 	Now   func() budget.Instant
@@ -44,7 +44,7 @@ type Authority struct {
 	Local    *charge.Table
 	standing prefetch.Standing
 
-	// wake has room for one: the reporter has something to do before its tick.
+	// wake has room for one: the session has something to do before its tick.
 	wake chan struct{}
 }
 
@@ -124,7 +124,7 @@ func (a *Authority) Config() budget.Config {
 	return a.region.Config()
 }
 
-// Tick lets time pass for the state machine. The reporter calls it, and handles the effects right
+// Tick lets time pass for the state machine. The session calls it, and handles the effects right
 // after it.
 func (a *Authority) Tick() {
 	a.mu.Lock()
@@ -152,7 +152,7 @@ func (a *Authority) Effects() []budget.RegionEffect {
 	return out
 }
 
-// Woken receives a value when the reporter has something to do before its tick.
+// Woken receives a value when the session has something to do before its tick.
 func (a *Authority) Woken() <-chan struct{} { return a.wake }
 
 func (a *Authority) nudge() {
@@ -312,7 +312,7 @@ func (a *Authority) Observe(seen []charge.Observation) {
 	}
 }
 
-// observeAll does the work of observe, and reports whether the reporter has something to do. A
+// observeAll does the work of observe, and reports whether the session has something to do. A
 // panic in it ends a call and not the daemon, so it must not keep the lock.
 func (a *Authority) observeAll(seen []charge.Observation) (wake bool) {
 	a.mu.Lock()

@@ -132,7 +132,7 @@ func (p *Policy) withCluster(c Cluster) *Policy {
 	return &next
 }
 
-// Policies holds the policy in force. Checks read it without a lock; the reporter replaces it.
+// Policies holds the policy in force. Checks read it without a lock; the session replaces it.
 type Policies struct {
 	region  string
 	log     *slog.Logger

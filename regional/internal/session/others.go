@@ -25,6 +25,7 @@ import (
 
 // RosterStore is a store that several daemons of a region may share, and that keeps a list of them.
 type RosterStore interface {
+	// Roster adds this daemon to the list, or removes it, and returns the list.
 	Roster(ctx context.Context, epoch string, c roster.Call) (roster.Reply, error)
 }
 
@@ -63,8 +64,8 @@ type OthersConfig struct {
 	Known []budget.DaemonID
 }
 
-// NewOthers returns what a daemon that starts knows of the others. The daemon's emergency limit is
-// theirs too from now on, as far as one of them may have it.
+// NewOthers returns what a daemon that starts knows of the others, and tells its emergency limit
+// whether there may be one.
 func NewOthers(c OthersConfig) *Others {
 	now := c.Now()
 	o := &Others{
@@ -75,10 +76,12 @@ func NewOthers(c OthersConfig) *Others {
 	return o
 }
 
-// Calls makes calls of the store for an operation of a name, if the store's contents are those of
-// epoch. A *storeguard.Guard does.
+// Calls is what makes calls of the store. A *storeguard.Guard does.
 type Calls interface {
+	// Call makes a call that op names in the metrics, under the contents that epoch names. do returns
+	// the store's clock, or 0 if the answer lacks it.
 	Call(ctx context.Context, op, epoch string, do func(context.Context) (now int64, err error)) error
+	// Learn asks which contents the store has, and tells the state machine.
 	Learn(ctx context.Context) error
 }
 
