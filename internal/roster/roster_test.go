@@ -223,3 +223,19 @@ func TestHowOftenTheListIsRead(t *testing.T) {
 		t.Errorf("there is a new one, which waits: %v", got)
 	}
 }
+
+// A daemon that has not read of another one may still count on being alone, also after the store has lost the list.
+func TestALostListLeavesADaemonUnread(t *testing.T) {
+	w := start(t)
+	first, second := w.daemon(1), w.daemon(2)
+	w.reads(first)
+	w.reads(second)
+	w.list = roster.List{}
+	second.Contents()
+	w.reads(second)
+	w.pass(5 * time.Second)
+	w.is(second, false, false, "the list is lost, and the first daemon has not read of the second")
+	w.reads(first)
+	w.reads(second)
+	w.is(second, true, false, "the first daemon has read the new list")
+}

@@ -103,3 +103,13 @@ func TestWhatARuleWasIsForgottenInTime(t *testing.T) {
 		t.Errorf("of what went before nothing is known, but %+v", c)
 	}
 }
+
+// A bucket remembers the smallest floor since a change that matters. Without such a change it is the present floor.
+func TestTheSmallestFloorIsKept(t *testing.T) {
+	low, floor := budget.Share{Rate: 1, Burst: 2}, budget.Share{Rate: 3, Burst: 4}
+	for version, want := range map[uint64]budget.Share{0: floor, 7: low} {
+		if got := (Region{Low: low, Floor: floor, FloorVersion: version}).Normal().Low; got != want {
+			t.Errorf("change %d: %+v, want %+v", version, got, want)
+		}
+	}
+}
