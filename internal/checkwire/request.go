@@ -122,32 +122,16 @@ func ReadBatch(message []byte, each func(request []byte) bool) bool {
 // request may have, for which the request is refused. Further ones are dropped: each would become
 // an object for a few bytes, and a search through all of them would take long.
 func (b *Requests) setAttribute(from int, name, value string) {
-	own := b.attributes[from:]
-	if len(own) > rules.MaxAttributes {
-		return
+	if own := rules.Attributes(b.attributes[from:]); len(own) <= rules.MaxAttributes {
+		b.attributes = append(b.attributes[:from], own.Set(name, value)...)
 	}
-	for i := range own {
-		if own[i].Name == name {
-			own[i].Value = value
-			return
-		}
-	}
-	b.attributes = append(b.attributes, rules.Attribute{Name: name, Value: value})
 }
 
 // setCost sets what is consumed of a unit, with the same limit as setAttribute.
 func (b *Requests) setCost(from int, unit string, cost int64) {
-	own := b.costs[from:]
-	if len(own) > rules.MaxAttributes {
-		return
+	if own := rules.Costs(b.costs[from:]); len(own) <= rules.MaxAttributes {
+		b.costs = append(b.costs[:from], own.Set(unit, cost)...)
 	}
-	for i := range own {
-		if own[i].Unit == unit {
-			own[i].Cost = cost
-			return
-		}
-	}
-	b.costs = append(b.costs, rules.UnitCost{Unit: unit, Cost: cost})
 }
 
 // attribute decodes an entry of a map of texts. A missing name or value is empty.

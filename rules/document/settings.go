@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"math/big"
 	"strings"
 	"time"
@@ -39,42 +40,18 @@ func (s Settings) Over(inherited Settings) Settings {
 	out := inherited
 	out.Params = s.Params.Over(inherited.Params)
 	out.Broken = s.Broken || inherited.Broken
-	if s.Algorithm != "" {
-		out.Algorithm = s.Algorithm
-	}
-	if s.Mode != "" {
-		out.Mode = s.Mode
-	}
-	if s.unit != "" {
-		out.unit = s.unit
-	}
-	if s.Enforcement != "" {
-		out.Enforcement = s.Enforcement
-	}
-	if s.Placement != "" {
-		out.Placement = s.Placement
-	}
-	if s.BorrowWait != 0 {
-		out.BorrowWait = s.BorrowWait
-	}
-	if s.OnRedisFailure != "" {
-		out.OnRedisFailure = s.OnRedisFailure
-	}
-	if s.OnDataLoss != "" {
-		out.OnDataLoss = s.OnDataLoss
-	}
-	if s.Overrun != "" {
-		out.Overrun = s.Overrun
-	}
-	if s.RequestLimit != "" {
-		out.RequestLimit = s.RequestLimit
-	}
-	if s.LocalCache != nil {
-		out.LocalCache = s.LocalCache
-	}
-	if s.Shadow != nil {
-		out.Shadow = s.Shadow
-	}
+	out.Algorithm = cmp.Or(s.Algorithm, inherited.Algorithm)
+	out.Mode = cmp.Or(s.Mode, inherited.Mode)
+	out.unit = cmp.Or(s.unit, inherited.unit)
+	out.Enforcement = cmp.Or(s.Enforcement, inherited.Enforcement)
+	out.Placement = cmp.Or(s.Placement, inherited.Placement)
+	out.BorrowWait = cmp.Or(s.BorrowWait, inherited.BorrowWait)
+	out.OnRedisFailure = cmp.Or(s.OnRedisFailure, inherited.OnRedisFailure)
+	out.OnDataLoss = cmp.Or(s.OnDataLoss, inherited.OnDataLoss)
+	out.Overrun = cmp.Or(s.Overrun, inherited.Overrun)
+	out.RequestLimit = cmp.Or(s.RequestLimit, inherited.RequestLimit)
+	out.LocalCache = cmp.Or(s.LocalCache, inherited.LocalCache)
+	out.Shadow = cmp.Or(s.Shadow, inherited.Shadow)
 	if s.Key != nil {
 		out.Key = s.Key
 	}
