@@ -28,7 +28,7 @@ var bounds = []struct {
 		{"regional/internal/overload", "maxWeight weighWait"}, {"regional", "writeTimeout"},
 	}},
 	{"The queue for a decision", "There is one queue: a connection waits to be read, or its call waits for its turn.", []bound{
-		{"regional/internal/overload", "doorWait"}, {"regional/internal/overload", "decidingOfCore"}, {"regional/internal/overload", "spareOfHTTP"}, {"regional/internal/overload", "answersOfRefusal refuseEvery"},
+		{"regional/internal/overload", "decidingOfCore"}, {"regional/internal/overload", "spareOfHTTP"}, {"regional/internal/overload", "answersOfRefusal refuseEvery"},
 		{"regional/internal/overload", "maxDeciding"}, {"regional/internal/overload", "maxWaiting decideWait"},
 	}},
 	{"Streams of checks", "", []bound{{"regional/internal/api", "maxStreamed"}, {"regional/internal/api", "streamRoom"}, {"regional/internal/api", "roomRounds unreadFor"}}},

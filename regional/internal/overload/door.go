@@ -24,7 +24,8 @@ const (
 	// room for. A request that waits longer at the store loses its patience and is decided without
 	// it.
 	maxDeciding = storeguard.BatchCalls * storeguard.GroupsPerCall
-	// maxWaiting caps the calls that wait for their turn. Each waits for at most decideWait.
+	// maxWaiting caps the calls that wait for their turn. decideWait is how long a call waits for its turn, and how
+	// long bytes wait to be read. The calls among older bytes are refused.
 	maxWaiting = 4096
 	decideWait = 50 * time.Millisecond
 	// maxWeight caps the memory of the messages that are being read and decided, in bytes.
@@ -47,8 +48,6 @@ func crowded() *connect.Error {
 
 // Bounds on what is read while the daemon is asked more than it can decide.
 const (
-	// doorWait is how long bytes may wait to be read. The calls among older bytes are refused.
-	doorWait = decideWait
 	// doorBytes is how much of a connection is read at once while others wait. Over gRPC that is
 	// some dozens of calls.
 	doorBytes = 4 << 10
@@ -72,10 +71,10 @@ const (
 	maxCredit = 8 * answersOfRefusal
 )
 
-// Door gives requests their turns to be decided, and lets connections read while there is room for what they bring. The others wait in the
-// order in which they came. A call that was not read costs nothing, while one that was read costs
-// its decoding and a place among the goroutines of the scheduler. Bytes that waited longer than
-// doorWait are still read, a few at a time, and their calls are refused. A nil door bounds nothing. Safe for concurrent use.
+// Door gives requests their turns to be decided, and lets connections read while there is room for what they bring. The
+// others wait in the order in which they came. A call that was not read costs nothing, while one that was read costs its
+// decoding and a place among the goroutines of the scheduler. Bytes that waited longer than decideWait are still read, a
+// few at a time, and their calls are refused. A nil door bounds nothing. Safe for concurrent use.
 type Door struct {
 	intake  *rpc.Gate
 	refused prometheus.Counter
@@ -290,7 +289,7 @@ func (c *doorConn) wait() (late bool) {
 	if c.more {
 		age = time.Since(c.since)
 	}
-	if age < doorWait && d.waiting.Len() == 0 && d.fits(c.needs()) {
+	if age < decideWait && d.waiting.Len() == 0 && d.fits(c.needs()) {
 		c.enter()
 		d.mu.Unlock()
 		return false
@@ -299,8 +298,8 @@ func (c *doorConn) wait() (late bool) {
 	c.ready = make(chan struct{})
 	at := d.waiting.PushBack(c)
 	d.mu.Unlock()
-	if age < doorWait {
-		patience := time.NewTimer(doorWait - age)
+	if age < decideWait {
+		patience := time.NewTimer(decideWait - age)
 		defer patience.Stop()
 		select {
 		case <-c.ready:

@@ -42,7 +42,7 @@ func TestDoor(t *testing.T) {
 		first, firstClient := doorPair(t, d, BringsHTTP)
 		second, secondClient := doorPair(t, d, BringsHTTP)
 		one := readOne(first, firstClient)
-		<-time.After(doorWait - time.Millisecond) // of the bubble's clock
+		<-time.After(decideWait - time.Millisecond) // of the bubble's clock
 		synctest.Wait()
 		two := readOne(second, secondClient)
 		synctest.Wait()
@@ -90,7 +90,7 @@ func TestFewAreRefused(t *testing.T) {
 			}
 			return n
 		}
-		<-time.After(doorWait) // of the bubble's clock
+		<-time.After(decideWait) // of the bubble's clock
 		if n := refused(); n != maxCredit/answersOfRefusal {
 			t.Errorf("%d are refused at first", n)
 		}
@@ -124,11 +124,11 @@ func TestTheDoorIsOpen(t *testing.T) {
 		if d.coming != BringsGRPC || !c.more {
 			t.Errorf("%d are coming; more %v", d.coming, c.more)
 		}
-		<-time.After(doorWait) // of the bubble's clock
+		<-time.After(decideWait) // of the bubble's clock
 		if <-readOne(c, client) {
 			t.Error("a message that arrives slowly is late, although nobody waits")
 		}
-		<-time.After(doorWait)
+		<-time.After(decideWait)
 		if _, err := intake.Enter(t.Context(), d.room); err != nil {
 			t.Fatal(err)
 		}
