@@ -79,21 +79,16 @@ type Comparison struct {
 
 // Compared is one run of a comparison; the figures are explained at Report.
 type Compared struct {
-	Enforcement  string           `json:"enforcement"`
-	Run          string           `json:"run"`
-	Duration     time.Duration    `json:"duration"`
-	Offered      int64            `json:"offered"`
-	Admitted     int64            `json:"admitted"`
-	StrictBound  float64          `json:"strictBound"`
-	Gain         float64          `json:"gain"`
-	Worst        Window           `json:"worst"`
-	Bound        float64          `json:"bound"`
-	OfBound      float64          `json:"ofBound"`
-	WorstOfBound Window           `json:"worstOfBound"`
-	Utilisation  float64          `json:"utilisation"` // the least of the clients
-	Failed       int64            `json:"failed"`
-	Errors       map[string]int64 `json:"errors"`
-	Exceeded     bool             `json:"exceeded"` // of its own bound
+	Enforcement string        `json:"enforcement"`
+	Run         string        `json:"run"`
+	Duration    time.Duration `json:"duration"`
+	Offered     int64         `json:"offered"`
+	Admitted    int64         `json:"admitted"`
+	Bounds
+	Utilisation float64          `json:"utilisation"` // the least of the clients
+	Failed      int64            `json:"failed"`
+	Errors      map[string]int64 `json:"errors"`
+	Exceeded    bool             `json:"exceeded"` // of its own bound
 }
 
 // Exceeded reports whether a run passed the bound of its own enforcement.
@@ -243,7 +238,7 @@ func (c *CompareConfig) drive(ctx context.Context, targets []*target, trials []t
 func compared(r *Report) Compared {
 	return Compared{
 		Enforcement: r.Enforcement, Run: r.Run, Duration: r.Duration, Offered: r.Offered, Admitted: r.Admitted,
-		StrictBound: r.StrictBound, Gain: r.Gain, Worst: r.Worst, Bound: r.Bound, OfBound: r.OfBound, WorstOfBound: r.WorstOfBound,
+		Bounds:      r.Bounds,
 		Utilisation: r.Utilisation.Min, Failed: r.Failed, Errors: r.Errors, Exceeded: r.Exceeded(),
 	}
 }

@@ -31,19 +31,7 @@ type Report struct {
 	Examples map[string]string `json:"examples"`
 	// Modes counts the answers by what decided them.
 	Modes map[string]int64 `json:"modes"`
-	// StrictBound is C + r x t of the client with the largest gain. Gain is the
-	// largest admitted/(C + r x t) of any client over its whole run, and Worst the
-	// interval with the largest one of any client. A strict limit keeps both at or
-	// below 1.
-	StrictBound float64 `json:"strictBound"`
-	Gain        float64 `json:"gain"`
-	Worst       Window  `json:"worst"`
-	// Bound, OfBound and WorstOfBound are the same against what the limit's own
-	// enforcement promises, which keeps them at or below 1. For a strict limit they
-	// are equal to the three above.
-	Bound        float64 `json:"bound"`
-	OfBound      float64 `json:"ofBound"`
-	WorstOfBound Window  `json:"worstOfBound"`
+	Bounds
 	// Excess is the most admitted above C + r x t in any interval of any client. It
 	// is below 0 if no client could use its whole burst at once.
 	Excess float64 `json:"excess"`
@@ -258,4 +246,21 @@ func addCounts(to, from map[string]int64) {
 	for name, n := range from {
 		to[name] += n
 	}
+}
+
+// Bounds compare what was admitted with what a limit allows.
+type Bounds struct {
+	// StrictBound is C + r x t of the client with the largest gain. Gain is the
+	// largest admitted/(C + r x t) of any client over its whole run, and Worst the
+	// interval with the largest one of any client. A strict limit keeps both at or
+	// below 1.
+	StrictBound float64 `json:"strictBound"`
+	Gain        float64 `json:"gain"`
+	Worst       Window  `json:"worst"`
+	// Bound, OfBound and WorstOfBound are the same against what the limit's own
+	// enforcement promises, which keeps them at or below 1. For a strict limit they
+	// are equal to the three above.
+	Bound        float64 `json:"bound"`
+	OfBound      float64 `json:"ofBound"`
+	WorstOfBound Window  `json:"worstOfBound"`
 }

@@ -71,31 +71,30 @@ func newContextSet(g *console.Globals) *cobra.Command {
 }
 
 func newContextUse(g *console.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:     "use NAME",
-		Example: "  aliquot context use prod",
-		Short:   "Use this installation from now on", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return changeContexts(g, func(all *console.Contexts) error {
-				all.Current = args[0]
-				return has(all, args[0])
-			})
-		},
-	}
+	return newContextChange(g, "use", "Use this installation from now on", func(all *console.Contexts, name string) {
+		all.Current = name
+	})
 }
 
 func newContextRemove(g *console.Globals) *cobra.Command {
+	return newContextChange(g, "remove", "Forget an installation", func(all *console.Contexts, name string) {
+		delete(all.Contexts, name)
+		if all.Current == name {
+			all.Current = ""
+		}
+	})
+}
+
+// newContextChange returns a command that changes what is kept of one known context.
+func newContextChange(g *console.Globals, verb, short string, change func(all *console.Contexts, name string)) *cobra.Command {
 	return &cobra.Command{
-		Use:     "remove NAME",
-		Example: "  aliquot context remove prod",
-		Short:   "Forget an installation", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
+		Use:     verb + " NAME",
+		Example: "  aliquot context " + verb + " prod",
+		Short:   short, Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return changeContexts(g, func(all *console.Contexts) error {
 				err := has(all, args[0])
-				delete(all.Contexts, args[0])
-				if all.Current == args[0] {
-					all.Current = ""
-				}
+				change(all, args[0])
 				return err
 			})
 		},
