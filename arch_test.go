@@ -79,7 +79,9 @@ var houses = map[string]row{
 	"lua":               {aliquot: []string{"budget", "internal/hashslot", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"internal/sim":  {aliquot: []string{"internal/boottime", "internal/recall", "internal/sim/faults", "internal/sim/oracle", "internal/sim/rule", "internal/sim/shell", "internal/sim/timeline", "internal/roster", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
+	"internal/sim":  {aliquot: []string{"internal/sim/faults", "internal/sim/oracle", "internal/sim/rule", "internal/sim/shell", "internal/sim/site", "internal/sim/timeline", "internal/entitlement", "budget", "limit"}},
+	// A world's regions: their stores and daemons.
+	"internal/sim/site": {aliquot: []string{"internal/boottime", "internal/entitlement", "internal/prefetch", "internal/recall", "internal/roster", "internal/sim/faults", "internal/sim/oracle", "internal/sim/rule", "internal/sim/shell", "internal/sim/timeline", "budget", "limit"}},
 	// What is planned in a world, and its random numbers.
 	"internal/sim/timeline": {},
 	// A rule, with its limits by the versions of the rules.
@@ -100,7 +102,7 @@ var houses = map[string]row{
 	"internal/sim/fleet":        {aliquot: []string{"budget"}, banned: pure},
 	"internal/sim/run":          {aliquot: []string{"internal/sim", "internal/sim/faults", "internal/sim/compare"}},
 	// Other limiters in the simulator's world.
-	"internal/sim/compare":     {aliquot: []string{"budget", "limit", "internal/sim"}},
+	"internal/sim/compare":     {aliquot: []string{"budget", "limit", "internal/sim", "internal/sim/site"}},
 	"internal/sim/compare/run": {aliquot: []string{"internal/sim/compare"}},
 	// Bugs put into the sources above; what is built from them is the worker.
 	"internal/sim/plants":        {aliquot: []string{"limit"}},

@@ -7,8 +7,8 @@ import (
 	"aliquot/limit"
 )
 
-// admit counts what a store admitted.
-func (w *world) admit(r *rule.Rule, region int, amount limit.Tokens, slots []uint64) {
+// Admit counts what a store admitted.
+func (w *world) Admit(r *rule.Rule, region int, amount limit.Tokens, slots []uint64) {
 	w.admitted += int64(amount / limit.Token)
 	r.Got[region] += amount
 	w.Note("admitted", region, int64(r.Key.Rule), int64(amount/limit.Token), r.Ideal.Left(), 0)
@@ -17,7 +17,7 @@ func (w *world) admit(r *rule.Rule, region int, amount limit.Tokens, slots []uin
 		w.admitCounted(r, region, amount, slots)
 		return
 	}
-	if w.forgives(region) {
+	if w.Forgives(region) {
 		return
 	}
 	if !r.Ideal.Spend(amount, w.Now()) {
@@ -37,32 +37,9 @@ func (w *world) admitCounted(r *rule.Rule, region int, amount limit.Tokens, slot
 	if sum := r.Book.Admit(region, amount, slots); sum > l.Capacity {
 		w.violate("key %d, %v: %d of %d micro-tokens in use", r.Key.Rule, l.Algorithm, sum, l.Capacity)
 	}
-	if l.Algorithm == limit.FixedWindow && w.clocksAgree {
+	if l.Algorithm == limit.FixedWindow && w.ClocksAgree {
 		if sum := r.Book.InLabel(region, amount); sum > l.Capacity {
 			w.violate("key %d: %d of %d micro-tokens in one window", r.Key.Rule, sum, l.Capacity)
-		}
-	}
-}
-
-// hold keeps each slot for a while of its own. Some callers die with their slots.
-func (w *world) hold(r *rule.Rule, region int, slots []uint64) {
-	for _, slot := range slots {
-		if w.Chance(1, 8) {
-			continue
-		}
-		w.After(w.Between(milli, r.Book.Lasts()), func() {
-			r.Book.Release(region, slot)
-			w.After(w.storeDelay(region), func() { w.stores[region].release(r, slot) })
-		})
-	}
-}
-
-// nameSlots gives every requested slot a unique name.
-func (w *world) nameSlots(views []limit.View) {
-	for i := range views {
-		if views[i].Algorithm == limit.Concurrency {
-			w.slots++
-			views[i].Slot = w.slots
 		}
 	}
 }

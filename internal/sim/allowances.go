@@ -3,6 +3,7 @@ package sim
 import (
 	"aliquot/internal/sim/oracle"
 	"aliquot/internal/sim/rule"
+	"aliquot/internal/sim/site"
 )
 
 // The oracle is one exact bucket for the whole world and each key (oracle.Bucket), and an exact
@@ -20,7 +21,7 @@ import (
 //     have moved (world.bursts): each region may save one up, and one that has left may have lent the
 //     whole limit besides;
 //   - the most that is allowed by any version of the rules by which a daemon decides, or could decide
-//     after a restart, and for a second longer (world.versionsChanged): daemons learn of rules one
+//     after a restart, and for a second longer (world.VersionsChanged): daemons learn of rules one
 //     after the other. Overrides end by wall clocks, which are a tenth of a second apart;
 //   - a full bucket of the larger limit where a limit is raised (Bucket.Allow): a client that has not
 //     used the limit has that;
@@ -34,8 +35,8 @@ import (
 //   - what a daemon spends by a lease that it measured while its clocks were stopped, from the lease's
 //     true end until an answer could reveal it (unseen.over): nothing at the daemon reveals it;
 //   - of a rule that forgives, one whole limit, once, for each time that a store begins with contents
-//     that have no records (world.lost): the region starts afresh where nothing is known;
-//   - what a daemon owed its store when it died (node.forgiveDebts): nothing else knows of it.
+//     that have no records (world.Lost): the region starts afresh where nothing is known;
+//   - what a daemon owed its store when it died (world.ForgiveDebts): nothing else knows of it.
 
 // bursts returns how many bursts regions may hold.
 func (w *world) bursts(r *rule.Rule) int {
@@ -49,16 +50,16 @@ func (w *world) bursts(r *rule.Rule) int {
 // has adopted other rules. It is more than takeLate, on any clock.
 const settleRules = second
 
-// versionsChanged adapts the oracle after a daemon adopted another version of the rules, or there
+// VersionsChanged adapts the oracle after a daemon adopted another version of the rules, or there
 // is a new one. The oracle allows the most that any version allows by which a daemon still decides.
-func (w *world) versionsChanged() {
-	w.suspectAll()
+func (w *world) VersionsChanged() {
+	w.SuspectAll()
 	oldest := w.oldestVersion()
-	for _, r := range w.rules {
+	for _, r := range w.Rules {
 		w.allow(r, oldest, false)
 	}
 	w.After(settleRules, func() {
-		for _, r := range w.rules {
+		for _, r := range w.Rules {
 			w.allow(r, oldest, oldest == w.oldestVersion())
 		}
 	})
@@ -67,13 +68,7 @@ func (w *world) versionsChanged() {
 // oldestVersion returns the oldest version of the rules by which a daemon decides, or could decide
 // after a restart.
 func (w *world) oldestVersion() uint64 {
-	oldest := w.inForce(w.version)
-	for _, n := range w.nodes {
-		if n.version != 0 {
-			oldest = min(oldest, n.version)
-		}
-	}
-	return oldest
+	return w.LeastVersion(w.inForce(w.version))
 }
 
 // allow sets what the rule may admit in the oracle. If that is more than before it holds at once;
@@ -89,10 +84,10 @@ func (w *world) allow(r *rule.Rule, oldest uint64, less bool) {
 	r.Ideal.Allow(most, w.bursts(r), less, w.Now())
 }
 
-// lost allows for a region's store that begins with other contents. What was in use there is
+// Lost allows for a region's store that begins with other contents. What was in use there is
 // forgotten, and a bucket may be full once more, now or when the region is next asked.
-func (w *world) lost(region int) {
-	for _, r := range w.rules {
+func (w *world) Lost(region int) {
+	for _, r := range w.Rules {
 		switch {
 		case !r.Forgives:
 		case r.Book != nil:
@@ -103,15 +98,15 @@ func (w *world) lost(region int) {
 	}
 }
 
-// forgiveDebts allows for a daemon that dies, and with it the knowledge of its debts.
-func (n *node) forgiveDebts() {
-	for _, r := range n.w.rules {
-		if owed := n.recalled.Owed(r.Key, n.now()); owed > 0 {
+// ForgiveDebts allows for a daemon that dies, and with it the knowledge of its debts.
+func (w *world) ForgiveDebts(n *site.Node) {
+	for _, r := range w.Rules {
+		if owed := n.Owes(r); owed > 0 {
 			if r.Book != nil {
-				r.Book.Forget(n.region, owed)
+				r.Book.Forget(n.Region, owed)
 				continue
 			}
-			r.Ideal.Give(owed, n.w.Now())
+			r.Ideal.Give(owed, w.Now())
 		}
 	}
 }

@@ -31,12 +31,12 @@ func TestTheOracleReadsNoLedgerAndNoRecord(t *testing.T) {
 func TestTheOracleCountsBurstsByItself(t *testing.T) {
 	w := calmElastic(t, of(300, 100), Behaviour{mode: single})
 	w.pass(t, time.Second)
-	if got := w.rules[0].Ideal.Bursts(); got != 3 {
+	if got := w.Rules[0].Ideal.Bursts(); got != 3 {
 		t.Errorf("%d bursts of three regions", got)
 	}
 	w.propose("region drained", func(l *budget.Ledger) error { return l.DrainRegion("c") })
 	w.pass(t, time.Minute)
-	if got := w.rules[0].Ideal.Bursts(); got != 4 {
+	if got := w.Rules[0].Ideal.Bursts(); got != 4 {
 		t.Errorf("%d bursts, of three regions of which one has left", got)
 	}
 	if l := of(300, 100); w.bursts(newStrict(w, l)) != 1 {

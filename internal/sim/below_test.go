@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"aliquot/internal/sim/site"
 	"aliquot/limit"
 )
 
@@ -87,7 +88,7 @@ func below(t *testing.T, l limit.Limit, spread bool, strike func(*Driven, int)) 
 	for i, region := range regions {
 		var ask func()
 		ask = func() {
-			d.Ask(region, 0, 1, limit.Token, func(Decided) {})
+			d.Ask(region, 0, 1, limit.Token, func(site.Decided) {})
 			if d.Now() >= settled {
 				asked++
 			}
@@ -102,7 +103,7 @@ func below(t *testing.T, l limit.Limit, spread bool, strike func(*Driven, int)) 
 		d.After(at+7*time.Millisecond, func() { strike(d, region) })
 	}
 	admitted := func() (n int) {
-		for _, got := range d.w.rules[0].Got {
+		for _, got := range d.w.Rules[0].Got {
 			n += int(got / limit.Token)
 		}
 		return n

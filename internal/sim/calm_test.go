@@ -39,9 +39,9 @@ func TestCalmSingle(t *testing.T) {
 	for _, l := range []limit.Limit{of(300, 100), of(60, 20), of(30, 10), of(1000, 50), of(10, 5), of(3, 1)} {
 		w := calm(t, l, Behaviour{mode: single})
 		w.pass(t, 6*time.Second)
-		before := w.rules[0].Ideal.Spent()
+		before := w.Rules[0].Ideal.Spent()
 		w.pass(t, 60*time.Second)
-		got, due := int64(w.rules[0].Ideal.Spent()-before), l.Rate.Micro*60
+		got, due := int64(w.Rules[0].Ideal.Spent()-before), l.Rate.Micro*60
 		t.Logf("C %d r %d: %.4f of the rate", l.Capacity/limit.Token, l.Rate.Micro/million, float64(got)/float64(due))
 		if got < due/100*98 {
 			t.Errorf("C %d r %d: used %.4f of the rate", l.Capacity/limit.Token, l.Rate.Micro/million, float64(got)/float64(due))
@@ -56,7 +56,7 @@ func TestCalmRotation(t *testing.T) {
 		for _, l := range []limit.Limit{of(300, 100), of(60, 20), of(30, 10), of(1000, 50)} {
 			w := calm(t, l, Behaviour{mode: m})
 			w.pass(t, 33*time.Second)
-			got, due := int64(w.rules[0].Ideal.Spent()), int64(l.Capacity)+l.Rate.Micro*30
+			got, due := int64(w.Rules[0].Ideal.Spent()), int64(l.Capacity)+l.Rate.Micro*30
 			t.Logf("mode %d C %d r %d: %.4f of C + rt", m, l.Capacity/limit.Token, l.Rate.Micro/million, float64(got)/float64(due))
 			if got < due/100*97 {
 				t.Errorf("mode %d C %d r %d: used %.4f of C + rt", m, l.Capacity/limit.Token, l.Rate.Micro/million, float64(got)/float64(due))

@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/sim/rule"
+	"aliquot/internal/sim/site"
 	"aliquot/limit"
 )
 
@@ -58,7 +59,7 @@ func (w *world) newClient() *client {
 		l, elastic, placement, local = key.Limit, key.Elastic, key.Placement, key.Local
 	}
 	c.first = w.newRule(l, elastic, local, placement, w.version)
-	c.rates, c.due = make([]int64, len(w.stores)), make([]int64, len(w.stores))
+	c.rates, c.due = make([]int64, len(w.Stores)), make([]int64, len(w.Stores))
 	c.every = w.Between(10*milli, 60*milli)
 	if also := w.Rand.IntN(3 * (len(w.clients) + 1)); also < len(w.clients) && !w.opts.Calm {
 		c.also = w.clients[also]
@@ -143,7 +144,7 @@ func (c *client) Happen() {
 // checked, every client begins to ask.
 func (c *client) turns() int64 {
 	until := c.changes
-	if greedyFrom := c.w.faults.Until + int64(recovery/2); c.w.Now() < greedyFrom {
+	if greedyFrom := c.w.Faults.Until + int64(recovery/2); c.w.Now() < greedyFrom {
 		until = min(until, greedyFrom)
 	}
 	switch now := c.w.Now(); {
@@ -164,7 +165,7 @@ func (c *client) change() {
 		c.changes = w.Now() + second
 		return
 	}
-	c.mode, c.home = mode(w.Rand.IntN(int(modes))), w.Rand.IntN(len(w.stores))
+	c.mode, c.home = mode(w.Rand.IntN(int(modes))), w.Rand.IntN(len(w.Stores))
 	c.cost = limit.Token
 	if w.Chance(1, 4) && c.limit().Capacity >= 30*limit.Token {
 		c.cost = limit.Token * limit.Tokens(w.Between(1, 6))
@@ -178,7 +179,7 @@ func (c *client) change() {
 	if c.mode == pulsing {
 		c.pause = c.fills()
 		if w.Chance(1, 2) {
-			c.pause = max(c.pause*w.Between(1, int64(len(w.stores))+1), 12*second) // long enough to cool down
+			c.pause = max(c.pause*w.Between(1, int64(len(w.Stores))+1), 12*second) // long enough to cool down
 		}
 		if w.Chance(1, 3) {
 			c.pause = w.Between(second, 15*second) // whatever the limit needs to be full
@@ -236,9 +237,9 @@ func (c *client) fills() int64 {
 // ask sends requests to a daemon of the region.
 func (c *client) ask(region, tries int) {
 	nodes := 0
-	var chosen *node
-	for _, n := range c.w.nodes {
-		if n.region != region {
+	var chosen *site.Node
+	for _, n := range c.w.Nodes {
+		if n.Region != region {
 			continue
 		}
 		if nodes++; nodes == 1 || c.w.Chance(1, nodes) {
@@ -246,7 +247,7 @@ func (c *client) ask(region, tries int) {
 		}
 	}
 	if chosen != nil && tries > 0 {
-		chosen.take(c.rules(chosen.version), tries, c.cost, nil)
+		chosen.Take(c.rules(chosen.Version), tries, c.cost, nil)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/sim/shell"
+	"aliquot/internal/sim/site"
 	"aliquot/internal/sim/timeline"
 )
 
@@ -49,10 +50,10 @@ type helloWait struct {
 // elect gives the ledger a new leader. The previous leader lingers or is dead.
 func (w *world) elect() {
 	w.depose()
-	w.names++
-	n := len(w.stores)
+	w.Names++
+	n := len(w.Stores)
 	c := &coord{
-		w: w, name: w.names, clock: w.newClock(),
+		w: w, name: w.Names, clock: w.NewClock(),
 		cutOff: make([]bool, n), hellos: make([][]helloWait, n), reports: make([]reply, n),
 	}
 	w.coords = append(w.coords, c)
@@ -110,7 +111,7 @@ func (c *coord) when(do func()) timeline.Callback {
 		switch {
 		case c.dead:
 		case c.w.Now() < c.pauseTo:
-			c.w.After(min(c.pauseTo-c.w.Now(), napEvery), c.when(do))
+			c.w.After(min(c.pauseTo-c.w.Now(), site.NapEvery), c.when(do))
 		default:
 			do()
 		}
@@ -122,14 +123,14 @@ func (c *coord) Happen() {
 	switch {
 	case c.dead:
 	case c.w.Now() < c.pauseTo:
-		c.w.Plan(min(c.pauseTo-c.w.Now(), napEvery), c)
+		c.w.Plan(min(c.pauseTo-c.w.Now(), site.NapEvery), c)
 	default:
 		c.step(budget.Tick{})
 		c.advanceFloors()
 		if c.leads() && c.machine.EpochSpent() {
 			c.beginEpoch()
 		}
-		c.w.Plan(tickEvery, c)
+		c.w.Plan(site.TickEvery, c)
 	}
 }
 

@@ -12,7 +12,7 @@ func (w *world) logDelay() int64 {
 	if d := w.opts.driven; d != nil {
 		return int64(d.Quorum)
 	}
-	if w.faults.Strikes(faults.SlowLog, 100) {
+	if w.Faults.Strikes(faults.SlowLog, 100) {
 		return w.Between(0, 4*second)
 	}
 	return w.Between(milli, 30*milli)
@@ -81,7 +81,7 @@ const lateAnswer = 5 * second
 func (c *coord) beats(d int64) [2]beat {
 	now := c.w.Now()
 	before := now - d
-	if c.w.faults.Has(faults.SlowLog) {
+	if c.w.Faults.Has(faults.SlowLog) {
 		before = now - max(d, now%lateAnswer) // any time will do, and none is drawn
 	}
 	if before < c.pauseTo {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/internal/sim/rule"
+	"aliquot/internal/sim/site"
 	"aliquot/limit"
 )
 
@@ -38,19 +38,6 @@ type DrivenKey struct {
 	Forgives bool
 }
 
-// Decided is the answer to a request that was made several times at one instant.
-type Decided struct {
-	Admitted int           // including Here
-	At       time.Duration // when the store decided
-	Here     []Admission   // admitted without the store
-}
-
-// Admission is a number of requests that were admitted at once.
-type Admission struct {
-	N  int
-	At time.Duration
-}
-
 // NewDriven creates a world and starts its coordinators and daemons. They need a second to find
 // each other.
 func NewDriven(o DriveOptions) *Driven {
@@ -79,7 +66,7 @@ func (d *Driven) WAN(region int) time.Duration { return duration(d.w.oneWay[regi
 
 // StoreTime returns what the clock of a region's store shows.
 func (d *Driven) StoreTime(region int) time.Duration {
-	return time.Duration(d.w.stores[region].time()) * time.Microsecond
+	return time.Duration(d.w.Stores[region].Time()) * time.Microsecond
 }
 
 // Store draws the time that a message takes from a daemon to the store beside it.
@@ -87,39 +74,16 @@ func (d *Driven) Store() time.Duration { return duration(d.w.Between(milli/20, m
 
 // Ask makes the same request n times at the region's daemon. answer is not called if there is no
 // daemon, or if its store has other contents than the daemon knows.
-func (d *Driven) Ask(region, key, n int, cost limit.Tokens, answer func(Decided)) {
-	node, c := d.w.nodeOf(region), d.w.clients[key]
+func (d *Driven) Ask(region, key, n int, cost limit.Tokens, answer func(site.Decided)) {
+	node, c := d.w.NodeOf(region), d.w.clients[key]
 	if node == nil {
 		return
 	}
-	node.take(c.rules(node.version), n, cost, func(x decided) {
-		if x.rep.otherEpoch {
-			return
-		}
-		d := Decided{Admitted: x.rep.admitted, At: duration(x.rep.at), Here: x.here}
-		for _, a := range x.here {
-			d.Admitted += a.N
-		}
-		if x.rep.tried() > x.rep.admitted {
-			node.deny(c.rule(), n-d.Admitted-1, cost, &x.rep)
-		}
-		answer(d)
-	})
-}
-
-// deny counts requests that were denied at the same instant as the last one that was tried.
-func (n *node) deny(r *rule.Rule, denied int, cost limit.Tokens, rep *taken) {
-	if denied == 0 {
-		return
-	}
-	last := rep.try(rep.tried() - 1)[0]
-	n.machine.Observe(r.Key, budget.Usage{
-		Limit: r.KeyLimit(n.limitOf(r)), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),
-	}, n.now())
+	node.Ask(c.rules(node.Version), c.rule(), n, cost, answer)
 }
 
 // Moves returns how many shares of keys have changed so far, as stores applied them.
-func (d *Driven) Moves() int64 { return d.w.moves }
+func (d *Driven) Moves() int64 { return d.w.Moves }
 
 // Cut takes a region off the network for a while: its daemon and the coordinators
 // do not reach each other.
@@ -137,9 +101,9 @@ func (d *Driven) KillLeader(election time.Duration) {
 }
 
 // Flush loses everything that a region's store holds.
-func (d *Driven) Flush(region int) { d.w.stores[region].flush() }
+func (d *Driven) Flush(region int) { d.w.Stores[region].Flush() }
 
 // Stop has a region's store answer nothing for a while.
 func (d *Driven) Stop(region int, length time.Duration) {
-	d.w.stuck[region] = d.w.Now() + int64(length)
+	d.w.Stuck[region] = d.w.Now() + int64(length)
 }

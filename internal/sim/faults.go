@@ -1,6 +1,10 @@
 package sim
 
-import "math"
+import (
+	"math"
+
+	"aliquot/internal/sim/site"
+)
 
 // linger elects a new leader while the old one continues, cut off from the log.
 func (w *world) linger() {
@@ -22,64 +26,46 @@ func (w *world) electSoon(d int64) {
 	})
 }
 
-// replace kills a daemon and starts another in its place.
-func (w *world) replace(n *node, after int64) {
+// Replace kills a daemon and starts another in its place.
+func (w *world) Replace(n *site.Node, after int64) {
 	if n == nil {
 		return
 	}
-	w.kill(n)
+	w.Kill(n)
 	withFile := w.Chance(3, 4)
 	w.After(after, func() {
-		if w.nodeOf(n.region) == nil {
-			w.startNode(n.region, withFile, n.id())
+		if w.NodeOf(n.Region) == nil {
+			w.StartNode(n.Region, withFile, n.ID())
 		}
 	})
-}
-
-func (w *world) kill(n *node) {
-	w.Note("daemon dies", n.region, int64(n.name), 0, 0, 0)
-	n.dead = true
-	n.forgiveDebts()
-	for i, other := range w.nodes {
-		if other == n {
-			w.nodes = append(w.nodes[:i:i], w.nodes[i+1:]...)
-			return
-		}
-	}
 }
 
 // doubleUp starts a second daemon of a region on the same store. The first one continues for a
 // while, with or without a way to the coordinators, often for longer than it takes to count as cut
 // off.
-func (w *world) doubleUp(n *node) {
+func (w *world) doubleUp(n *site.Node) {
 	if n == nil {
 		return
 	}
-	w.Note("second daemon", n.region, int64(n.name), 0, 0, 0)
-	n.cut = w.Chance(1, 2)
-	w.startNode(n.region, w.Chance(3, 4), 0)
+	w.Note("second daemon", n.Region, int64(n.Name), 0, 0, 0)
+	n.Cut = w.Chance(1, 2)
+	w.StartNode(n.Region, w.Chance(3, 4), 0)
 	w.After(w.Between(second, 60*second), func() {
-		if n.dead || w.faults.Over() {
+		if n.Dead || w.Faults.Over() {
 			return // or the other daemon has died, and this one was the last when trouble ended
 		}
-		w.kill(n)
-		if w.nodeOf(n.region) == nil {
-			w.startNode(n.region, true, n.id())
+		w.Kill(n)
+		if w.NodeOf(n.Region) == nil {
+			w.StartNode(n.Region, true, n.ID())
 		}
 	})
 }
 
-// pause stops a daemon for a while. Its clock continues.
-func (n *node) pause(d int64) {
-	n.pauseTo = n.w.Now() + d
-	n.w.After(d, n.w.suspectAll)
-}
-
 // copyStores makes an older copy of every store available.
 func (w *world) copyStores() {
-	for _, s := range w.stores {
+	for _, s := range w.Stores {
 		if w.Chance(1, 4) {
-			s.copyAway()
+			s.CopyAway()
 		}
 	}
 	w.After(5*second, w.copyStores)
@@ -92,21 +78,21 @@ func (w *world) heal() {
 			w.remakeRule(r)
 		}
 	}
-	for i := range w.stores {
-		w.cutUp[i], w.cutDown[i], w.stuck[i] = false, false, 0
-		for n := w.oldest(i); n != nil; n = w.oldest(i) {
-			w.kill(n)
+	for i := range w.Stores {
+		w.cutUp[i], w.cutDown[i], w.Stuck[i] = false, false, 0
+		for n := w.Oldest(i); n != nil; n = w.Oldest(i) {
+			w.Kill(n)
 		}
 		if i >= len(w.ledger.Config.Regions) || w.ledger.Config.Regions[i].Fenced {
 			continue
 		}
-		w.buried[i] = false // if it was, no daemon heard the operator
-		if w.nodeOf(i) == nil {
-			w.startNode(i, true, 0)
+		w.Buried[i] = false // if it was, no daemon heard the operator
+		if w.NodeOf(i) == nil {
+			w.StartNode(i, true, 0)
 		}
 	}
-	for _, n := range w.nodes {
-		n.cut, n.pauseTo, n.storeCutTo = false, min(n.pauseTo, w.Now()), 0
+	for _, n := range w.Nodes {
+		n.Heal()
 	}
 	for _, c := range w.coords {
 		clear(c.cutOff)
@@ -137,16 +123,13 @@ func (w *world) stepClock(region int) {
 	if w.Chance(1, 2) {
 		d = -d
 	}
-	w.stores[region].clock.Offset += d
-	if d < 0 {
-		w.stores[region].setBack = w.Now()
-	}
-	for _, r := range w.rules {
+	w.Stores[region].SetClock(d)
+	for _, r := range w.Rules {
 		if r.Book != nil {
 			r.Book.ClockSet(region, d)
 			continue
 		}
 		r.Ideal.ClockSet(region, d, w.Now())
 	}
-	w.suspectAll()
+	w.SuspectAll()
 }

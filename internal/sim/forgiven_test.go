@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"aliquot/internal/sim/site"
 	"aliquot/limit"
 )
 
@@ -43,18 +44,18 @@ func lossOfBoth(t *testing.T, l limit.Limit, forgives bool) (before, after int) 
 	})
 	var ask func()
 	ask = func() {
-		d.Ask(0, 0, 3, limit.Token, func(Decided) {})
+		d.Ask(0, 0, 3, limit.Token, func(site.Decided) {})
 		d.After(20*time.Millisecond, ask)
 	}
 	d.After(5*time.Second, ask)
 	const lossAt = 20 * time.Second
 	d.After(lossAt, func() {
-		before = int(d.w.rules[0].Got[0] / limit.Token)
+		before = int(d.w.Rules[0].Got[0] / limit.Token)
 		d.Flush(0)
-		d.w.replace(d.w.nodeOf(0), 100*milli)
+		d.w.Replace(d.w.NodeOf(0), 100*milli)
 	})
 	if broken := d.Run(lossAt + time.Minute); broken != nil {
 		t.Fatal(broken)
 	}
-	return before, int(d.w.rules[0].Got[0]/limit.Token) - before
+	return before, int(d.w.Rules[0].Got[0]/limit.Token) - before
 }

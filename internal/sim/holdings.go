@@ -10,22 +10,22 @@ func (w *world) lines() []string { return append(w.Trace(), w.holdings()...) }
 
 // holdings describes what every participant holds at the end.
 func (w *world) holdings() []string {
-	out := []string{fmt.Sprintf("lease %v, rho %d ppm, faults every %v", w.cfg.Lease, w.cfg.RhoPPM, duration(w.faultGap))}
-	for _, c := range w.rules {
+	out := []string{fmt.Sprintf("lease %v, rho %d ppm, faults every %v", w.Config.Lease, w.Config.RhoPPM, duration(w.faultGap))}
+	for _, c := range w.Rules {
 		out = append(out, fmt.Sprintf("key %d: limits %v, gone %d, ledger %v", c.Key.Rule, c.Terms, c.Gone, w.ledger.Shares(c.Key)))
 		for _, l := range w.coords {
 			if status, ok := l.machine.Key(c.Key); ok {
 				out = append(out, fmt.Sprintf("  coordinator %d: %+v", l.name, status.Regions))
 			}
 		}
-		for i, s := range w.stores {
-			record := s.get(c)
+		for i, s := range w.Stores {
+			record := s.Get(c)
 			use := record.Use // printed separately, because its address is another one every time
 			record.Use = nil
-			out = append(out, fmt.Sprintf("  store %d: %+v, in use %+v, enforces %+v", i, record, use, w.enforced(i, c)))
+			out = append(out, fmt.Sprintf("  store %d: %+v, in use %+v, enforces %+v", i, record, use, w.Enforced(i, c)))
 		}
-		for _, n := range w.nodes {
-			out = append(out, fmt.Sprintf("  daemon %d of %d, rules %d: %+v", n.name, n.region, n.version, n.machine.Right(c.Key, c.KeyLimit(c.At(n.version, n.wall())), n.now())))
+		for _, n := range w.Nodes {
+			out = append(out, fmt.Sprintf("  daemon %d of %d, rules %d: %+v", n.Name, n.Region, n.Version, n.Machine.Right(c.Key, c.KeyLimit(c.At(n.Version, n.Wall())), n.Now())))
 		}
 	}
 	return out

@@ -14,10 +14,10 @@ func small() []limit.Limit { return []limit.Limit{of(3, 1), of(10, 5), of(20, 2)
 // rateOver is how much of its rate a client got over a time, and the tokens of that.
 func (w *world) rateOver(t *testing.T, d time.Duration) float64 {
 	t.Helper()
-	before := w.rules[0].Ideal.Spent()
+	before := w.Rules[0].Ideal.Spent()
 	w.pass(t, d)
-	got := float64(w.rules[0].Ideal.Spent() - before)
-	return got / (float64(w.rules[0].Latest().Rate.Micro) * d.Seconds())
+	got := float64(w.Rules[0].Ideal.Spent() - before)
+	return got / (float64(w.Rules[0].Latest().Rate.Micro) * d.Seconds())
 }
 
 // A client that moves to another region finds its limit there.
@@ -50,13 +50,13 @@ func TestCalmHomeInTurns(t *testing.T) {
 			opts.Regions = regions
 			w := newWorld(1, opts, time.Hour)
 			w.pass(t, 10*time.Second)
-			before := slices.Clone(w.rules[0].Got)
+			before := slices.Clone(w.Rules[0].Got)
 			got := w.rateOver(t, 120*time.Second)
 			t.Logf("%d regions, C %d r %d: %.4f of the rate", regions, l.Capacity/limit.Token, l.Rate.Micro/million, got)
 			if got < 0.9 {
 				t.Errorf("%d regions, C %d r %d: %.4f of the rate", regions, l.Capacity/limit.Token, l.Rate.Micro/million, got)
 			}
-			for i, n := range w.rules[0].Got {
+			for i, n := range w.Rules[0].Got {
 				part := float64(n-before[i]) / float64(l.Rate.Micro) / 120
 				if part < 0.7/float64(regions) {
 					t.Errorf("%d regions, C %d r %d: region %d had %.3f of the rate", regions, l.Capacity/limit.Token, l.Rate.Micro/million, i, part)

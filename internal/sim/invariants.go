@@ -2,24 +2,11 @@ package sim
 
 import (
 	"aliquot/budget"
-	"aliquot/internal/sim/oracle"
 	"aliquot/internal/sim/rule"
-	"aliquot/limit"
 )
 
 // sampleEvery is the time between two checks of a key that no event concerned.
 const sampleEvery = 100 * milli
-
-// suspectAll schedules a check of every key after the present event.
-func (w *world) suspectAll() {
-	w.suspects = true
-	for _, r := range w.rules {
-		r.Suspect = true
-	}
-}
-
-// suspect schedules a check of a key after the present event.
-func (w *world) suspect(r *rule.Rule) { w.suspects, r.Suspect = true, true }
 
 // checkShares checks I1: what the stores would enforce at this instant, for whichever daemon of
 // each region asked, sums to at most the limit.
@@ -32,9 +19,9 @@ func (w *world) suspect(r *rule.Rule) { w.suspects, r.Suspect = true, true }
 // this list forgets: an excess then lasts for seconds.
 func (w *world) checkShares() {
 	switch {
-	case w.suspects:
-		w.suspects = false
-		for _, r := range w.rules {
+	case w.Suspects:
+		w.Suspects = false
+		for _, r := range w.Rules {
 			if r.Suspect {
 				r.Suspect = false
 				w.checkKey(r)
@@ -42,8 +29,8 @@ func (w *world) checkShares() {
 		}
 	case w.Now() >= w.sampleAt:
 		w.sampleAt = w.Now() + sampleEvery
-		w.turn = (w.turn + 1) % len(w.rules)
-		w.checkKey(w.rules[w.turn])
+		w.turn = (w.turn + 1) % len(w.Rules)
+		w.checkKey(w.Rules[w.turn])
 	}
 }
 
@@ -55,9 +42,9 @@ func (w *world) checkKey(r *rule.Rule) {
 		return
 	}
 	var bursts, rates float64
-	for i := range w.stores {
-		b := w.enforced(i, r)
-		bursts, rates = bursts+b.burst, rates+b.rate
+	for i := range w.Stores {
+		b := w.Enforced(i, r)
+		bursts, rates = bursts+b.Burst, rates+b.Rate
 	}
 	// Every part is rounded down to whole micro-tokens, and once more by float64.
 	if most := 1 + 1e-12; bursts > most || rates > most {
@@ -70,51 +57,12 @@ func (w *world) checkKey(r *rule.Rule) {
 func (w *world) checkRights(r *rule.Rule) {
 	var sum float64
 	whole := float64(r.Book.Limit().Capacity)
-	for i := range w.stores {
-		sum += max(float64(r.Book.InUse(i))/whole, w.enforced(i, r).burst)
+	for i := range w.Stores {
+		sum += max(float64(r.Book.InUse(i))/whole, w.Enforced(i, r).Burst)
 	}
 	if sum > 1+1e-12 {
 		w.violate("I3, key %d, %v: %.9f of the limit is in use or may be", r.Key.Rule, r.Book.Limit().Algorithm, sum)
 	}
-}
-
-// part is a part of a limit.
-type part struct{ burst, rate float64 }
-
-func partOf(b limit.Bucket, l limit.Limit) part {
-	p := part{burst: float64(b.Cap) / float64(l.Capacity)}
-	if !l.Algorithm.Counts() {
-		p.rate = (float64(b.Rate.Micro) + float64(b.Rate.Frac)/1e6) / float64(l.Rate.Micro)
-	}
-	return p
-}
-
-// enforced returns the most that any daemon of a region could make its store enforce. If the
-// store's clock was set forward since a daemon read it, the store would refuse that daemon's calls.
-// Such a daemon enforces nothing until it has been refused and has read the clock again.
-func (w *world) enforced(region int, r *rule.Rule) part {
-	var most part
-	s := w.stores[region]
-	for _, n := range w.nodes {
-		if n.region != region || n.dead || n.paused() || n.forgiven() || n.epoch == "" || n.epoch != s.epoch || s.promoted() || !n.configured() || n.staleFloors() || !r.InForce(n.version) {
-			continue
-		}
-		l := r.At(n.version, n.wall())
-		v := n.view(n.machine.Right(r.Key, r.KeyLimit(l), n.now()), r, l)
-		if n.refused() {
-			continue
-		}
-		v.Heard = s.heardBy(&v)
-		record := s.get(r)
-		_, b, _ := limit.Settle(record, v, s.time())
-		if record.Hot && !(v.Hot && v.Gen == record.Gen) {
-			// The record's share may be of another limit than this daemon's.
-			l = oracle.Larger(l, s.records[r.Index].limit)
-		}
-		p := partOf(b, l)
-		most.burst, most.rate = max(most.burst, p.burst), max(most.rate, p.rate)
-	}
-	return most
 }
 
 // checkLedger checks I1 in the ledger.

@@ -13,7 +13,7 @@ func TestForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seed := range uint64(8) {
-		if w := newWorld(seed, opts, worldSpan); !w.faults.Kinds[faults.LeaderDies] || !w.faults.Kinds[faults.Flush] {
+		if w := newWorld(seed, opts, worldSpan); !w.Faults.Kinds[faults.LeaderDies] || !w.Faults.Kinds[faults.Flush] {
 			t.Errorf("seed %d does without", seed)
 		}
 	}
@@ -21,8 +21,8 @@ func TestForce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := newWorld(3, opts, worldSpan); !w.faults.Kinds[faults.LeaderDies] || w.faults.Kinds[faults.Flush] || w.faults.Kinds[faults.Loss] {
-		t.Errorf("a confined world has %v", w.faults)
+	if w := newWorld(3, opts, worldSpan); !w.Faults.Kinds[faults.LeaderDies] || w.Faults.Kinds[faults.Flush] || w.Faults.Kinds[faults.Loss] {
+		t.Errorf("a confined world has %v", w.Faults)
 	}
 	if _, err := (Options{}).Force("leader dances"); err == nil {
 		t.Error("an unknown fault is accepted")

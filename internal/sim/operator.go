@@ -19,7 +19,7 @@ func (w *world) slowestFill(cfg *budget.Config) time.Duration {
 		}
 	}
 	slowest := 0.0
-	for _, r := range w.rules {
+	for _, r := range w.Rules {
 		if r.Gone == 0 {
 			for _, l := range []limit.Limit{r.Latest(), r.At(w.inForce(w.version), w.Now())} {
 				slowest = max(slowest, float64(l.Capacity)/float64(l.PerSecond().Micro))
@@ -60,7 +60,7 @@ func (w *world) command(what string, do func(*budget.Ledger) error) bool {
 	}
 	w.checkFloors()
 	w.floorsMoved = w.floorsMoved || what != retimed
-	w.versionsChanged() // how many regions may hold a burst has changed too
+	w.VersionsChanged() // how many regions may hold a burst has changed too
 	version := w.ledger.Config.Version
 	w.Note(what, 0, int64(version), int64(len(w.ledger.Config.Regions)), int64(b2i(w.ledger.Config.Steady())), int64(b2i(w.ledger.Config.Settled())))
 	if c := w.leader; c != nil {
@@ -114,7 +114,7 @@ func (w *world) retime() {
 		lease = time.Duration(w.Between(int64(budget.MinLease), int64(longestSet)))
 	}
 	if which != 1 {
-		rho = int32(w.Between(int64(w.cfg.RhoPPM), min(2*int64(w.cfg.RhoPPM), budget.MaxRhoPPM)))
+		rho = int32(w.Between(int64(w.Config.RhoPPM), min(2*int64(w.Config.RhoPPM), budget.MaxRhoPPM)))
 	}
 	w.propose(retimed, func(l *budget.Ledger) error { return l.SetTiming(lease, rho) })
 }
@@ -138,7 +138,7 @@ func (w *world) lastRegion(region int) bool {
 // propose adds an operator's command to the log, if there is a leader.
 func (w *world) propose(what string, do func(*budget.Ledger) error) {
 	w.After(w.logDelay(), func() {
-		if w.leader != nil && !w.faults.Over() {
+		if w.leader != nil && !w.Faults.Over() {
 			w.command(what, do)
 		}
 	})
@@ -151,7 +151,7 @@ func (w *world) addRegion() bool {
 	if i < 0 {
 		i = len(w.ledger.Config.Regions)
 	}
-	if i >= len(w.stores) {
+	if i >= len(w.Stores) {
 		return false
 	}
 	weight := int32(w.Between(1, 4))
@@ -169,9 +169,9 @@ func (w *world) addRegion() bool {
 			if w.fences[i] != fences {
 				return
 			}
-			w.buried[i] = false
-			if w.nodeOf(i) == nil {
-				w.startNode(i, false, 0)
+			w.Buried[i] = false
+			if w.NodeOf(i) == nil {
+				w.StartNode(i, false, 0)
 			}
 		})
 		return nil
@@ -182,11 +182,10 @@ func (w *world) addRegion() bool {
 // fence kills every daemon of a region for good, and then informs the coordinators. The region's
 // store is out of reach and its disks are gone.
 func (w *world) fence(region int) {
-	w.buried[region], w.known[region] = true, stateFile{}
+	w.Bury(region)
 	w.fences[region]++
-	for n := w.nodeOf(region); n != nil; n = w.nodeOf(region) {
-		n.buried = true
-		w.kill(n)
+	for n := w.NodeOf(region); n != nil; n = w.NodeOf(region) {
+		w.Kill(n)
 	}
 	w.propose("region fenced", func(l *budget.Ledger) error { return l.FenceRegion(regionName(region)) })
 }
@@ -208,7 +207,7 @@ func (w *world) checkFloors() {
 // longestTail returns the longest Tail of any limit.
 func (w *world) longestTail() time.Duration {
 	var longest time.Duration
-	for _, r := range w.rules {
+	for _, r := range w.Rules {
 		for _, t := range r.Terms {
 			longest = max(longest, t.Limit.Tail())
 		}

@@ -55,7 +55,7 @@ func TestCalmRegionsComeAndGo(t *testing.T) {
 		t.Errorf("the fourth region's floor is %v", d.Floor)
 	}
 	w.pass(t, 5*time.Second)
-	key := w.rules[0].Key
+	key := w.Rules[0].Key
 	if shares := w.ledger.Shares(key); len(shares) != 4 || shares[3].Rate == 0 {
 		t.Errorf("shares %v", shares)
 	}
@@ -82,9 +82,9 @@ func TestCalmFence(t *testing.T) {
 	w.pass(t, 6*time.Second)
 	t.Logf("fenced: steady after %v", w.steady(t, 30*time.Second))
 	w.pass(t, 10*time.Second)
-	before := w.rules[0].Ideal.Spent()
+	before := w.Rules[0].Ideal.Spent()
 	w.pass(t, 30*time.Second)
-	if got := int64(w.rules[0].Ideal.Spent() - before); got < 100*million*30/100*98 {
+	if got := int64(w.Rules[0].Ideal.Spent() - before); got < 100*million*30/100*98 {
 		t.Errorf("%d of %d micro-tokens used without the fenced region", got, 100*million*30)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"aliquot/internal/entitlement"
 	"aliquot/internal/sim/rule"
 	"aliquot/internal/sim/shell"
+	"aliquot/internal/sim/site"
 	"aliquot/limit"
 )
 
@@ -23,7 +24,7 @@ func (w *world) checkRecovered() {
 		w.violate("the timing is still being changed %v after the last fault: %+v", recovery/2, cfg)
 	}
 	for i, r := range cfg.Regions {
-		n := w.nodeOf(i)
+		n := w.NodeOf(i)
 		switch {
 		case r.Fenced:
 			continue
@@ -31,8 +32,8 @@ func (w *world) checkRecovered() {
 			w.checkDrained(i)
 			continue
 		}
-		if p := n.machine.Phase(n.now()); p != budget.Live {
-			w.violate("region %d is not live %v after the last fault: %v, %+v", i, recovery/2, p, n.machine.Info(n.now()))
+		if p := n.Machine.Phase(n.Now()); p != budget.Live {
+			w.violate("region %d is not live %v after the last fault: %v, %+v", i, recovery/2, p, n.Machine.Info(n.Now()))
 		}
 	}
 	for _, c := range w.clients {
@@ -48,8 +49,8 @@ func (w *world) checkRecovered() {
 
 // checkDrained checks that a drained region can admit nothing of any key.
 func (w *world) checkDrained(region int) {
-	for _, c := range w.rules {
-		if b := w.enforced(region, c); b != (part{}) {
+	for _, c := range w.Rules {
+		if b := w.Enforced(region, c); b != (site.Part{}) {
 			w.violate("region %d is drained and enforces %+v of key %d", region, b, c.Key.Rule)
 		}
 		if shares := w.ledger.Shares(c.Key); shares != nil && shares[region] != (budget.Share{}) {
@@ -76,7 +77,7 @@ func (w *world) checkUse(began []limit.Tokens) {
 		l := r.Latest()
 		got := int64(r.Ideal.Spent() - began[i])
 		due := l.PerSecond().Micro * int64(recovery/2) / second
-		due += due / 1000 * shell.Slowest(w.cfg.RhoPPM) / million
+		due += due / 1000 * shell.Slowest(w.Config.RhoPPM) / million
 		if fills := c.fills(); l.Capacity < 2*limit.Token {
 			// A full bucket of one request earns nothing until the client comes again.
 			asked := (fills + c.every - 1) / c.every * c.every

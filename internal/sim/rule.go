@@ -12,21 +12,18 @@ import (
 
 // newRule adds a rule, from a version of the rules on.
 func (w *world) newRule(l limit.Limit, elastic, local bool, p budget.Placement, version uint64) *rule.Rule {
-	r := rule.New(&w.Timeline, len(w.rules), l, version)
+	r := rule.New(&w.Timeline, len(w.Rules), l, version)
 	r.Elastic, r.Local, r.Placement = elastic && !l.Algorithm.Counts(), local, p
-	r.Got = make([]limit.Tokens, len(w.stores))
-	r.Ideal, r.Book = oracle.NewBucket(l, w.cfg.RhoPPM, len(w.stores), w.bursts(r), w.Now()), oracle.NewBook(l, w.cfg.RhoPPM, len(w.stores), w)
+	r.Got = make([]limit.Tokens, len(w.Stores))
+	r.Ideal, r.Book = oracle.NewBucket(l, w.Config.RhoPPM, len(w.Stores), w.bursts(r), w.Now()), oracle.NewBook(l, w.Config.RhoPPM, len(w.Stores), w)
 	if d := w.opts.driven; d != nil {
 		r.Forgives = d.Keys[r.Index].Forgives
 	} else {
 		r.Forgives = rand.New(rand.NewPCG(w.seed^forgiveStream, uint64(r.Index))).IntN(4) == 0
 	}
-	w.rules = append(w.rules, r)
+	w.Rules = append(w.Rules, r)
 	return r
 }
-
-// ruleOf returns the rule of a key.
-func (w *world) ruleOf(k budget.KeyID) *rule.Rule { return w.rules[k.Rule-1] }
 
 // ruleChange is an operator's change of one rule.
 type ruleChange func(version uint64)
@@ -44,7 +41,7 @@ func (w *world) changeRules(what string, r *rule.Rule, change ruleChange) {
 
 // rulesApplied handles another state of the rules in the log. The leader learns of it soon.
 func (w *world) rulesApplied() {
-	w.versionsChanged()
+	w.VersionsChanged()
 	if c := w.leader; c != nil {
 		w.After(w.Between(0, 200*milli), c.when(func() {
 			if c.leads() {
@@ -56,13 +53,13 @@ func (w *world) rulesApplied() {
 
 // kept returns a function that reports which rule numbers a version has.
 func (w *world) kept(version uint64) func(uint32) bool {
-	return func(number uint32) bool { return w.rules[number-1].InForce(version) }
+	return func(number uint32) bool { return w.Rules[number-1].InForce(version) }
 }
 
 // proposeRules adds a change of the rules to the log, if there is a leader.
 func (w *world) proposeRules(what string, r *rule.Rule, change ruleChange) {
 	w.After(w.logDelay(), func() {
-		if w.leader != nil && !w.faults.Over() && r.Gone == 0 && !w.staging() {
+		if w.leader != nil && !w.Faults.Over() && r.Gone == 0 && !w.staging() {
 			w.changeRules(what, r, change)
 		}
 	})
@@ -126,8 +123,8 @@ func (w *world) limitRule(r *rule.Rule, version uint64, l limit.Limit, lasts int
 	t := rule.Term{Since: version, Limit: l, At: w.Now()}
 	if lasts != 0 {
 		t.Ends = w.Now() + lasts
-		w.After(lasts-rule.WallApart, w.versionsChanged)
-		w.After(lasts+rule.WallApart, w.versionsChanged)
+		w.After(lasts-rule.WallApart, w.VersionsChanged)
+		w.After(lasts+rule.WallApart, w.VersionsChanged)
 	}
 	r.Terms = append(r.Terms, t)
 }
@@ -175,32 +172,4 @@ func (c *coord) wanted(keys []budget.KeyReport) []budget.KeyReport {
 		}
 	}
 	return out
-}
-
-// noteEnds tells a daemon's state machine that overrides have ended, before the machine gets an answer.
-func (n *node) noteEnds() {
-	var ended uint32
-	for _, r := range n.w.rules {
-		ended += uint32(r.Ended(n.version, n.wall()))
-	}
-	if ended != n.ended {
-		n.ended = ended
-		n.step(budget.RulesReplaced{})
-	}
-}
-
-// takeRules lets a daemon adopt the rules that came with an answer.
-func (n *node) takeRules(version uint64) {
-	if version > n.version {
-		if n.version == 0 {
-			n.toldFormers(version)
-		}
-		n.noteLimits()
-		n.version = version
-		n.noteLimits()
-		n.recalled.Revise(n.now())
-		n.step(budget.RulesReplaced{})
-		n.w.known[n.region].rules = max(n.w.known[n.region].rules, version)
-		n.w.versionsChanged()
-	}
 }

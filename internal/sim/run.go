@@ -116,17 +116,17 @@ func (r *Result) add(w *world) {
 	r.Virtual += duration(w.Now())
 	r.Events += w.Events()
 	r.Faults += w.faulted
-	r.Decisions += w.decisions
-	r.Local += w.chunked
-	r.Moves += w.moves
+	r.Decisions += w.Decisions
+	r.Local += w.Chunked
+	r.Moves += w.Moves
 	r.Admitted += w.admitted
-	for f, n := range w.faults.Caused {
+	for f, n := range w.Faults.Caused {
 		r.Kinds[f] += n
 	}
-	if w.faults.Kinds[faults.Drifting] {
+	if w.Faults.Kinds[faults.Drifting] {
 		r.Kinds[faults.Drifting]++
 	}
-	for _, x := range w.rules {
+	for _, x := range w.Rules {
 		r.Closest = max(r.Closest, x.Ideal.Closest())
 		r.BurstUsed = max(r.BurstUsed, x.Ideal.BurstUsed())
 	}

@@ -14,7 +14,7 @@ type stage struct {
 // stageRule lets some regions, not all of them, use another limit of a rule for a while. Then the
 // limit comes into force everywhere, or the earlier one returns as a later version.
 func (w *world) stageRule(r *rule.Rule) {
-	in, some := make([]bool, len(w.stores)), false
+	in, some := make([]bool, len(w.Stores)), false
 	for i := range in {
 		in[i] = w.Chance(1, 2)
 		some = some || in[i]

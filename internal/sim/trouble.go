@@ -32,20 +32,20 @@ type mishap struct {
 // between.
 func (w *world) drawFaults() {
 	for f := range faults.Own {
-		w.faults.Kinds[f] = w.Chance(1, 2) && !w.opts.Calm
+		w.Faults.Kinds[f] = w.Chance(1, 2) && !w.opts.Calm
 	}
 	for f := faults.Own; f < faults.StoreCut; f++ {
-		w.faults.Kinds[f] = w.clockTrouble.IntN(8) == 0 && !w.opts.Calm && w.opts.driven == nil
+		w.Faults.Kinds[f] = w.clockTrouble.IntN(8) == 0 && !w.opts.Calm && w.opts.driven == nil
 	}
-	w.faults.Kinds[faults.StoreCut] = w.cuts.IntN(2) == 0 && w.faults.Kinds[faults.SecondDaemon]
+	w.Faults.Kinds[faults.StoreCut] = w.cuts.IntN(2) == 0 && w.Faults.Kinds[faults.SecondDaemon]
 	if w.Chance(1, 2) { // no operator in this world
 		for f := faults.AddRegion; f <= faults.Retime; f++ {
-			w.faults.Kinds[f] = false
+			w.Faults.Kinds[f] = false
 		}
 	}
 	if w.Chance(1, 2) { // no changes of rules either
 		for f := faults.LowerLimit; f <= faults.StageLimit; f++ {
-			w.faults.Kinds[f] = false
+			w.Faults.Kinds[f] = false
 		}
 	}
 	w.faultGap = w.Between(second, 15*second)
@@ -53,32 +53,32 @@ func (w *world) drawFaults() {
 		w.faultGap *= 5
 	}
 	if w.opts.confined {
-		clear(w.faults.Kinds[:])
+		clear(w.Faults.Kinds[:])
 	}
 	for _, f := range w.opts.faults {
-		w.faults.Kinds[f] = true
+		w.Faults.Kinds[f] = true
 	}
-	if w.faults.Kinds[faults.SecondDaemon] {
+	if w.Faults.Kinds[faults.SecondDaemon] {
 		// Nothing fences a daemon that alone has not learned that a rule is gone.
-		w.faults.Kinds[faults.ReplaceRule], w.faults.Kinds[faults.RemakeRule] = false, false
+		w.Faults.Kinds[faults.ReplaceRule], w.Faults.Kinds[faults.RemakeRule] = false, false
 	}
 	for f := range faults.Single {
-		w.faults.Kinds[f] = w.faults.Kinds[f] && (w.opts.Only == nil || slices.Contains(w.opts.Only.Steady, f.String()))
+		w.Faults.Kinds[f] = w.Faults.Kinds[f] && (w.opts.Only == nil || slices.Contains(w.opts.Only.Steady, f.String()))
 	}
 }
 
 // operated reports whether an operator changes the regions of this world.
 func (w *world) operated() bool {
-	return slices.Contains(w.faults.Kinds[faults.AddRegion:faults.Own], true)
+	return slices.Contains(w.Faults.Kinds[faults.AddRegion:faults.Own], true)
 }
 
 // trouble causes one fault, if this world has its kind, and plans the next.
 func (w *world) trouble() {
-	if w.faults.Over() {
+	if w.Faults.Over() {
 		return
 	}
 	const singles = int(faults.Own - faults.Single)
-	if f := faults.Single + faults.Kind(w.troubles.IntN(singles)); w.faults.Kinds[f] {
+	if f := faults.Single + faults.Kind(w.troubles.IntN(singles)); w.Faults.Kinds[f] {
 		w.strike(f)
 	}
 	w.After(timeline.Exponential(w.troubles, w.faultGap/int64(singles)*3), w.trouble)
@@ -86,13 +86,26 @@ func (w *world) trouble() {
 
 // troubleClocks causes faults of clocks.
 func (w *world) troubleClocks() {
-	if w.faults.Over() {
+	if w.Faults.Over() {
 		return
 	}
-	if f := faults.Own + faults.Kind(w.clockTrouble.IntN(int(faults.StoreCut-faults.Own))); w.faults.Kinds[f] {
+	if f := faults.Own + faults.Kind(w.clockTrouble.IntN(int(faults.StoreCut-faults.Own))); w.Faults.Kinds[f] {
 		w.strike(f)
 	}
 	w.After(timeline.Exponential(w.clockTrouble, 5*second), w.troubleClocks)
+}
+
+// cutStream draws which worlds have stores that are lost for one daemon, and when. The worlds
+// otherwise stay as they would be without it.
+const cutStream = 0x637574
+
+// cutStores cuts single daemons off their stores.
+func (w *world) cutStores() {
+	if w.Faults.Over() {
+		return
+	}
+	w.strike(faults.StoreCut)
+	w.After(timeline.Exponential(w.cuts, 20*second), w.cutStores)
 }
 
 // strike causes the next fault, unless it is left out.
@@ -104,10 +117,10 @@ func (w *world) strike(f faults.Kind) {
 	}
 	own := w.Rand
 	w.Rand = rand.New(rand.NewPCG(w.seed^faultStream, uint64(number)))
-	region := w.Rand.IntN(len(w.stores))
+	region := w.Rand.IntN(len(w.Stores))
 	if w.cause(f, region) {
 		w.faulted++
-		w.faults.Caused[f]++
+		w.Faults.Caused[f]++
 		w.mishaps = append(w.mishaps, mishap{number: number, kind: f, region: region, at: w.Now()})
 	}
 	w.Rand = own
@@ -116,7 +129,7 @@ func (w *world) strike(f faults.Kind) {
 // cause lets one fault happen. It returns false if there is nothing to which the fault could
 // happen.
 func (w *world) cause(f faults.Kind, region int) bool {
-	n := w.nodeOf(region)
+	n := w.NodeOf(region)
 	switch f {
 	case faults.LeaderDies, faults.LeaderLingers, faults.PauseCoordinator, faults.CutFromLeader:
 		if w.leader == nil {
@@ -127,13 +140,13 @@ func (w *world) cause(f faults.Kind, region int) bool {
 			return false
 		}
 	case faults.StopClocks:
-		if n == nil || w.counts() {
+		if n == nil || w.Counts() {
 			return false
 		}
 	case faults.AddRegion, faults.DrainRegion, faults.Reweight, faults.FenceRegion, faults.Retime:
 		return w.operate(f, region)
 	}
-	if f == faults.StoreCut && !w.cutStore(region) {
+	if f == faults.StoreCut && !w.CutStore(region) {
 		return false
 	}
 	w.Note(f.String(), region, int64(f), 0, 0, 0)
@@ -149,18 +162,18 @@ func (w *world) cause(f faults.Kind, region int) bool {
 		}
 		w.electSoon(w.Between(second, 120*second))
 	case faults.Restart:
-		w.replace(n, w.Between(100*milli, 10*second))
+		w.Replace(n, w.Between(100*milli, 10*second))
 	case faults.Flush:
-		w.stores[region].flush()
+		w.Stores[region].Flush()
 	case faults.FlushAndRestart:
-		w.stores[region].flush()
-		w.replace(n, w.Between(100*milli, 5*second))
+		w.Stores[region].Flush()
+		w.Replace(n, w.Between(100*milli, 5*second))
 	case faults.RollBack:
-		w.stores[region].rollBack()
+		w.Stores[region].RollBack()
 	case faults.SecondDaemon:
 		w.doubleUp(n)
 	case faults.PauseDaemon:
-		n.pause(w.Between(second, 60*second))
+		n.Pause(w.Between(second, 60*second))
 	case faults.PauseCoordinator:
 		w.leader.pausedAt, w.leader.pauseTo = w.Now(), w.Now()+w.Between(100*milli, 20*second)
 		if w.Chance(1, 2) {
@@ -175,17 +188,20 @@ func (w *world) cause(f faults.Kind, region int) bool {
 		c.cutOff[region] = true
 		w.After(w.Between(second, 30*second), func() { c.cutOff[region] = false })
 	case faults.StuckForAll:
-		w.stuck[region] = w.Now() + w.Between(100*milli, 30*second)
+		w.Stuck[region] = w.Now() + w.Between(100*milli, 30*second)
 	case faults.SuspendMachine:
 		d := w.Between(second, 120*second)
-		w.stuck[region] = w.Now() + d
-		n.pause(d)
+		w.Stuck[region] = w.Now() + d
+		n.Pause(d)
 	case faults.StepClock:
 		w.stepClock(region)
 	case faults.StopClocks:
-		w.stopClocks(region, w.Between(second, 3*second))
+		w.StopClocks(region, w.Between(second, 3*second))
 	case faults.TurnClocks:
-		w.turnClocks(region)
+		w.TurnClocks(region)
+		if w.leader != nil {
+			w.leader.clock.Run(w.Now(), w.DrawRate())
+		}
 	case faults.LowerLimit, faults.RaiseLimit, faults.ReplaceRule, faults.RemakeRule, faults.StageLimit:
 		w.operateRules(f)
 	}

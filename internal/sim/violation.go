@@ -103,7 +103,7 @@ func (w *world) troubleSoFar() *faults.Selection {
 		s.Faults = append(s.Faults, m.number)
 	}
 	for f := range faults.Single {
-		if w.faults.Kinds[f] {
+		if w.Faults.Kinds[f] {
 			s.Steady = append(s.Steady, f.String())
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"aliquot/internal/sim"
+	"aliquot/internal/sim/site"
 	"aliquot/limit"
 )
 
@@ -13,7 +14,7 @@ type aliquot struct{ w *sim.Driven }
 
 func newAliquot(w *sim.Driven, _ *Workload) limiter { return aliquot{w} }
 
-func (a aliquot) ask(region, key, n int, answer func(sim.Decided)) {
+func (a aliquot) ask(region, key, n int, answer func(site.Decided)) {
 	a.w.Ask(region, key, n, limit.Token, answer)
 }
 

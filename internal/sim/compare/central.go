@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"aliquot/internal/sim"
+	"aliquot/internal/sim/site"
 )
 
 // central is one store for the whole world, beside the coordinators: every request
@@ -28,10 +29,10 @@ func newCentral(w *sim.Driven, load *Workload, open bool) limiter {
 func newCentralOpen(w *sim.Driven, load *Workload) limiter   { return newCentral(w, load, true) }
 func newCentralClosed(w *sim.Driven, load *Workload) limiter { return newCentral(w, load, false) }
 
-func (c *central) ask(region, key, n int, answer func(sim.Decided)) {
+func (c *central) ask(region, key, n int, answer func(site.Decided)) {
 	if c.away[region] > 0 || c.down > 0 {
 		c.w.After(giveUp, func() {
-			d := sim.Decided{At: c.w.Now()}
+			d := site.Decided{At: c.w.Now()}
 			if c.open {
 				d.Admitted = n
 			}
@@ -40,7 +41,7 @@ func (c *central) ask(region, key, n int, answer func(sim.Decided)) {
 		return
 	}
 	c.w.After(c.w.WAN(region), func() {
-		inStore(c.w, func(d sim.Decided) {
+		inStore(c.w, func(d site.Decided) {
 			c.w.After(c.w.WAN(region), func() { answer(d) })
 		}, func() int { return c.buckets[key].take(n, c.w.Now()) })
 	})

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"aliquot/internal/sim"
+	"aliquot/internal/sim/site"
 )
 
 // gossip is eventual counters: every region holds a full bucket, tells the others
@@ -33,7 +34,7 @@ func newGossip(every time.Duration) func(*sim.Driven, *Workload) limiter {
 	}
 }
 
-func (g *gossip) ask(region, key, n int, answer func(sim.Decided)) {
+func (g *gossip) ask(region, key, n int, answer func(site.Decided)) {
 	inStore(g.w, answer, func() int {
 		admitted := g.buckets[region][key].take(n, g.w.StoreTime(region))
 		for to := range g.away {

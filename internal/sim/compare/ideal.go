@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"aliquot/internal/sim"
+	"aliquot/internal/sim/site"
 )
 
 // ideal is one exact bucket for each key, the same everywhere at once: the yardstick,
@@ -23,9 +24,9 @@ func idealOf(w *sim.Driven, load *Workload) *ideal {
 	return i
 }
 
-func (i *ideal) ask(_, key, n int, answer func(sim.Decided)) {
+func (i *ideal) ask(_, key, n int, answer func(site.Decided)) {
 	now := i.w.Now()
-	answer(sim.Decided{Admitted: i.buckets[key].take(n, now), At: now})
+	answer(site.Decided{Admitted: i.buckets[key].take(n, now), At: now})
 }
 
 func (i *ideal) moves() int64             { return 0 }

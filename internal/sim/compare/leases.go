@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"aliquot/internal/sim"
+	"aliquot/internal/sim/site"
 	"aliquot/limit"
 )
 
@@ -44,7 +45,7 @@ type chunk struct {
 // parked are requests that wait for a chunk.
 type parked struct {
 	n, admitted int
-	answer      func(sim.Decided)
+	answer      func(site.Decided)
 }
 
 // chunks is in how many parts a window is handed out: small enough to follow the
@@ -73,12 +74,12 @@ func (w *window) roll(now time.Duration) {
 	}
 }
 
-func (l *leases) ask(region, key, n int, answer func(sim.Decided)) {
+func (l *leases) ask(region, key, n int, answer func(site.Decided)) {
 	l.w.After(l.w.Store(), func() {
 		c, w := &l.held[region][key], &l.windows[key]
 		c.roll(int64(l.w.Now() / w.length))
 		if c.pending() >= w.size {
-			l.w.After(l.w.Store(), func() { answer(sim.Decided{At: l.w.Now()}) })
+			l.w.After(l.w.Store(), func() { answer(site.Decided{At: l.w.Now()}) })
 			return
 		}
 		c.waiting = append(c.waiting, parked{n: n, answer: answer})
@@ -115,7 +116,7 @@ func (l *leases) serve(c *chunk) {
 		if p.admitted < p.n && !c.dry {
 			return
 		}
-		d, answer := sim.Decided{Admitted: p.admitted, At: l.w.Now()}, p.answer
+		d, answer := site.Decided{Admitted: p.admitted, At: l.w.Now()}, p.answer
 		c.waiting = c.waiting[1:]
 		l.w.After(l.w.Store(), func() { answer(d) })
 	}

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"aliquot/internal/sim"
+	"aliquot/internal/sim/site"
 )
 
 // limiter decides the requests of a run. All its time passes in one world.
 type limiter interface {
 	// ask makes the same request of cost 1 n times at one instant in a region. answer is
 	// called when the answer is back in the region, or never.
-	ask(region, key, n int, answer func(sim.Decided))
+	ask(region, key, n int, answer func(site.Decided))
 	// moves counts what was moved between regions so far: shares, or chunks.
 	moves() int64
 	// cut takes a region off the network for a while.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"aliquot/internal/sim"
+	"aliquot/internal/sim/site"
 )
 
 // local is what limiters share whose regions decide alone: a bucket of each key in
@@ -27,14 +28,14 @@ func newLocal(w *sim.Driven, load *Workload, of int64) *local {
 }
 
 // inStore lets decide happen in the store, and the answer come back.
-func inStore(w *sim.Driven, answer func(sim.Decided), decide func() int) {
+func inStore(w *sim.Driven, answer func(site.Decided), decide func() int) {
 	w.After(w.Store(), func() {
-		d := sim.Decided{At: w.Now(), Admitted: decide()}
+		d := site.Decided{At: w.Now(), Admitted: decide()}
 		w.After(w.Store(), func() { answer(d) })
 	})
 }
 
-func (l *local) ask(region, key, n int, answer func(sim.Decided)) {
+func (l *local) ask(region, key, n int, answer func(site.Decided)) {
 	inStore(l.w, answer, func() int { return l.buckets[region][key].take(n, l.w.StoreTime(region)) })
 }
 

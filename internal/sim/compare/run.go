@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aliquot/internal/sim"
+	"aliquot/internal/sim/site"
 )
 
 // settle is the time that regions and coordinators have to find each other before a
@@ -117,7 +118,7 @@ func (r *run) ask(region, key, n int) {
 		r.offered[region] += n
 		t.idealAdmitted += ideally
 	}
-	r.under.ask(region, key, n, func(d sim.Decided) {
+	r.under.ask(region, key, n, func(d site.Decided) {
 		r.latency = append(r.latency, r.now()-sent)
 		left := d.Admitted
 		for _, a := range d.Here {
@@ -125,7 +126,7 @@ func (r *run) ask(region, key, n int) {
 			left -= a.N
 		}
 		if left > 0 {
-			r.admit(t, region, sim.Admission{N: left, At: d.At})
+			r.admit(t, region, site.Admission{N: left, At: d.At})
 		}
 		if measured {
 			r.admitted[region] += d.Admitted
@@ -135,7 +136,7 @@ func (r *run) ask(region, key, n int) {
 }
 
 // admit books what was admitted at once.
-func (r *run) admit(t *tally, region int, a sim.Admission) {
+func (r *run) admit(t *tally, region int, a site.Admission) {
 	t.history = append(t.history, admission{a.At - settle, a.N})
 	if r.load.Step > 0 {
 		t.to[region] = append(t.to[region], admission{a.At - settle, a.N})

@@ -33,7 +33,7 @@ func floors() []Plant {
 		},
 		{
 			Name: "floor-not-written-down", Breaks: "a smaller floor does not survive a restart of its daemon",
-			Edits: []Edit{{"internal/sim/node.go", "cfg.Version >= n.w.known[n.region].cfg.Version", "len(n.w.known[n.region].cfg.Regions) == 0"}},
+			Edits: []Edit{{"internal/sim/site/node.go", "cfg.Version >= n.w.known[n.Region].cfg.Version", "len(n.w.known[n.Region].cfg.Regions) == 0"}},
 			World: World{Faults: []string{"region reweighted", "region drained", "daemon restarts", "all coordinators stop"}},
 		},
 		{

@@ -146,13 +146,13 @@ func leases() []Plant {
 			Name: "no-deadlines", Breaks: "the store looks at no deadline at all: what the daemon believed when it called is what counts",
 			Edits: []Edit{
 				{settle, "if v.Phase == Live && now > v.Until || v.Phase == Floor && now < v.begins() {", "if v.Phase > Floor {"},
-				{"internal/sim/take.go", "now > c.deadline", "c.deadline < 0 && now < 0"},
+				{"internal/sim/site/take.go", "now > c.deadline", "c.deadline < 0 && now < 0"},
 			},
 			World: World{Regions: 2, Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "cut both ways", "daemon paused"}},
 		},
 		{
 			Name: "decision-without-deadline", Breaks: "a decision that got stuck on its way to the store is made whenever it arrives",
-			Edits: []Edit{{"internal/sim/take.go", "now > c.deadline", "c.deadline < 0 && now < 0"}},
+			Edits: []Edit{{"internal/sim/site/take.go", "now > c.deadline", "c.deadline < 0 && now < 0"}},
 			World: World{Regions: 2, Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "cut both ways", "daemon paused"}},
 		},
 		{

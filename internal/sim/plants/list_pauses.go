@@ -45,7 +45,7 @@ func promotions() []Plant {
 	return []Plant{
 		{
 			Name: "promotion-keeps-contents", Breaks: "a replica that takes over without the latest writes is spent from by the epoch that it has",
-			Edits: []Edit{{"internal/sim/store.go", "return s.named != s.promotions", "return false"}},
+			Edits: []Edit{{"internal/sim/site/store.go", "return s.named != s.promotions", "return false"}},
 			World: World{Keys: 2, Faults: []string{"store rolled back"}, Just: true},
 		},
 		{

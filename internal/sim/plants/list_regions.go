@@ -124,7 +124,7 @@ func regions() []Plant {
 		},
 		{
 			Name: "stale-change-acknowledged", Breaks: "a change that the store refuses, because it has seen a later one, counts as made",
-			Edits:    []Edit{{"internal/sim/store.go", "Failed: a.Late || a.Stale,", "Failed: a.Late,"}},
+			Edits:    []Edit{{"internal/sim/site/store.go", "Failed: a.Late || a.Stale,", "Failed: a.Late,"}},
 			World:    World{Faults: []string{"second daemon", "all store commands stuck", "daemon paused", "store commands stuck", "messages lost"}, Just: true},
 			Harmless: "argued: as for stale-change-made: a change that arrives in time is never older than the record",
 		},

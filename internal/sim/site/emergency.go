@@ -1,4 +1,4 @@
-package sim
+package site
 
 import (
 	"aliquot/budget"
@@ -24,7 +24,7 @@ func (c *takeCall) decideAlone() {
 	if c.errand {
 		return
 	}
-	if n.beside || n.left || n.roster != nil && !n.roster.Alone(n.now()) {
+	if n.beside || n.left || n.roster != nil && !n.roster.Alone(n.Now()) {
 		return // another daemon may spend through the store
 	}
 	asks := n.asks(nil, rulesOf(c.asks)) // by what it may spend now
@@ -40,22 +40,22 @@ func (c *takeCall) decideAlone() {
 	}
 	for range c.tries {
 		out := make([]limit.Outcome, len(asks))
-		admitted := n.recalled.Decide(charges, false, n.now(), out)
-		n.w.decisions++
+		admitted := n.recalled.Decide(charges, false, n.Now(), out)
+		n.w.Decisions++
 		for i := range asks {
 			a := &asks[i]
 			if admitted {
 				n.w.emergencies++
-				n.w.Note("without the store", n.region, int64(a.rule.Key.Rule), int64(n.name), int64(n.recalled.Owed(a.rule.Key, n.now())), 0)
+				n.w.Note("without the store", n.Region, int64(a.rule.Key.Rule), int64(n.Name), int64(n.recalled.Owed(a.rule.Key, n.Now())), 0)
 				if !c.given {
-					n.w.admit(a.rule, n.region, c.cost, nil)
-					a.rule.Book.Unstored(n.region, c.cost)
+					n.w.above.Admit(a.rule, n.Region, c.cost, nil)
+					a.rule.Book.Unstored(n.Region, c.cost)
 				}
 			}
 			if a.right.Hot && (admitted || out[i].Tokens < c.cost) {
-				n.machine.Observe(a.rule.Key, budget.Usage{
+				n.Machine.Observe(a.rule.Key, budget.Usage{
 					Limit: a.rule.KeyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted, Tokens: int64(out[i].Tokens),
-				}, n.now())
+				}, n.Now())
 			}
 		}
 		if !admitted {
@@ -69,33 +69,33 @@ func (c *takeCall) decideAlone() {
 
 // charge returns what an ask costs its key, with what the region may hold of the key without the
 // store.
-func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
+func (n *Node) charge(a *ask, cost limit.Tokens) recall.Charge {
 	least, most := entitlement.Room(a.right, a.limit, a.rule.Elastic)
-	clock, old := n.clockMap, n.clockMap.Until(n.now()) == 0
+	clock, old := n.clockMap, n.clockMap.Until(n.Now()) == 0
 	if old {
 		clock = n.oldClock
 	}
 	return recall.Charge{
 		OldClock: old,
 		Room:     recall.Room{Least: least, Most: most}, Key: a.rule.Key, Limit: a.limit, Cost: cost,
-		Bucket: entitlement.WithoutStore(a.right, a.limit, a.rule.Elastic, int64(n.machine.Config().RhoPPM)),
+		Bucket: entitlement.WithoutStore(a.right, a.limit, a.rule.Elastic, int64(n.Machine.Config().RhoPPM)),
 		Full:   entitlement.TimeToFull(a.right, a.limit, a.rule.Elastic),
-		From:   max(entitlement.OwnSince(a.right), n.aloneSince), StoreNow: clock.Until(n.now()), StoreLatest: clock.Since(n.now()),
-		RhoPPM: int64(n.machine.Config().RhoPPM),
+		From:   max(entitlement.OwnSince(a.right), n.aloneSince), StoreNow: clock.Until(n.Now()), StoreLatest: clock.Since(n.Now()),
+		RhoPPM: int64(n.Machine.Config().RhoPPM),
 	}
 }
 
 // memory returns what the store must be told of an ask's key, in case it has lost the record with
 // other contents.
-func (n *node) memory(a *ask) *limit.Memory {
+func (n *Node) memory(a *ask) *limit.Memory {
 	if !a.rule.Forgives && !n.recalled.Remembers() {
 		return nil
 	}
 	c := n.charge(a, 0)
 	c.Forgives, c.Birth = a.rule.Forgives, n.birth
 	c.Extra = a.right.Hot && a.rule.Elastic
-	c.Foreign = n.beside || n.roster != nil && !n.roster.Alone(n.now()) || a.right.Blind && a.right.Phase != budget.CutOff
-	return n.recalled.Memory(&c, n.now())
+	c.Foreign = n.beside || n.roster != nil && !n.roster.Alone(n.Now()) || a.right.Blind && a.right.Phase != budget.CutOff
+	return n.recalled.Memory(&c, n.Now())
 }
 
 func rulesOf(asks []ask) []*rule.Rule {
@@ -117,9 +117,9 @@ func (c *takeCall) charged() {
 			cost = 0
 		}
 		charge := n.charge(a, cost)
-		a.carried = n.recalled.Carry(&charge, number, n.now())
+		a.carried = n.recalled.Carry(&charge, number, n.Now())
 		a.view.Debit, a.view.Memory = a.carried.Amount, n.memory(a)
-		n.recalled.Sent(&a.ticket, &charge, n.now())
+		n.recalled.Sent(&a.ticket, &charge, n.Now())
 	}
 }
 
@@ -129,9 +129,9 @@ func (c *takeCall) settled(rep *taken) {
 	for i := range c.asks {
 		a := &c.asks[i]
 		charge := a.named()
-		c.n.recalled.Answered(&a.ticket, &charge, rep.admitted == c.tries, last[i], a.carried, rep.time, c.n.now())
+		c.n.recalled.Answered(&a.ticket, &charge, rep.admitted == c.tries, last[i], a.carried, rep.time, c.n.Now())
 		if held, most, known := a.view.Chunk.Holds(&rep.try(0)[i]); known {
-			c.n.recalled.Borrowed(a.rule.Key, held, c.n.now().Add(most), rep.time)
+			c.n.recalled.Borrowed(a.rule.Key, held, c.n.Now().Add(most), rep.time)
 		}
 	}
 }

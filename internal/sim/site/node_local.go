@@ -1,4 +1,4 @@
-package sim
+package site
 
 import (
 	"aliquot/budget"
@@ -22,7 +22,7 @@ type local struct {
 
 // localOf returns what the daemon knows of a rule's key; nil if the rule requires that every
 // request is asked.
-func (n *node) localOf(r *rule.Rule) *local {
+func (n *Node) localOf(r *rule.Rule) *local {
 	if !r.Local {
 		return nil
 	}
@@ -36,9 +36,9 @@ func (n *node) localOf(r *rule.Rule) *local {
 }
 
 // stand ends all chunks and memories if the conditions that they depend on have changed.
-func (n *node) stand() {
+func (n *Node) stand() {
 	now := prefetch.Standing{
-		Session: n.machine.Session(), Contents: n.epoch, Config: n.machine.Config().Version, Rules: n.version,
+		Session: n.Machine.Session(), Contents: n.epoch, Config: n.Machine.Config().Version, Rules: n.Version,
 	}
 	ends, drops := n.stood.Ends(now)
 	n.stood = now
@@ -55,7 +55,7 @@ func (n *node) stand() {
 
 // seen counts the requests of a call, whether the daemon or the store decides them.
 func (c *takeCall) seen() {
-	now := c.n.now()
+	now := c.n.Now()
 	for _, r := range c.rules {
 		if k := c.n.localOf(r); k != nil {
 			k.SeenTimes(c.cost, int64(c.tries), now)
@@ -89,7 +89,7 @@ func (c *takeCall) decidable() (holds int, denied bool) {
 		if k == nil {
 			return 0, false
 		}
-		switch k.Look(c.cost, c.n.now()) {
+		switch k.Look(c.cost, c.n.Now()) {
 		case prefetch.Holds:
 			holds = min(holds, int(k.Left()/c.cost))
 		case prefetch.Denied:
@@ -106,11 +106,11 @@ func (c *takeCall) spend(tries int) {
 	n, amount := c.n, limit.Tokens(tries)*c.cost
 	c.tries -= tries
 	c.here = append(c.here, Admission{N: tries, At: duration(n.w.Now())})
-	n.w.decisions += int64(tries)
-	n.w.chunked += int64(tries)
+	n.w.Decisions += int64(tries)
+	n.w.Chunked += int64(tries)
 	for _, r := range c.rules {
-		n.localOf(r).Spend(amount, n.now())
-		n.w.admit(r, n.region, amount, nil)
+		n.localOf(r).Spend(amount, n.Now())
+		n.w.above.Admit(r, n.Region, amount, nil)
 		n.look()
 	}
 }
@@ -123,10 +123,10 @@ func (c *takeCall) refuse() {
 		tries = c.tries
 	}
 	c.tries = 0
-	n.w.decisions++
+	n.w.Decisions++
 	for _, r := range c.rules {
-		if k := n.localOf(r); k.Look(c.cost, n.now()) == prefetch.Denied {
-			k.Refuse(limit.Tokens(tries)*c.cost, n.now())
+		if k := n.localOf(r); k.Look(c.cost, n.Now()) == prefetch.Denied {
+			k.Refuse(limit.Tokens(tries)*c.cost, n.Now())
 			n.look()
 		}
 	}
@@ -138,21 +138,21 @@ func (c *takeCall) bring() {
 	for i := range c.asks {
 		a := &c.asks[i]
 		k := n.localOf(a.rule)
-		lends = lends && k != nil && k.Busy(n.now()) && a.right.Phase != budget.Limbo && !a.limit.Algorithm.Counts()
+		lends = lends && k != nil && k.Busy(n.Now()) && a.right.Phase != budget.Limbo && !a.limit.Algorithm.Counts()
 	}
 	for i := range c.asks {
 		a := &c.asks[i]
 		if k := n.localOf(a.rule); k != nil {
 			a.brought = true
-			a.view.Chunk, a.trip = k.Bring(c.cost, n.terms(a, lends), n.now())
+			a.view.Chunk, a.trip = k.Bring(c.cost, n.terms(a, lends), n.Now())
 			n.look()
 		}
 	}
 }
 
 // terms returns the terms of one limit of a call.
-func (n *node) terms(a *ask, lends bool) prefetch.Terms {
-	t := prefetch.Terms{Algorithm: a.limit.Algorithm, Lends: lends, Rho: int64(n.w.cfg.RhoPPM)}
+func (n *Node) terms(a *ask, lends bool) prefetch.Terms {
+	t := prefetch.Terms{Algorithm: a.limit.Algorithm, Lends: lends, Rho: int64(n.w.Config.RhoPPM)}
 	if a.right.Phase == budget.Live {
 		t.Until = a.right.Until
 	}
@@ -172,9 +172,9 @@ func (c *takeCall) took(rep *taken) {
 		a.brought = false
 		out, first := rep.try(last)[i], &rep.try(0)[i]
 		out.Lent, out.LentFor, out.LentUntil, out.Kept = first.Lent, first.LentFor, first.LentUntil, first.Kept
-		k.Took(a.trip, last < rep.admitted, out, rep.time, n.now())
+		k.Took(a.trip, last < rep.admitted, out, rep.time, n.Now())
 		if out.Lent > 0 {
-			n.w.Quiet("borrows", n.region, int64(a.rule.Key.Rule), int64(n.name), int64(out.Lent), 0)
+			n.w.Quiet("borrows", n.Region, int64(a.rule.Key.Rule), int64(n.Name), int64(out.Lent), 0)
 		}
 		n.look()
 		n.tell(a.rule)
@@ -193,7 +193,7 @@ func (c *takeCall) lose() {
 }
 
 // look plans a sweep, so that a key is checked soon.
-func (n *node) look() {
+func (n *Node) look() {
 	if !n.sweeping {
 		n.sweeping = true
 		n.w.Plan(sweepEvery, (*sweeper)(n))
@@ -201,29 +201,29 @@ func (n *node) look() {
 }
 
 // sweeper is a daemon's next sweep.
-type sweeper node
+type sweeper Node
 
 func (s *sweeper) Happen() {
-	if n := (*node)(s); n.runs(s) {
+	if n := (*Node)(s); n.runs(s) {
 		n.sweep()
 	}
 }
 
 // sweep renews chunks, returns what is not used, and reports to the state machine what was decided
 // without the store.
-func (n *node) sweep() {
+func (n *Node) sweep() {
 	n.sweeping = false
 	n.stand()
 	for i, k := range n.locals {
-		if k == nil || k.Idle(n.now()) {
+		if k == nil || k.Idle(n.Now()) {
 			continue
 		}
-		r := n.w.rules[i]
+		r := n.w.Rules[i]
 		n.look()
-		if n.now().Sub(k.told) >= duration(tellEvery) {
+		if n.Now().Sub(k.told) >= duration(tellEvery) {
 			n.tell(r)
 		}
-		switch k.Due(n.now()) {
+		switch k.Due(n.Now()) {
 		case prefetch.Renewal:
 			n.errand(r, true)
 		case prefetch.Return:
@@ -233,31 +233,31 @@ func (n *node) sweep() {
 }
 
 // tell reports to the state machine what was decided without the store since the previous report.
-func (n *node) tell(r *rule.Rule) {
+func (n *Node) tell(r *rule.Rule) {
 	k := n.localOf(r)
-	k.told = n.now()
+	k.told = n.Now()
 	admitted, denied := k.Tell()
-	if admitted == 0 && denied == 0 || !r.InForce(n.version) {
+	if admitted == 0 && denied == 0 || !r.InForce(n.Version) {
 		return
 	}
 	l := n.limitOf(r)
-	v := n.view(n.machine.Right(r.Key, r.KeyLimit(l), n.now()), r, l)
+	v := n.view(n.Machine.Right(r.Key, r.KeyLimit(l), n.Now()), r, l)
 	u := budget.Usage{
-		Limit: r.KeyLimit(l), Tokens: int64(max(0, k.Outcome(n.now()).Tokens)), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
+		Limit: r.KeyLimit(l), Tokens: int64(max(0, k.Outcome(n.Now()).Tokens)), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
 	}
 	if admitted > 0 {
 		u.Cost, u.Admitted = int64(admitted), true
-		n.machine.Observe(r.Key, u, n.now())
+		n.Machine.Observe(r.Key, u, n.Now())
 	}
 	if denied > 0 {
 		u.Cost, u.Admitted = int64(denied), false
-		n.machine.Observe(r.Key, u, n.now())
+		n.Machine.Observe(r.Key, u, n.Now())
 	}
 }
 
 // errand makes a call that decides nothing: it renews a key's chunk, or returns it.
-func (n *node) errand(r *rule.Rule, renew bool) {
-	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || !r.InForce(n.version) {
+func (n *Node) errand(r *rule.Rule, renew bool) {
+	if n.Dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || !r.InForce(n.Version) {
 		return
 	}
 	if !n.spends() || !n.breaker.passes(n.w.Now()) {
@@ -269,15 +269,15 @@ func (n *node) errand(r *rule.Rule, renew bool) {
 	k := n.localOf(r)
 	a.brought = true
 	if renew {
-		a.view.Chunk, a.trip = k.Renew(n.terms(a, a.right.Phase != budget.Limbo), n.now())
+		a.view.Chunk, a.trip = k.Renew(n.terms(a, a.right.Phase != budget.Limbo), n.Now())
 	} else {
-		a.view.Chunk, a.trip = k.Bring(0, n.terms(a, false), n.now())
+		a.view.Chunk, a.trip = k.Bring(0, n.terms(a, false), n.Now())
 	}
 	c.leave()
 }
 
 // forget ends what the daemon has and remembers of a key, because the key's share has changed.
-func (n *node) forget(r *rule.Rule) {
+func (n *Node) forget(r *rule.Rule) {
 	if k := n.localOf(r); k != nil {
 		k.End()
 	}
@@ -285,13 +285,13 @@ func (n *node) forget(r *rule.Rule) {
 
 // recall ends a key's chunk because the key's share is about to change. It returns what the change
 // brings back of it. Whatever becomes of the change, nothing of the chunk is spent any more.
-func (n *node) recall(r *rule.Rule, l limit.Limit) limit.ChunkView {
+func (n *Node) recall(r *rule.Rule, l limit.Limit) limit.ChunkView {
 	k := n.localOf(r)
 	if k == nil || l.Algorithm.Counts() {
 		return limit.ChunkView{}
 	}
 	k.End()
-	view, trip := k.Bring(0, prefetch.Terms{Algorithm: l.Algorithm, Rho: int64(n.w.cfg.RhoPPM)}, n.now())
+	view, trip := k.Bring(0, prefetch.Terms{Algorithm: l.Algorithm, Rho: int64(n.w.Config.RhoPPM)}, n.Now())
 	k.Lost(trip)
 	return view
 }

@@ -1,4 +1,4 @@
-package sim
+package site
 
 // breaker keeps a daemon from asking a store that does not answer, like the real daemon's breaker.
 // It opens after a number of failures in a row, and then lets one call pass after ever longer

@@ -1,4 +1,4 @@
-package sim
+package site
 
 import (
 	"aliquot/budget"
@@ -8,15 +8,15 @@ import (
 )
 
 // view translates a right for the store, as the daemon does.
-func (n *node) view(right budget.Right, r *rule.Rule, l limit.Limit) limit.View {
+func (n *Node) view(right budget.Right, r *rule.Rule, l limit.Limit) limit.View {
 	d := entitlement.Daemon{
-		Region: n.region, Config: n.machine.Config(), Stamp: n.stamp,
-		Birth: n.birth, StartedFull: n.machine.StoreStartedFull(), Clock: &n.clockMap,
+		Region: n.Region, Config: n.Machine.Config(), Stamp: n.stamp,
+		Birth: n.birth, StartedFull: n.Machine.StoreStartedFull(), Clock: &n.clockMap,
 	}
 	f := d.Frame(right, l.Tail())
 	v := f.View(right, l, r.Elastic)
 	n.changed(&v, &f, right, r, l)
-	if n.w.opts.spoil != nil {
+	if n.w.Spoil != nil {
 		return n.spoiled(v)
 	}
 	return v
@@ -24,7 +24,7 @@ func (n *node) view(right budget.Right, r *rule.Rule, l limit.Limit) limit.View 
 
 // spoiled returns a view that a test has changed. (It is a separate function so that the views of
 // all other worlds need not live on the heap.)
-func (n *node) spoiled(v limit.View) limit.View {
-	n.w.opts.spoil(&v)
+func (n *Node) spoiled(v limit.View) limit.View {
+	n.w.Spoil(&v)
 	return v
 }

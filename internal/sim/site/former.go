@@ -1,4 +1,4 @@
-package sim
+package site
 
 import (
 	"slices"
@@ -18,8 +18,8 @@ type former struct {
 	change entitlement.Change
 }
 
-// wall returns a daemon's wall clock as a true time. Overrides end by it.
-func (n *node) wall() int64 { return n.w.Now() + int64(n.name)*37%200*milli - rule.WallApart }
+// Wall returns a daemon's wall clock as a true time. Overrides end by it.
+func (n *Node) Wall() int64 { return n.w.Now() + int64(n.Name)*37%200*milli - rule.WallApart }
 
 // maxUnnoticedStop is how long a daemon may have stopped without a limit's end being older than it
 // assumes.
@@ -27,25 +27,25 @@ const maxUnnoticedStop = 500 * time.Millisecond
 
 // limitOf returns the limit of a rule as a daemon has it now. The daemon remembers a change of it,
 // with its rules or at the end of an override.
-func (n *node) limitOf(r *rule.Rule) limit.Limit {
-	l, f := r.At(n.version, n.wall()), n.formerOf(r)
+func (n *Node) limitOf(r *rule.Rule) limit.Limit {
+	l, f := r.At(n.Version, n.Wall()), n.formerOf(r)
 	if f.known && f.limit == l {
 		return l
 	}
 	if f.known {
-		f.change = f.change.Then(f.limit, l, n.minFloor(), r.Elastic, n.now())
-		if n.now().Sub(n.looked) > maxUnnoticedStop {
+		f.change = f.change.Then(f.limit, l, n.minFloor(), r.Elastic, n.Now())
+		if n.Now().Sub(n.looked) > maxUnnoticedStop {
 			f.change = f.change.Unknown(l.Algorithm.Counts())
 		}
 	}
 	f.known, f.limit = true, l
-	if n.version == n.w.known[n.region].rules {
-		n.w.known[n.region].formers = slices.Clone(n.formers)
+	if n.Version == n.w.known[n.Region].rules {
+		n.w.known[n.Region].formers = slices.Clone(n.formers)
 	}
 	return l
 }
 
-func (n *node) formerOf(r *rule.Rule) *former {
+func (n *Node) formerOf(r *rule.Rule) *former {
 	for len(n.formers) <= r.Index {
 		n.formers = append(n.formers, former{})
 	}
@@ -53,22 +53,22 @@ func (n *node) formerOf(r *rule.Rule) *former {
 }
 
 // minFloor returns the smallest share of a limit that a cold bucket here may have had.
-func (n *node) minFloor() budget.Share {
-	own := n.machine.Config().Regions
-	if n.region >= len(own) {
+func (n *Node) minFloor() budget.Share {
+	own := n.Machine.Config().Regions
+	if n.Region >= len(own) {
 		return budget.Share{}
 	}
-	return own[n.region].Floor.Min(own[n.region].Low)
+	return own[n.Region].Floor.Min(own[n.Region].Low)
 }
 
 // noteLimits records what has changed in the rules in force, and when by the store's clock.
-func (n *node) noteLimits() {
-	for _, r := range n.w.rules {
-		if r.InForce(n.version) {
+func (n *Node) noteLimits() {
+	for _, r := range n.w.Rules {
+		if r.InForce(n.Version) {
 			n.limitOf(r)
 		}
 	}
-	n.looked = n.now()
+	n.looked = n.Now()
 	for i := range n.formers {
 		if c := n.formers[i].change; c.At != 0 {
 			n.clockMap.Changed(c.At.Add(entitlement.LateUse))
@@ -78,25 +78,25 @@ func (n *node) noteLimits() {
 
 // remember sets what a daemon that starts knows from its region's state file. It does not know when
 // a limit changed.
-func (n *node) remember(formers []former) {
+func (n *Node) remember(formers []former) {
 	n.formers = slices.Clone(formers)
 	for i := range n.formers {
 		if c := &n.formers[i].change; c.At != 0 {
-			c.At, *c = n.now(), c.Unknown(n.formers[i].limit.Algorithm.Counts())
+			c.At, *c = n.Now(), c.Unknown(n.formers[i].limit.Algorithm.Counts())
 		}
 	}
 }
 
 // toldFormers sets what a coordinator tells a daemon without rules about earlier rules.
-func (n *node) toldFormers(version uint64) {
-	for _, r := range n.w.rules {
+func (n *Node) toldFormers(version uint64) {
+	for _, r := range n.w.Rules {
 		if !r.InForce(version) {
 			continue
 		}
 		f := n.formerOf(r)
 		for _, l := range r.Past(version, n.w.Now()) {
 			if f.known {
-				f.change = f.change.Then(f.limit, l, n.minFloor(), r.Elastic, n.now()).Unknown(l.Algorithm.Counts())
+				f.change = f.change.Then(f.limit, l, n.minFloor(), r.Elastic, n.Now()).Unknown(l.Algorithm.Counts())
 			}
 			f.known, f.limit = true, l
 		}
@@ -104,10 +104,38 @@ func (n *node) toldFormers(version uint64) {
 }
 
 // changed adds what the daemon remembers of a limit's change to a view.
-func (n *node) changed(v *limit.View, f *entitlement.Frame, right budget.Right, r *rule.Rule, l limit.Limit) {
+func (n *Node) changed(v *limit.View, f *entitlement.Frame, right budget.Right, r *rule.Rule, l limit.Limit) {
 	c := n.formerOf(r).change
-	if c.Settled(l, n.minFloor(), r.Elastic, n.now()) {
+	if c.Settled(l, n.minFloor(), r.Elastic, n.Now()) {
 		return
 	}
 	f.Changed(v, c, n.clockMap.Changed(c.At.Add(entitlement.LateUse)), right, r.Elastic)
+}
+
+// noteEnds tells a daemon's state machine that overrides have ended, before the machine gets an answer.
+func (n *Node) noteEnds() {
+	var ended uint32
+	for _, r := range n.w.Rules {
+		ended += uint32(r.Ended(n.Version, n.Wall()))
+	}
+	if ended != n.ended {
+		n.ended = ended
+		n.step(budget.RulesReplaced{})
+	}
+}
+
+// takeRules lets a daemon adopt the rules that came with an answer.
+func (n *Node) takeRules(version uint64) {
+	if version > n.Version {
+		if n.Version == 0 {
+			n.toldFormers(version)
+		}
+		n.noteLimits()
+		n.Version = version
+		n.noteLimits()
+		n.recalled.Revise(n.Now())
+		n.step(budget.RulesReplaced{})
+		n.w.known[n.Region].rules = max(n.w.known[n.Region].rules, version)
+		n.w.above.VersionsChanged()
+	}
 }

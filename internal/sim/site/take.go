@@ -1,6 +1,8 @@
-package sim
+package site
 
 import (
+	"time"
+
 	"slices"
 
 	"aliquot/budget"
@@ -27,11 +29,11 @@ type ask struct {
 }
 
 // asks prepares a request under some rules. It reuses the memory of out.
-func (n *node) asks(out []ask, rules []*rule.Rule) []ask {
+func (n *Node) asks(out []ask, rules []*rule.Rule) []ask {
 	out = out[:0]
 	for _, r := range rules {
 		l := n.limitOf(r)
-		right := n.machine.Right(r.Key, r.KeyLimit(l), n.now())
+		right := n.Machine.Right(r.Key, r.KeyLimit(l), n.Now())
 		out = append(out, ask{rule: r, limit: l, right: right, view: n.view(right, r, l)})
 	}
 	return out
@@ -40,7 +42,7 @@ func (n *node) asks(out []ask, rules []*rule.Rule) []ask {
 // takeCall is requests of one cost, and the store call that decides those that are not decided
 // without it.
 type takeCall struct {
-	n        *node
+	n        *Node
 	rules    []*rule.Rule
 	asks     []ask
 	tries    int         // not decided yet
@@ -61,7 +63,7 @@ type takeCall struct {
 
 // newCall returns a call with the values of of. It reuses the memory of a call that is over,
 // because most of a run's garbage would be calls.
-func (n *node) newCall(of takeCall) *takeCall {
+func (n *Node) newCall(of takeCall) *takeCall {
 	var c *takeCall
 	if last := len(n.spare) - 1; last >= 0 {
 		c, n.spare = n.spare[last], n.spare[:last]
@@ -88,11 +90,11 @@ type decided struct {
 	rep  taken
 }
 
-// take decides tries requests of one cost until one is denied. All the rules have to hold the cost.
+// Take decides tries requests of one cost until one is denied. All the rules have to hold the cost.
 // done, if not nil, is called with the result after the daemon has learned of it, unless the result
 // is unknown.
-func (n *node) take(rules []*rule.Rule, tries int, cost limit.Tokens, done func(decided)) {
-	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || len(rules) == 0 {
+func (n *Node) Take(rules []*rule.Rule, tries int, cost limit.Tokens, done func(decided)) {
+	if n.Dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || len(rules) == 0 {
 		return
 	}
 	c := n.newCall(takeCall{rules: rules, tries: tries, cost: cost, done: done, began: n.w.Now()})
@@ -112,21 +114,21 @@ func (n *node) take(rules []*rule.Rule, tries int, cost limit.Tokens, done func(
 }
 
 // settling reports whether a call in flight carries what one of the rules' keys owes.
-func (n *node) settling(rules []*rule.Rule) bool {
+func (n *Node) settling(rules []*rule.Rule) bool {
 	return slices.ContainsFunc(rules, func(r *rule.Rule) bool { return n.recalled.Settling(r.Key) })
 }
 
 // leave sends the call.
 func (c *takeCall) leave() {
 	n := c.n
-	c.epoch, c.sent, c.began, c.sampled = n.epoch, n.now(), n.w.Now(), n.sampled
+	c.epoch, c.sent, c.began, c.sampled = n.epoch, n.Now(), n.w.Now(), n.sampled
 	c.deadline = n.takenUntil()
 	c.charged()
 	if n.storeCut() {
 		c.watch()
 		return
 	}
-	d := n.w.storeDelay(n.region)
+	d := n.w.storeDelay(n.Region)
 	n.w.Plan(d, (*arrival)(c))
 	if d > takeDeadline-2*milli {
 		c.watch()
@@ -141,11 +143,11 @@ func (c *takeCall) watch() {
 
 // takenUntil returns up to when, on its store's clock, the store accepts a call that the daemon
 // makes now.
-func (n *node) takenUntil() int64 { return n.clockMap.Until(n.now() + budget.Instant(takeLate)) }
+func (n *Node) takenUntil() int64 { return n.clockMap.Until(n.Now() + budget.Instant(takeLate)) }
 
 // refused reports whether the store would refuse such a call, because its clock was set since the
 // daemon read it.
-func (n *node) refused() bool { return n.w.stores[n.region].time() > n.takenUntil() }
+func (n *Node) refused() bool { return n.w.Stores[n.Region].Time() > n.takenUntil() }
 
 // arrival is a call on its way to the store, answering one on its way back, and patience one that
 // the daemon no longer waits for.
@@ -179,7 +181,7 @@ func (c *takeCall) finish(rep *taken) {
 
 // arrive handles the call at the store.
 func (c *takeCall) arrive() {
-	n, s := c.n, c.n.w.stores[c.n.region]
+	n, s := c.n, c.n.w.Stores[c.n.Region]
 	if n.w.Now() < s.pauseTo {
 		n.w.Plan(s.pauseTo-n.w.Now(), (*arrival)(c))
 		return
@@ -187,12 +189,12 @@ func (c *takeCall) arrive() {
 	if n.buried || s.outlived(c.sampled, c.began, takeLate) {
 		return
 	}
-	if now := s.time(); now > c.deadline {
-		n.w.After(n.w.Between(milli/20, milli), n.when(func() { c.late(now) }))
+	if now := s.Time(); now > c.deadline {
+		n.w.After(n.w.Between(milli/20, milli), n.When(func() { c.late(now) }))
 		return
 	}
 	c.rep = s.take(c)
-	if n.w.faults.Strikes(faults.StuckStore, 200) {
+	if n.w.Faults.Strikes(faults.StuckStore, 200) {
 		c.watch()
 		return
 	}
@@ -203,7 +205,7 @@ func (c *takeCall) arrive() {
 // daemon reads it again.
 func (c *takeCall) late(now int64) {
 	if c.epoch == c.n.epoch {
-		leapt := c.n.clockMap.Restart(now, c.sent, c.n.now())
+		leapt := c.n.clockMap.Restart(now, c.sent, c.n.Now())
 		c.n.sampled = c.began
 		c.n.distrust(leapt)
 	}
@@ -257,7 +259,7 @@ func (c *takeCall) answer() {
 		c.observe(rep.try(try), try < rep.admitted)
 	}
 	for i := range c.asks {
-		n.w.hold(c.asks[i].rule, n.region, rep.slotsOf(i))
+		n.w.hold(c.asks[i].rule, n.Region, rep.slotsOf(i))
 	}
 	c.finish(rep)
 }
@@ -266,7 +268,7 @@ func (c *takeCall) answer() {
 func (c *takeCall) observeLoss(outs []limit.Outcome) {
 	for i, out := range outs {
 		if out.Amnesia {
-			c.n.w.Note("store lost a hot key", c.n.region, int64(c.n.name), int64(c.asks[i].rule.Key.Rule), 0, 0)
+			c.n.w.Note("store lost a hot key", c.n.Region, int64(c.n.Name), int64(c.asks[i].rule.Key.Rule), 0, 0)
 			c.n.step(budget.StoreLost{})
 		}
 	}
@@ -281,9 +283,51 @@ func (c *takeCall) observe(outs []limit.Outcome, admitted bool) {
 		if !admitted && out.Tokens >= c.cost {
 			continue // another limit denied it
 		}
-		n.machine.Observe(a.rule.Key, budget.Usage{
+		n.Machine.Observe(a.rule.Key, budget.Usage{
 			Limit: a.rule.KeyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted,
 			Tokens: int64(out.Tokens), FloorCap: int64(a.view.Floor.Cap), ColdCap: int64(a.view.Cold().Cap),
-		}, n.now())
+		}, n.Now())
 	}
+}
+
+// Admission is a number of requests that were admitted at once.
+type Admission struct {
+	N  int
+	At time.Duration
+}
+
+// Decided is the answer to a request that was made several times at one instant.
+type Decided struct {
+	Admitted int           // including Here
+	At       time.Duration // when the store decided
+	Here     []Admission   // admitted without the store
+}
+
+// Ask makes the same request n times under some rules, of which one is the caller's own. answer is not
+// called if the store has other contents than the daemon knows.
+func (n *Node) Ask(rules []*rule.Rule, own *rule.Rule, tries int, cost limit.Tokens, answer func(Decided)) {
+	n.Take(rules, tries, cost, func(x decided) {
+		if x.rep.otherEpoch {
+			return
+		}
+		d := Decided{Admitted: x.rep.admitted, At: duration(x.rep.at), Here: x.here}
+		for _, a := range x.here {
+			d.Admitted += a.N
+		}
+		if x.rep.tried() > x.rep.admitted {
+			n.deny(own, tries-d.Admitted-1, cost, &x.rep)
+		}
+		answer(d)
+	})
+}
+
+// deny counts requests that were denied at the same instant as the last one that was tried.
+func (n *Node) deny(r *rule.Rule, denied int, cost limit.Tokens, rep *taken) {
+	if denied == 0 {
+		return
+	}
+	last := rep.try(rep.tried() - 1)[0]
+	n.Machine.Observe(r.Key, budget.Usage{
+		Limit: r.KeyLimit(n.limitOf(r)), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),
+	}, n.Now())
 }

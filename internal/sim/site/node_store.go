@@ -1,4 +1,4 @@
-package sim
+package site
 
 import (
 	"aliquot/budget"
@@ -17,15 +17,15 @@ const (
 )
 
 // learn asks the store for the identity of its contents.
-func (n *node) learn() {
+func (n *Node) learn() {
 	if n.learning || n.storeCut() {
 		return
 	}
 	n.learning = true
-	s, sent, began := n.w.stores[n.region], n.now(), n.w.Now()
-	n.w.atStore(n.region, n.w.Between(milli/10, 2*milli), func() {
-		epoch, time := s.learn(), s.time()
-		n.w.After(n.w.Between(milli/10, 2*milli), n.when(func() {
+	s, sent, began := n.w.Stores[n.Region], n.Now(), n.w.Now()
+	n.w.atStore(n.Region, n.w.Between(milli/10, 2*milli), func() {
+		epoch, time := s.learn(), s.Time()
+		n.w.After(n.w.Between(milli/10, 2*milli), n.When(func() {
 			n.learning = false
 			n.storeIs(epoch)
 			n.sample(time, sent, began)
@@ -35,55 +35,55 @@ func (n *node) learn() {
 
 // sample records a reading of the store's clock that was requested at the daemon's instant sent,
 // true time began.
-func (n *node) sample(store int64, sent budget.Instant, began int64) {
-	leapt := n.clockMap.Sample(store, sent, n.now())
+func (n *Node) sample(store int64, sent budget.Instant, began int64) {
+	leapt := n.clockMap.Sample(store, sent, n.Now())
 	n.sampled = began
 	n.distrust(leapt)
 }
 
 // distrust gives up the lease if the store's clock was set forward: that cannot be told from a
 // clock of the daemon that was stopped.
-func (n *node) distrust(leapt bool) {
+func (n *Node) distrust(leapt bool) {
 	if !leapt {
 		return
 	}
 	n.step(budget.ClockStopped{})
-	for _, r := range n.w.rules {
+	for _, r := range n.w.Rules {
 		if r.Book != nil {
-			r.Book.ClockLeapt(n.region)
+			r.Book.ClockLeapt(n.Region)
 		}
 	}
 }
 
-func (n *node) storeIs(epoch string) {
+func (n *Node) storeIs(epoch string) {
 	if n.epoch == epoch {
 		return
 	}
 	if n.epoch != "" && n.outdated() {
-		n.w.replace(n, 100*milli) // nothing in the new contents fences it
+		n.w.above.Replace(n, 100*milli) // nothing in the new contents fences it
 		return
 	}
-	n.w.Note("learns contents", n.region, int64(n.name), 0, 0, 0)
+	n.w.Note("learns contents", n.Region, int64(n.Name), 0, 0, 0)
 	birth, _ := limit.EpochBirth(epoch)
-	if n.clockMap.Until(n.now()) != 0 {
+	if n.clockMap.Until(n.Now()) != 0 {
 		n.oldClock = n.clockMap
 	}
 	n.clockMap.Reset()
 	if n.epoch != "" {
-		n.recalled.Emptied(n.now())
+		n.recalled.Emptied(n.Now())
 	}
 	n.epoch, n.stamp, n.birth = epoch, limit.Stamp(epoch), birth
 	n.step(budget.StoreEpoch{Epoch: epoch})
 }
 
 // probe asks the store once a second.
-func (n *node) probe() {
-	if n.dead {
+func (n *Node) probe() {
+	if n.Dead {
 		return
 	}
 	if !n.probing {
 		n.probing = true
-		n.when(func() {
+		n.When(func() {
 			n.probing = false
 			n.learn()
 		})()
@@ -92,7 +92,7 @@ func (n *node) probe() {
 }
 
 // apply makes a directive's changes in the store, and marks the lease in it.
-func (n *node) apply(changes []budget.ShareChange, lease bool) {
+func (n *Node) apply(changes []budget.ShareChange, lease bool) {
 	call := make([]change, 0, len(changes))
 	number := n.recalled.Call()
 	var unknown []budget.ShareResult
@@ -100,10 +100,10 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		r := n.w.ruleOf(c.Key)
 		l := limit.Limit{Capacity: limit.Tokens(c.Limit.Capacity), Rate: limit.Rate{Micro: c.Limit.Rate, Frac: c.Limit.RateFrac}}
 		switch {
-		case r.Book != nil && (l.Capacity > 0 || r.InForce(n.version)):
+		case r.Book != nil && (l.Capacity > 0 || r.InForce(n.Version)):
 			l = r.Latest() // never changed
 		case l.Capacity > 0:
-		case r.InForce(n.version):
+		case r.InForce(n.Version):
 			l = n.limitOf(r)
 		default:
 			// The rule of the key is gone, or has not come yet, and the change does not have the
@@ -113,20 +113,20 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		}
 		view := n.view(c.Before, r, l)
 		charge := n.charge(&ask{rule: r, limit: l, right: c.Before}, 0)
-		carried := n.recalled.Carry(&charge, number, n.now())
+		carried := n.recalled.Carry(&charge, number, n.Now())
 		view.Debit = carried.Amount
 		view.Chunk = n.recall(r, l)
 		view.Memory = n.memory(&ask{rule: r, limit: l, right: c.Before})
-		n.recalled.Forget(r.Key, n.now())
+		n.recalled.Forget(r.Key, n.Now())
 		call = append(call, change{rule: r, limit: l, carried: carried, change: limit.Change{
 			View: view, Gen: c.Gen.Pack(), Share: entitlement.Bucket(l, c.Share),
 			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold,
-			Deadline: max(n.clockMap.Until(n.now()+budget.Instant(applyDeadline)), 1),
+			Deadline: max(n.clockMap.Until(n.Now()+budget.Instant(applyDeadline)), 1),
 		}})
 	}
 	answered := false
 	answer := func(results []budget.ShareResult, storeNow int64) timeline.Callback {
-		return n.when(func() {
+		return n.When(func() {
 			if !answered {
 				answered = true
 				n.unmarked = storeNow == 0 && (lease || n.unmarked)
@@ -140,20 +140,20 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 			}
 		})
 	}
-	s, epoch, sent, sampled := n.w.stores[n.region], n.epoch, n.w.Now(), n.sampled
-	n.w.atStore(n.region, n.w.storeDelay(n.region), func() {
+	s, epoch, sent, sampled := n.w.Stores[n.Region], n.epoch, n.w.Now(), n.sampled
+	n.w.atStore(n.Region, n.w.storeDelay(n.Region), func() {
 		if n.buried || n.storeCut() || s.outlived(sampled, sent, applyDeadline) {
 			return
 		}
 		upTo, lost := len(call), false
-		if n.w.faults.Strikes(faults.StuckStore, 50) {
+		if n.w.Faults.Strikes(faults.StuckStore, 50) {
 			upTo, lost = int(n.w.Between(0, int64(len(call)))), true
 		}
-		now := s.time()
+		now := s.Time()
 		results, ok := s.apply(epoch, call, upTo, lease)
 		switch {
 		case !ok && !lost:
-			n.w.After(milli, n.when(n.learn))
+			n.w.After(milli, n.When(n.learn))
 			n.w.After(milli, answer(failed(changes), 0))
 		case !lost:
 			n.w.After(n.w.Between(milli/20, milli), answer(append(results, unknown...), now))
@@ -165,15 +165,15 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 
 // applied applies the store's result for one of the changes of a call, at its clock's time; 0:
 // there is no result.
-func (n *node) applied(c *change, results []budget.ShareResult, i int, storeNow int64) {
+func (n *Node) applied(c *change, results []budget.ShareResult, i int, storeNow int64) {
 	made := storeNow != 0 && !results[i].Failed
 	n.recalled.Paid(c.rule.Key, c.carried, made)
 	switch tokens := limit.Tokens(results[i].Tokens); {
 	case !made:
 	case c.limit.Algorithm.Counts():
-		n.recalled.TellUse(&recall.Charge{Key: c.rule.Key, Limit: c.limit}, tokens, limit.Tokens(results[i].InUse), storeNow, n.now())
+		n.recalled.TellUse(&recall.Charge{Key: c.rule.Key, Limit: c.limit}, tokens, limit.Tokens(results[i].InUse), storeNow, n.Now())
 	default:
-		n.recalled.Tell(c.rule.Key, tokens, c.change.Share.Rate.Micro, storeNow, n.now())
+		n.recalled.Tell(c.rule.Key, tokens, c.change.Share.Rate.Micro, storeNow, n.Now())
 	}
 }
 

@@ -1,4 +1,4 @@
-package sim
+package site
 
 import (
 	"aliquot/budget"
@@ -37,45 +37,44 @@ func (u *unseen) over(sent, ends budget.Instant) int64 {
 	return 0
 }
 
-// stopClocks stops a region's host for a while, and its clocks with it.
-func (w *world) stopClocks(region int, d int64) {
-	s := w.stores[region]
-	for _, n := range w.nodes {
-		if n.region != region {
+// StopClocks stops a region's host for a while, and its clocks with it.
+func (w *Regions) StopClocks(region int, d int64) {
+	s := w.Stores[region]
+	for _, n := range w.Nodes {
+		if n.Region != region {
 			continue
 		}
-		n.unseen.stops = append(n.unseen.stops, clockStop{clock: n.clock, reading: n.now()})
+		n.unseen.stops = append(n.unseen.stops, clockStop{clock: n.clock, reading: n.Now()})
 		n.unseen.back, n.unseen.leader = w.Now()+d, n.heard
 		n.clock.Stop(w.Now(), d)
 		n.readAt = -1
-		n.pause(d)
+		n.Pause(d)
 	}
 	s.clock.Stop(w.Now(), d)
 	s.pauseTo = w.Now() + d
 }
 
-// turnClocks changes the rates of a region's clocks, or of the leader's, within rho.
-func (w *world) turnClocks(region int) {
-	rate := func() int64 {
-		return w.Between(shell.Slowest(w.cfg.RhoPPM), shell.Fastest(w.cfg.RhoPPM)+1)
-	}
-	for _, n := range w.nodes {
-		if n.region == region && !n.paused() {
-			n.clock.Run(w.Now(), rate())
+// TurnClocks changes the rates of a region's clocks, within rho.
+func (w *Regions) TurnClocks(region int) {
+	for _, n := range w.Nodes {
+		if n.Region == region && !n.paused() {
+			n.clock.Run(w.Now(), w.DrawRate())
 			n.readAt = -1
 		}
 	}
-	if s := w.stores[region]; !w.clocksAgree && w.Now() >= s.pauseTo {
-		s.clock.Run(w.Now(), rate())
+	if s := w.Stores[region]; !w.ClocksAgree && w.Now() >= s.pauseTo {
+		s.clock.Run(w.Now(), w.DrawRate())
 	}
-	if w.leader != nil {
-		w.leader.clock.Run(w.Now(), rate())
-	}
+}
+
+// DrawRate draws the rate of a clock.
+func (w *Regions) DrawRate() int64 {
+	return w.Between(shell.Slowest(w.Config.RhoPPM), shell.Fastest(w.Config.RhoPPM)+1)
 }
 
 // compare processes what a coordinator's clock showed, in microseconds, in the answer to the call
 // in flight.
-func (n *node) compare(other int64, ev budget.RegionEvent) {
+func (n *Node) compare(other int64, ev budget.RegionEvent) {
 	var leader uint64
 	switch e := ev.(type) {
 	case budget.HelloAnswered:
@@ -85,8 +84,8 @@ func (n *node) compare(other int64, ev budget.RegionEvent) {
 	default:
 		return
 	}
-	if n.reference.Read(leader, other, n.sentAt, n.now(), n.w.cfg.RhoPPM) > 0 {
-		n.w.Note("stood still", n.region, int64(n.name), 0, 0, 0)
+	if n.reference.Read(leader, other, n.sentAt, n.Now(), n.w.Config.RhoPPM) > 0 {
+		n.w.Note("stood still", n.Region, int64(n.Name), 0, 0, 0)
 		n.step(budget.ClockStopped{})
 	}
 	if n.sent >= n.unseen.back && leader == n.unseen.leader && leader == n.heard {
@@ -96,32 +95,32 @@ func (n *node) compare(other int64, ev budget.RegionEvent) {
 }
 
 // forgiven reports whether a daemon spends by a lease whose end it cannot know.
-func (n *node) forgiven() bool {
+func (n *Node) forgiven() bool {
 	if len(n.unseen.stops) == 0 {
 		return false
 	}
-	r := n.machine.Right(budget.KeyID{}, budget.KeyLimit{}, n.now())
+	r := n.Machine.Right(budget.KeyID{}, budget.KeyLimit{}, n.Now())
 	if r.Phase != budget.Live {
 		return false
 	}
-	over := n.unseen.over(r.Until.Add(-n.machine.Config().Lease), r.Until)
+	over := n.unseen.over(r.Until.Add(-n.Machine.Config().Lease), r.Until)
 	return over != 0 && n.w.Now() >= over
 }
 
-// forgives reports whether the oracle allows what a region spends now.
-func (w *world) forgives(region int) bool {
-	for _, n := range w.nodes {
-		if n.region == region && n.forgiven() {
+// Forgives reports whether the oracle allows what a region spends now.
+func (w *Regions) Forgives(region int) bool {
+	for _, n := range w.Nodes {
+		if n.Region == region && n.forgiven() {
 			return true
 		}
 	}
 	return false
 }
 
-// counts reports whether this world has a counting limit. Use that outlasts its right is not
+// Counts reports whether this world has a counting limit. Use that outlasts its right is not
 // allowed.
-func (w *world) counts() bool {
-	for _, r := range w.rules {
+func (w *Regions) Counts() bool {
+	for _, r := range w.Rules {
 		if r.Book != nil {
 			return true
 		}
@@ -130,9 +129,9 @@ func (w *world) counts() bool {
 }
 
 // atStore calls do at a region's store after a while, or when its host runs again.
-func (w *world) atStore(region int, after int64, do func()) {
+func (w *Regions) atStore(region int, after int64, do func()) {
 	w.After(after, func() {
-		if wait := w.stores[region].pauseTo - w.Now(); wait > 0 {
+		if wait := w.Stores[region].pauseTo - w.Now(); wait > 0 {
 			w.After(wait, do)
 			return
 		}

@@ -1,4 +1,4 @@
-package sim
+package site
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 // store is a region's Redis: records with an identity, and a clock.
 type store struct {
-	w       *world
+	w       *Regions
 	region  int
 	clock   shell.Clock
 	epoch   string // empty: the contents have no name yet
@@ -57,16 +57,16 @@ type kept struct {
 // sinceTheEpoch keeps a store's clock above zero however often it is set back.
 const sinceTheEpoch = 1_000_000 * second
 
-func newStore(w *world, region int) *store {
-	s := &store{w: w, region: region, clock: w.newClock()}
-	if w.clocksAgree {
+func newStore(w *Regions, region int) *store {
+	s := &store{w: w, region: region, clock: w.NewClock()}
+	if w.ClocksAgree {
 		s.clock = shell.Clock{Offset: 1000*second + w.Between(0, second)}
 	}
 	s.clock.Offset += sinceTheEpoch
 	return s
 }
 
-func (s *store) time() int64 { return s.clock.Micros(s.w.Now()) }
+func (s *store) Time() int64 { return s.clock.Micros(s.w.Now()) }
 
 // outlived reports whether a command that was sent at a true time would be late by now, if the
 // clock had not been set back since the reading from which its deadline was made; see doc.go. That
@@ -80,21 +80,21 @@ func (s *store) outlived(sampled, sent, deadline int64) bool {
 func (s *store) learn() string {
 	if s.epoch == "" || s.promoted() {
 		s.named = s.promotions
-		if s.mints++; s.mints > 1 || s.region >= len(s.w.cfg.Regions) {
-			s.w.lost(s.region)
+		if s.mints++; s.mints > 1 || s.region >= len(s.w.Config.Regions) {
+			s.w.above.Lost(s.region)
 		}
-		s.epoch = fmt.Sprintf("n%d:r%d:%d", s.mints, s.region, s.time())
-		s.w.suspectAll()
+		s.epoch = fmt.Sprintf("n%d:r%d:%d", s.mints, s.region, s.Time())
+		s.w.SuspectAll()
 	}
 	return s.epoch
 }
 
-func (s *store) get(r *rule.Rule) limit.Record {
+func (s *store) Get(r *rule.Rule) limit.Record {
 	if r.Index >= len(s.records) {
 		return limit.Record{}
 	}
 	k := &s.records[r.Index]
-	if k.expires != 0 && k.expires <= s.time() {
+	if k.expires != 0 && k.expires <= s.Time() {
 		return limit.Record{}
 	}
 	return k.record
@@ -112,25 +112,33 @@ func (s *store) put(of *rule.Rule, r limit.Record, v *limit.View, l limit.Limit)
 	s.records[of.Index] = x
 }
 
-// flush loses everything, including the identity.
-func (s *store) flush() {
-	s.records, s.epoch, s.heard, s.list = nil, "", 0, roster.List{}
-	s.w.suspectAll()
+// SetClock sets the store's clock, d nanoseconds ahead of what it shows.
+func (s *store) SetClock(d int64) {
+	s.clock.Offset += d
+	if d < 0 {
+		s.setBack = s.w.Now()
+	}
 }
 
-// rollBack brings back an older copy, as a failover with lost writes does, and one back. The
+// Flush loses everything, including the identity.
+func (s *store) Flush() {
+	s.records, s.epoch, s.heard, s.list = nil, "", 0, roster.List{}
+	s.w.SuspectAll()
+}
+
+// RollBack brings back an older copy, as a failover with lost writes does, and one back. The
 // connections to the server that takes over are good. It names its contents as they were named when
 // the copy was made.
-func (s *store) rollBack() {
+func (s *store) RollBack() {
 	s.records, s.epoch, s.named, s.list = slices.Clone(s.backup.records), s.backup.epoch, s.backup.named, s.backup.list
 	s.promotions++
-	s.w.suspectAll()
+	s.w.SuspectAll()
 }
 
 // promoted reports whether the server was promoted since its contents were named.
 func (s *store) promoted() bool { return s.named != s.promotions }
 
-func (s *store) copyAway() {
+func (s *store) CopyAway() {
 	s.backup = backup{records: slices.Clone(s.records), epoch: s.epoch, named: s.named, list: s.list}
 }
 
@@ -178,13 +186,13 @@ func (s *store) take(c *takeCall) taken {
 	if c.epoch != s.epoch || s.promoted() {
 		return taken{otherEpoch: true}
 	}
-	now, asks := s.time(), c.asks
+	now, asks := s.Time(), c.asks
 	rep := taken{time: now, at: s.w.Now(), limits: len(asks)}
 	records, views, outs := s.desk.records[:0], s.desk.views[:0], s.desk.outs[:0]
 	for i := range asks {
 		views = append(views, asks[i].view)
 		views[i].Heard = s.heardBy(&views[i])
-		records = append(records, s.get(asks[i].rule))
+		records = append(records, s.Get(asks[i].rule))
 	}
 	for range c.tries {
 		outs = append(outs, make([]limit.Outcome, len(asks))...)
@@ -193,7 +201,7 @@ func (s *store) take(c *takeCall) taken {
 		if c.errand {
 			break
 		}
-		s.w.decisions++
+		s.w.Decisions++
 		for i := range views {
 			views[i].Chunk = limit.ChunkView{}
 		}
@@ -218,7 +226,7 @@ func (s *store) take(c *takeCall) taken {
 			asks[i].rule.Ideal.Borrowed(s.region, lent, s.w.Now())
 		}
 		if rep.admitted > 0 && !c.given { // otherwise its client has it already
-			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*c.cost, rep.slotsOf(i))
+			s.w.above.Admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*c.cost, rep.slotsOf(i))
 		}
 	}
 	if c.tries == 1 && rep.admitted == 1 {
@@ -243,18 +251,18 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 		return nil, false
 	}
 	if lease {
-		s.heard = s.time()
+		s.heard = s.Time()
 	}
 	for _, c := range changes[:n] {
 		c.change.View.Heard = s.heardBy(&c.change.View)
-		before := s.get(c.rule)
-		r, a := limit.Apply(before, c.change, s.time())
+		before := s.Get(c.rule)
+		r, a := limit.Apply(before, c.change, s.Time())
 		if !a.Stale && !a.Late {
 			s.put(c.rule, r, &c.change.View, c.limit)
 		}
 		s.w.suspect(c.rule)
 		if !a.Stale && !a.Late && before.Share != r.Share {
-			s.w.moves++
+			s.w.Moves++
 		}
 		what := "store applies"
 		if a.Stale || a.Late {
