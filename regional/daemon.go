@@ -379,7 +379,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	for name, run := range map[string]func(context.Context){
 		"reports": d.session.Run, "the store's probe": d.keepStore, "the list of daemons": func(ctx context.Context) { d.others.Run(ctx, d.guard) },
-		"upkeep": d.upkeep.Run, "the state file": d.keeper.run,
+		"upkeep": d.upkeep.Run, "held reservations": d.limiter.HandOver, "the state file": d.keeper.run,
 		"conduct": func(ctx context.Context) { d.conduct.Run(ctx, d.policies, d.cfg.HotKeyLog) },
 	} {
 		work.Go(func() { d.bugs.Keep(background, name, run) })

@@ -10,16 +10,16 @@ import (
 )
 
 // TestReservationsAcrossAFault: the store of a region stops while a call of 400 tokens and one slot is under way. After
-// that the call is settled once, and its slot is free once. What is reserved meanwhile is answered without an id, and
-// no slot is given out. The same requests make reservations after the fault, whether or not the store had still heard
-// them, and each of these is settled once.
+// that the call is settled once, and its slot is free once. What is reserved meanwhile is settled once after the fault,
+// whether or not the store had still heard the request. No slot is given out, and the same request gets one after the
+// fault.
 func TestReservationsAcrossAFault(t *testing.T) {
 	t.Parallel()
 	redis := startRedis(t)
 	c := testConfig(newLeader(t, `
 defaults: {enforcement: independent, key: [api_key], params: {refill_rate: 0.001}}
 rules:
-  - {id: r0, params: {capacity: 50}}
+  - {id: r0, params: {capacity: 100}}
   - {id: r1, unit: tokens_out, params: {capacity: 1000}}
   - {id: r2, unit: calls, algorithm: concurrency, params: {limit: 3, window: 3600}}
 `).address())
@@ -51,7 +51,8 @@ rules:
 	})
 	redis.signal(syscall.SIGSTOP)
 	during, slot := of("during", map[string]int64{"tokens_out": 100}), of("slot", map[string]int64{"calls": 1})
-	if out := reserveFor(t, d, during); !out.GetDecision().GetAllowed() || out.GetId() != "" {
+	held := reserveFor(t, d, during)
+	if out := held; !out.GetDecision().GetAllowed() || out.GetId() == "" {
 		t.Errorf("tokens during the fault: %v", out)
 	}
 	if out := reserveFor(t, d, slot); out.GetDecision().GetAllowed() || out.GetId() != "" {
@@ -61,12 +62,12 @@ rules:
 	if freed := settledOnce(before, map[string]int64{"tokens_out": 150}); freed != 1 {
 		t.Errorf("%d slots of the call before the fault are free, want 1", freed)
 	}
-	var again, third *aliquotv1.ReserveResponse
+	var third *aliquotv1.ReserveResponse
 	eventually(t, "the store remembers what is reserved", func() bool {
-		again, third = reserveFor(t, d, during), reserveFor(t, d, slot)
-		return again.GetId() != "" && third.GetId() != ""
+		third = reserveFor(t, d, slot)
+		return third.GetId() != ""
 	})
-	if refunded := settledOnce(again, map[string]int64{"tokens_out": 0}); refunded != 100 {
+	if refunded := settledOnce(held, map[string]int64{"tokens_out": 0}); refunded != 100 {
 		t.Errorf("%d came back of 100 that were not used", refunded)
 	}
 	if freed := settledOnce(third, nil); freed != 1 {
@@ -77,8 +78,8 @@ rules:
 			t.Errorf("a slot is not free after the fault: %v", out)
 		}
 	}
-	// What was answered without an id stands at its estimate, unless the store had still heard it.
-	if got := left(t, d)["r1"]; got > 850 {
+	// A call that the store had still heard may have been charged besides.
+	if got := left(t, d)["r1"]; got > 850 || got < 750 {
 		t.Errorf("%d left of 1000, 150 were used", got)
 	}
 }

@@ -877,8 +877,8 @@ type ReserveResponse struct {
 	// The decision, as Check would have made it.
 	Decision *CheckResponse `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
 	// The id for Settle: that of the request, a dot and 22 characters that another caller cannot
-	// guess. Empty if the request was denied, or allowed without the store of the region: then there
-	// is nothing to settle, and the estimate counts.
+	// guess. Empty if the request was denied, or allowed without a reservation: the reason
+	// says so then, and the estimate counts.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	// When the reservation ends, in Unix milliseconds of the daemon's clock.
 	ExpiresUnixMs int64 `protobuf:"varint,3,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"`

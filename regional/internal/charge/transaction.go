@@ -215,16 +215,12 @@ type Observation struct {
 	Recordless bool
 }
 
-// ChargedBefore is the answer to a shadow, and its time by the store's clock in microseconds.
+// ChargedBefore is the answer to one limit that the store did not give with the reservation, and its
+// time by the store's clock in microseconds; 0: unknown.
 type ChargedBefore struct {
 	At      int64         `json:"a"`
 	Allowed bool          `json:"w,omitempty"`
 	Outcome limit.Outcome `json:"o"`
-}
-
-// Result returns the answer in the form in which the store gave it.
-func (b *ChargedBefore) Result() lua.Result {
-	return lua.Result{Allowed: b.Allowed, Limits: []limit.Outcome{b.Outcome}}
 }
 
 var (

@@ -42,6 +42,9 @@ type Limit struct {
 	// isBeside: another daemon of the region is known, which may spend by the store. isUnread: the
 	// store can be asked whether there is one, and has not answered.
 	isBeside, isUnread bool
+	// payments counts the answers that took something owed off the store's records. lostAt is how
+	// many there were when the store was last found with other contents.
+	payments, lostAt uint64
 	// lapses is when left ends for a daemon that is cut off, because no other daemon was heard when
 	// left was set; 0: never.
 	lapses budget.Instant
@@ -153,6 +156,7 @@ func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, r
 	for i := range g.Asks {
 		a := &g.Asks[i]
 		c := recall.Charge{Key: a.Key, Limit: a.Limit}
+		e.pays(a)
 		e.table.Answered(&a.Ticket, &c, r.Allowed, r.Limits[i], a.Carried, storeNow, received)
 		if held, most, known := a.Asked.Holds(&r.Limits[i]); known {
 			e.table.Borrowed(a.Key, held, received.Add(most), storeNow)
@@ -228,6 +232,7 @@ func (e *Limit) Applied(changed *charge.Transaction, shares []limit.Bucket, made
 	for i := range changed.Asks {
 		a := &changed.Asks[i]
 		is := made != nil && !made[i].Stale && !made[i].Late
+		e.pays(a)
 		e.table.Paid(a.Key, a.Carried, is)
 		switch {
 		case !is:
@@ -259,6 +264,7 @@ func (e *Limit) Adjusted(parts *charge.Transaction, made bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range parts.Asks {
+		e.pays(&parts.Asks[i])
 		e.table.Paid(parts.Asks[i].Key, parts.Asks[i].Carried, made)
 	}
 	e.count()
@@ -278,6 +284,7 @@ func (e *Limit) see(contents string, now budget.Instant) {
 	}
 	if e.contents != "" {
 		e.table.Emptied(now)
+		e.lostAt = e.payments
 	}
 	e.contents = contents
 	e.born, _ = limit.EpochBirth(contents)

@@ -18,6 +18,7 @@ type storeCalls struct {
 	guard     *storeguard.Guard
 	emergency *emergency.Limit
 	slots     *charge.SlotNames
+	held      *heldReservations
 	wordings  sync.Pool // of *wording
 }
 

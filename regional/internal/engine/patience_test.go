@@ -20,7 +20,9 @@ func (s *moodyStore) Reserve(ctx context.Context, epoch string, groups []lua.Gro
 	if err != nil {
 		return lua.Reserved{}, 0, err
 	}
-	s.brought = append(s.brought, groups[0].Limits[0].View.Chunk.Back)
+	if len(groups) > 0 {
+		s.brought = append(s.brought, groups[0].Limits[0].View.Chunk.Back)
+	}
 	if s.denies && s.relents {
 		s.denies = false
 	}
@@ -38,10 +40,12 @@ func (s *moodyStore) Reservation(ctx context.Context, _ string) (*lua.Kept, erro
 func TestReservationsWaitForASilentStoreAsChecksDo(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 		s.silent.Store(true)
+		reservations := 0
 		reserve := func() {
-			in := Reserving{Request: asked("k")[0], ID: "call-1", TTL: time.Minute}
+			reservations++
+			in := Reserving{Request: asked("k")[0], ID: fmt.Sprint("call-", reservations), TTL: time.Minute}
 			out, err := l.Reserve(t.Context(), &in)
-			if _, v := out.Decision.Verdicts(); err != nil || out.Made || v.Mode != modes.Emergency {
+			if _, v := out.Decision.Verdicts(); err != nil || !out.Made || v.Mode != modes.Emergency {
 				t.Errorf("reserved %t by %s, %v", out.Made, v.Mode, err)
 			}
 		}

@@ -29,8 +29,10 @@ type reservation struct {
 	TTL  int64 `json:"t"`
 	Ends int64 `json:"i"`
 	// Mode is set only if no limit was asked.
-	Mode   string          `json:"m,omitempty"`
-	Limits []reservedLimit `json:"l,omitempty"`
+	Mode string `json:"m,omitempty"`
+	// Without: the request was decided without the store, so each limit has its Before.
+	Without bool            `json:"w,omitempty"`
+	Limits  []reservedLimit `json:"l,omitempty"`
 }
 
 // reservedLimit is one limit as it was when the request was charged.
@@ -52,8 +54,11 @@ type reservedLimit struct {
 	Cost      limit.Tokens    `json:"k"`
 	Slot      uint64          `json:"o,omitempty"`
 	// Before is the answer to a shadow that was asked in an earlier call, which denied the other
-	// limits. For all other limits the store keeps the answer itself.
+	// limits, or an answer given without the store. For all other limits the store keeps the answer
+	// itself.
 	Before *charge.ChargedBefore `json:"b,omitempty"`
+	// Open: the rule admitted the request without the store, and nothing was charged.
+	Open bool `json:"p,omitempty"`
 }
 
 // shadowsBefore returns the shadow limits of a request that were asked in an earlier call.
@@ -177,11 +182,15 @@ func (r *reservation) groupsOf() (groups []*charge.Transaction, never []charge.V
 			return nil, nil, nil, err
 		}
 		order = append(order, a.Rule)
-		if n := len(groups); n > 0 && !l.Shadow {
-			groups[n-1].Asks = append(groups[n-1].Asks, a)
-			continue
+		n := len(groups)
+		if n == 0 || l.Shadow {
+			groups, n = append(groups, &charge.Transaction{Shadow: l.Shadow, Before: l.Before}), n+1
 		}
-		groups = append(groups, &charge.Transaction{Shadow: l.Shadow, Asks: []charge.Charge{a}, Before: l.Before})
+		g := groups[n-1]
+		g.Asks = append(g.Asks, a)
+		if l.Before != nil {
+			g.Answer.Allowed, g.Answer.Limits = l.Before.Allowed, append(g.Answer.Limits, l.Before.Outcome)
+		}
 	}
 	return groups, never, order, nil
 }
@@ -202,6 +211,9 @@ func (r *reservation) decided(kept *lua.Kept) (*charge.Decision, error) {
 	for i, g := range groups {
 		g.Settle(results[i], nil)
 	}
+	if r.Without {
+		r.decidedWithout(groups)
+	}
 	return &charge.Decision{Groups: groups, Never: never, Order: order}, nil
 }
 
@@ -211,15 +223,18 @@ func resultsOf(kept *lua.Kept, groups []*charge.Transaction) ([]lua.Result, erro
 	for last > 0 && groups[last-1].Before != nil {
 		last--
 	}
-	results, err := kept.Results(shape(groups[:last]))
-	if err != nil {
-		return nil, err
+	var results []lua.Result
+	if last > 0 {
+		var err error
+		if results, err = kept.Results(shape(groups[:last])); err != nil {
+			return nil, err
+		}
 	}
 	for _, g := range groups[last:] {
 		if g.Before == nil {
 			return nil, errors.New("the store keeps a reservation whose limits are out of order")
 		}
-		results = append(results, g.Before.Result())
+		results = append(results, g.Answer)
 	}
 	return results, nil
 }

@@ -34,8 +34,8 @@ type Reserving struct {
 	Patience time.Duration
 }
 
-// ReserveResult is the result of a Reserve. If the request was denied, or decided without the
-// store, there is no reservation and ends is 0.
+// ReserveResult is the result of a Reserve. If the request was denied, or there is no room to hold it
+// without the store, there is no reservation and ends is 0.
 type ReserveResult struct {
 	Decision *charge.Decision
 	Repeated bool
@@ -47,7 +47,7 @@ type ReserveResult struct {
 var errOtherRequest = fmt.Errorf("%w: you have a reservation under this id for other attributes or costs; take another id", charge.ErrInvalid)
 
 // Reserve decides a request as Decide does, and makes the store remember it. Without the store each
-// rule's fallback decides; then nothing can be settled, and the estimate stays charged.
+// rule's fallback decides, and the daemon holds the reservation until the store is back.
 func (l *Engine) Reserve(ctx context.Context, r *Reserving) (ReserveResult, error) {
 	now := time.Now().UnixMilli()
 	p := l.Policies.At(now)
@@ -97,11 +97,13 @@ func (l *Engine) remember(ctx context.Context, p *policy.Policy, r *Reserving, g
 			g.Asks[i].Lasts = r.TTL
 		}
 	}
-	print := printOf(p.Hasher, &r.Request)
+	print, key := printOf(p.Hasher, &r.Request), ReservationKey(p.Hasher, r.Namespace, r.ID)
+	if one := l.held.of(key); one != nil {
+		return out.repeat(&one.reservation, &lua.Kept{}, print)
+	}
 	ends := time.Now().Add(r.TTL).UnixMilli()
 	var made atomic.Bool
-	found, err := l.askToRemember(ctx, groups, ReservationKey(p.Hasher, r.Namespace, r.ID), r.TTL+keepReservation,
-		describer(out.Decision, print, r.TTL, ends), &made)
+	found, err := l.askToRemember(ctx, groups, key, r.TTL+keepReservation, describer(out.Decision, print, r.TTL, ends), &made)
 	if found.again {
 		if err := groups[0].Wait(ctx); err != nil {
 			return err
@@ -122,9 +124,7 @@ func (l *Engine) remember(ctx context.Context, p *policy.Policy, r *Reserving, g
 				groups[i] = groups[i].FreshCopy()
 			}
 		}
-		l.FallBack(groups)
-		out.made(decides(groups) && groups[0].Allowed && made.Load(), ends)
-		return nil
+		return l.hold(groups, held{key: key, reservation: reservation{Print: print, TTL: r.TTL.Microseconds(), Ends: ends}}, &made, out)
 	case found.earlier != nil:
 		return out.again(found.earlier, print)
 	}
@@ -148,6 +148,11 @@ func (out *ReserveResult) again(kept *lua.Kept, print string) error {
 	if err != nil {
 		return err
 	}
+	return out.repeat(&earlier, kept, print)
+}
+
+// repeat answers a request as an earlier one under the same id was answered.
+func (out *ReserveResult) repeat(earlier *reservation, kept *lua.Kept, print string) (err error) {
 	if earlier.Print != print {
 		return errOtherRequest
 	}
@@ -235,7 +240,10 @@ func (a *storeCalls) tryReserve(
 	}
 	received := a.auth.Now()
 	// Before the caller, if it has given up, can be admitted because the store has charged the call.
-	made.Store(out.Earlier == nil && r.Decided && out.Results[0].Allowed)
+	made.Store(out.Earlier == nil && (!r.Decided || out.Results[0].Allowed))
+	if made.Load() {
+		a.held.drop(r.Key)
+	}
 	if out.Results == nil {
 		a.emergency.Failed(groups, lua.ErrNoRoom, head.Latest) // the reservation was made before, so nothing was charged
 	}

@@ -79,6 +79,11 @@ func (l *Engine) Settle(ctx context.Context, namespace, id string, said Usage) (
 		return SettledResult{}, fmt.Errorf("%w: this region knows no rules yet", ErrNotSettled)
 	}
 	key := ReservationKey(p.Hasher, namespace, id)
+	if one := l.held.of(key); one != nil {
+		if err := l.handOver(ctx, one); err != nil {
+			return SettledResult{}, notSettled(err)
+		}
+	}
 	for range settleTries {
 		kept, err := l.kept(ctx, key)
 		if err != nil {
@@ -172,7 +177,7 @@ func (r *reservation) charged(kept *lua.Kept) ([]bool, error) {
 	out := make([]bool, len(r.Limits))
 	for i := range r.Limits {
 		if !r.Limits[i].Never {
-			out[i], allowed = allowed[0], allowed[1:]
+			out[i], allowed = allowed[0] && !r.Limits[i].Open, allowed[1:]
 		}
 	}
 	return out, nil

@@ -1,0 +1,46 @@
+package emergency
+
+import "aliquot/regional/internal/charge"
+
+// Moment is a time at which something was charged without the store. At is the earliest that the
+// store's clock can have shown, in microseconds; 0: not known.
+type Moment struct {
+	At       int64
+	contents string
+	payments uint64
+}
+
+// Moment returns the present.
+func (e *Limit) Moment() Moment {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at, _, known := e.clock.Bounds(e.now())
+	if !known {
+		at = 0
+	}
+	return Moment{At: at, contents: e.contents, payments: e.payments}
+}
+
+// Stands reports whether what was charged at a moment is charged in the store's present contents, or
+// still owed to them. It is not if a debt may have been paid between that moment and a loss of the
+// store's contents. same: the contents are those of the moment.
+func (e *Limit) Stands(m Moment) (stands, same bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lostAt <= m.payments, e.contents == m.contents
+}
+
+// Hands records that something charged before is about to be told to the store. A later loss of the
+// store's contents loses it.
+func (e *Limit) Hands() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.payments++
+}
+
+// pays counts the end of a call that carried a debt. The caller holds mu.
+func (e *Limit) pays(a *charge.Charge) {
+	if a.Carried.Amount != 0 {
+		e.payments++
+	}
+}

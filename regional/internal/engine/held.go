@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/lua"
+	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/emergency"
+	"aliquot/regional/internal/modes"
+)
+
+// Without the store a reservation is held in memory. When the store answers again, it is handed over:
+// first what is owed of its limits is taken off the records, then the store remembers the reservation
+// like any other. Only the store settles reservations, so each is settled once. A held reservation
+// ends with the daemon, and so does what is owed for it.
+
+const (
+	// maxHeldLimits bounds the limits of all held reservations, about 500 bytes each. Beyond it a
+	// request without the store has no reservation.
+	maxHeldLimits = 32 << 10
+	// handOverEvery is the interval at which held reservations are handed over.
+	handOverEvery = time.Second
+)
+
+// held is a reservation that the store does not remember yet. It does not change.
+type held struct {
+	key         string
+	reservation reservation
+	since       emergency.Moment // a moment before its charge
+	over        budget.Instant   // its end
+}
+
+// limits returns what a reservation takes of maxHeldLimits.
+func (h *held) limits() int { return 1 + len(h.reservation.Limits) }
+
+// heldReservations are the held reservations by key. The zero value has none. Safe for concurrent
+// use.
+type heldReservations struct {
+	some   atomic.Bool // there may be some
+	mu     sync.Mutex
+	byKey  map[string]*held
+	limits int
+}
+
+// of returns the held reservation under a key, or nil.
+func (t *heldReservations) of(key string) *held {
+	if !t.some.Load() {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byKey[key]
+}
+
+// all returns the held reservations.
+func (t *heldReservations) all() (out []*held) {
+	if !t.some.Load() {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, one := range t.byKey {
+		out = append(out, one)
+	}
+	return out
+}
+
+// add holds a reservation, if there is room. The caller holds mu.
+func (t *heldReservations) add(one *held) bool {
+	if t.limits+one.limits() > maxHeldLimits {
+		return false
+	}
+	if t.byKey == nil {
+		t.byKey = map[string]*held{}
+	}
+	t.byKey[one.key] = one
+	t.limits += one.limits()
+	t.some.Store(true)
+	return true
+}
+
+// drop forgets the reservation under a key.
+func (t *heldReservations) drop(key string) {
+	if !t.some.Load() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if one := t.byKey[key]; one != nil {
+		delete(t.byKey, key)
+		t.limits -= one.limits()
+		t.some.Store(len(t.byKey) > 0)
+	}
+}
+
+// hold decides groups without the store, and holds the reservation of an admitted request. Repeated
+// requests with the same id are charged once. made: the store has made the reservation after all.
+func (l *Engine) hold(groups []*charge.Transaction, one held, made *atomic.Bool, out *ReserveResult) error {
+	l.held.mu.Lock()
+	defer l.held.mu.Unlock()
+	if earlier := l.held.byKey[one.key]; earlier != nil {
+		return out.repeat(&earlier.reservation, &lua.Kept{}, one.reservation.Print)
+	}
+	one.since = l.emergency.Moment()
+	l.FallBack(groups)
+	ends := one.reservation.Ends
+	if decides(groups) && !groups[0].Allowed {
+		out.made(false, ends)
+		return nil
+	}
+	ttl := time.Duration(one.reservation.TTL) * time.Microsecond
+	one.over = l.Auth.Now().Add(ttl)
+	one.reservation = describeWithout(out.Decision, one.reservation.Print, ttl, ends, groups, one.since.At)
+	added := l.held.add(&one)
+	if made.Load() && added { // the store's answer came meanwhile, and found nothing held
+		delete(l.held.byKey, one.key)
+		l.held.limits -= one.limits()
+	}
+	out.made(added || made.Load(), ends)
+	return nil
+}
+
+// describeWithout returns the reservation of groups that were decided without the store, at a time of
+// its clock.
+func describeWithout(d *charge.Decision, print string, ttl time.Duration, ends int64, groups []*charge.Transaction, at int64) reservation {
+	out := describe(d, print, ttl, ends, groups)
+	out.Without = true
+	limits := out.Limits
+	for _, g := range groups {
+		for i := range g.Asks {
+			l := &limits[0]
+			limits = limits[1:]
+			l.Before = &charge.ChargedBefore{At: at, Allowed: g.Allowed, Outcome: g.Out[i].Found}
+			l.Open = g.Out[i].Mode == modes.FailOpen
+			if l.Algorithm.Logs() {
+				l.Before.At = 0 // a log charges what is owed when it is paid, so no entry has this time
+			}
+		}
+	}
+	out.Limits = append(out.Limits, shadowsBefore(d.Groups)...)
+	return out
+}
+
+// decidedWithout makes the verdicts of groups those of a decision without the store.
+func (r *reservation) decidedWithout(groups []*charge.Transaction) {
+	limits := slices.DeleteFunc(slices.Clone(r.Limits), func(l reservedLimit) bool { return l.Never })
+	for _, g := range groups {
+		for i := range g.Out {
+			v, open := &g.Out[i], limits[0].Open
+			limits = limits[1:]
+			v.Mode = modes.Emergency
+			if open {
+				v.Mode, v.Decision.Remaining = modes.FailOpen, charge.UnknownRemaining
+			}
+		}
+	}
+}
+
+// HandOver hands held reservations over to the store while it answers, until ctx ends, and then once
+// more.
+func (l *Engine) HandOver(ctx context.Context) {
+	tick := time.NewTicker(handOverEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			l.handOverAll(context.WithoutCancel(ctx))
+			return
+		case <-tick.C:
+			l.handOverAll(ctx)
+		}
+	}
+}
+
+func (l *Engine) handOverAll(ctx context.Context) {
+	for _, one := range l.held.all() {
+		if now := l.Auth.Now(); now >= one.over.Add(keepReservation) {
+			l.held.drop(one.key)
+			continue
+		}
+		if l.direct.guard.Breaker.Open.Load() || l.handOver(ctx, one) != nil {
+			return
+		}
+	}
+}
+
+// errForgotten: the store has lost the contents that a held reservation was charged in. It says nothing
+// of how the store is.
+var errForgotten = fmt.Errorf("%w: the store has lost what was reserved", lua.ErrInvalid)
+
+// handOver makes the store remember a held reservation, and drops it. It also drops one that the
+// store cannot know any more.
+func (l *Engine) handOver(ctx context.Context, one *held) error {
+	if groups := l.debtors(one); len(groups) > 0 {
+		if err := l.alone(ctx, func(ctx context.Context) error { return l.direct.ask(ctx, groups) }); err != nil {
+			return err
+		}
+	}
+	err := l.alone(ctx, func(ctx context.Context) error { return l.direct.takeOver(ctx, one) })
+	if err != nil && !errors.Is(err, errForgotten) && !errors.Is(err, errOtherStore) {
+		return err
+	}
+	l.held.drop(one.key)
+	return nil
+}
+
+// debtors returns groups that only look at the limits that a held reservation was charged to. Their call
+// carries what is owed of these limits.
+func (l *Engine) debtors(one *held) (out []*charge.Transaction) {
+	p := l.Policies.At(time.Now().UnixMilli())
+	for i := range one.reservation.Limits {
+		part := &one.reservation.Limits[i]
+		if part.Never || part.Open || part.Algorithm == limit.Concurrency {
+			continue
+		}
+		if a, ok := part.current(p, l.Auth.Now()); ok {
+			out = append(out, &charge.Transaction{Cost: a.Cost, Peek: true, Asks: []charge.Charge{a, blockerOf(&a)}})
+		}
+	}
+	return out
+}
+
+// takeOver makes the store remember a held reservation.
+func (a *storeCalls) takeOver(ctx context.Context, one *held) error {
+	left := one.over.Sub(a.auth.Now())
+	var found remembered
+	var made atomic.Bool
+	return a.reserve(ctx, nil, one.key, max(time.Millisecond, left+keepReservation), func([]*charge.Transaction) (string, error) {
+		stands, same := a.emergency.Stands(one.since)
+		if !stands && len(one.reservation.Limits) > 0 {
+			return "", errForgotten
+		}
+		a.emergency.Hands()
+		r := one.reservation
+		r.TTL, r.Limits = left.Microseconds(), slices.Clone(r.Limits)
+		for i := range r.Limits {
+			if before := r.Limits[i].Before; before != nil && !same {
+				other := *before
+				other.At = 0 // by the clock of other contents
+				r.Limits[i].Before = &other
+			}
+		}
+		text, err := json.Marshal(r)
+		return string(text), err
+	}, &found, &made)
+}
