@@ -211,18 +211,18 @@ var houses = map[string]row{
 	// In the images, which have no shell.
 	"deploy/docker/probe": {},
 
-	"internal/e2e":            {aliquot: []string{"budget", "lua", "cluster", "cluster/state", "internal/bench", "internal/bench/latency", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
+	"internal/e2e":            {aliquot: []string{"lua", "internal/bench", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	"internal/e2e/limits":     {aliquot: []string{"internal/bench", "internal/e2e", "internal/rpc", "internal/sim/compare", "proto/aliquot/..."}, outside: anyModule},
 	"internal/e2e/faults":     {aliquot: []string{"internal/bench", "internal/bench/load", "internal/e2e", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	"internal/e2e/acceptance": {aliquot: []string{"internal/e2e", "internal/e2e/limits", "internal/e2e/faults"}},
 	"internal/e2e/attack":     {aliquot: []string{"cluster/state", "internal/e2e", "internal/bench/load", "proto/aliquot/v1"}, outside: anyModule},
 	"internal/e2e/counted":    {aliquot: []string{"client", "internal/dev", "internal/e2e", "proto/aliquot/v1"}},
-	"internal/e2e/demo":       {aliquot: []string{"internal/e2e"}},
+	"internal/e2e/demo":       {aliquot: []string{"internal/e2e", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	"internal/e2e/overload":   {aliquot: []string{"internal/e2e", "internal/bench/load"}},
 	"internal/e2e/holes":      {aliquot: []string{"internal/e2e", "internal/e2e/faults"}},
-	"internal/e2e/hotkeys":    {aliquot: []string{"internal/e2e"}},
-	"internal/e2e/outages":    {aliquot: []string{"internal/e2e"}},
-	"internal/e2e/surge":      {aliquot: []string{"internal/e2e"}},
+	"internal/e2e/hotkeys":    {aliquot: []string{"budget", "cluster", "cluster/state", "internal/e2e", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
+	"internal/e2e/outages":    {aliquot: []string{"internal/bench", "internal/e2e", "proto/aliquot/..."}, outside: anyModule},
+	"internal/e2e/surge":      {aliquot: []string{"internal/bench/latency", "internal/e2e"}, outside: anyModule},
 
 	"proto/aliquot/v1":                  {outside: anyModule},
 	"proto/aliquot/v1/aliquotv1connect": {aliquot: []string{"proto/aliquot/v1"}, outside: anyModule},

@@ -16,7 +16,7 @@ const memorySkew = 5 * time.Millisecond
 // now. A Redis on this machine goes by the same clock.
 func (l *Cluster) Counted(asked time.Time) Admitted {
 	skew := int64(0)
-	if l.setup.InMemory {
+	if l.Setup.InMemory {
 		skew = memorySkew.Microseconds()
 	}
 	return Admitted{asked.UnixMicro() - skew, time.Now().UnixMicro() + skew}

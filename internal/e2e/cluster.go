@@ -38,7 +38,7 @@ type Cluster struct {
 	Redis        []*Process
 	Coordinators []*Coordinator
 	Regions      []*Region
-	setup        Setup
+	Setup        Setup
 	Seconds      []*Region // second daemons of regions
 	Bin, Dir     string
 	HTTP         *http.Client
@@ -57,8 +57,8 @@ type Coordinator struct {
 	*Process
 	Address string // of its RPC
 	DataDir string
-	raft    string // the address of its Raft port
-	gossip  string // and of its gossip
+	Raft    string // the address of its Raft port
+	Gossip  string // and of its gossip
 }
 
 // Region is one regional daemon.
@@ -100,7 +100,7 @@ func New(bin, dir string, s Setup) (*Cluster, error) {
 		s.Regions = RegionNames
 	}
 	s.Rules = cmp.Or(s.Rules, RulesYAML)
-	l := &Cluster{setup: s, HTTP: rpc.NewHTTPClient(), Bin: bin, Dir: dir}
+	l := &Cluster{Setup: s, HTTP: rpc.NewHTTPClient(), Bin: bin, Dir: dir}
 	free, err := FreePorts(3*4 + len(s.Regions)*5)
 	if err != nil {
 		return nil, err

@@ -63,8 +63,8 @@ func (l *Link) restore() {
 	l.passes.Broadcast()
 }
 
-// delay has everything that is sent to clients from now on arrive that much later.
-func (l *Link) delay(by time.Duration) {
+// Delay has everything that is sent to clients from now on arrive that much later.
+func (l *Link) Delay(by time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lag = by

@@ -157,8 +157,8 @@ func EndAll(processes []*Process) {
 	}
 }
 
-// busy starts processes that do nothing but take time; stop ends them, also after an error.
-func busy(dir string, n int) (stop func() error, err error) {
+// Busy starts processes that do nothing but take time; stop ends them, also after an error.
+func Busy(dir string, n int) (stop func() error, err error) {
 	var all []*Process
 	stop = func() (err error) {
 		for _, p := range all {

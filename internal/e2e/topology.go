@@ -61,7 +61,7 @@ func (p *ports) Next() (address string) {
 
 func (l *Cluster) addCoordinators(free *ports) error {
 	rulesFile := filepath.Join(l.Dir, "rules.yaml")
-	if err := os.WriteFile(rulesFile, []byte(l.setup.Rules), 0o600); err != nil {
+	if err := os.WriteFile(rulesFile, []byte(l.Setup.Rules), 0o600); err != nil {
 		return err
 	}
 	var gossip [3]string
@@ -74,24 +74,24 @@ func (l *Cluster) addCoordinators(free *ports) error {
 		p := NewProcess(l.Dir, name, filepath.Join(l.Bin, "coordinator"), "--node-id", name, "--data-dir", dataDir,
 			"--listen", address, "--raft-listen", raft, "--gossip-listen", gossip[i], "--ops-listen", free.Next(),
 			"--join", strings.Join(gossip[:], ","), "--bootstrap-expect", "3",
-			"--regions", strings.Join(l.declaredNames(), ","), "--rules", rulesFile)
-		l.Coordinators = append(l.Coordinators, &Coordinator{Process: p, Address: address, DataDir: dataDir, raft: raft, gossip: gossip[i]})
+			"--regions", strings.Join(l.DeclaredNames(), ","), "--rules", rulesFile)
+		l.Coordinators = append(l.Coordinators, &Coordinator{Process: p, Address: address, DataDir: dataDir, Raft: raft, Gossip: gossip[i]})
 	}
 	return nil
 }
 
-// declaredNames are the regions that the coordinators are told of.
-func (l *Cluster) declaredNames() []string {
-	if l.setup.Absent == "" {
-		return l.setup.Regions
+// DeclaredNames are the regions that the coordinators are told of.
+func (l *Cluster) DeclaredNames() []string {
+	if l.Setup.Absent == "" {
+		return l.Setup.Regions
 	}
-	return append(slices.Clone(l.setup.Regions), l.setup.Absent)
+	return append(slices.Clone(l.Setup.Regions), l.Setup.Absent)
 }
 
 // addRegion makes a region and its Redis, if it is to have one; neither is started yet.
 func (l *Cluster) addRegion(name string, free *ports) *Region {
 	redis := ""
-	if !l.setup.InMemory {
+	if !l.Setup.InMemory {
 		redis = l.addRedis(name, free.Next())
 	}
 	r := l.daemon(name, name, redis, free)

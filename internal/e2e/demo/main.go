@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	d := e2e.Demo{Out: os.Stdout}
+	d := Demo{Out: os.Stdout}
 	flag.DurationVar(&d.Part, "part", 8*time.Second, "how long each of the six parts lasts")
 	e2e.Main("demo", func() error { return d.Valid() }, func(ctx context.Context, bin, dir string) (bool, error) {
 		return d.Run(ctx, bin, dir)

@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	h := e2e.HotKeys{Log: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
+	h := HotKeys{Log: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
 	flag.IntVar(&h.Keys, "keys", 20_000, "how many keys are hot")
 	flag.IntVar(&h.Kills, "kills", 3, "how many times the leader is killed")
 	flag.DurationVar(&h.Within, "within", 5*time.Second, "how long a region may be without a new lease")

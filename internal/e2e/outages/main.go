@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	o := e2e.Outages{}
+	o := Outages{}
 	flag.IntVar(&o.Runs, "runs", 5, "how many times each fault comes")
 	flag.StringVar(&o.Only, "only", "", "run only faults whose name contains this")
 	regions := flag.Int("regions", 0, "how many regions; 0: one, and then three but with --matrix")
@@ -47,7 +47,7 @@ func main() {
 }
 
 // table prints results, and reports whether all promises held.
-func table(w io.Writer, results []e2e.OutageResult) (ok bool) {
+func table(w io.Writer, results []OutageResult) (ok bool) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\tfault\tregions\tenforcement\trefused\tof\tunanswered\tgain\tnormal after\tp99 before\tfirst second\tlater")
 	ok = true
@@ -75,7 +75,7 @@ func milliseconds(d time.Duration) string {
 const beginMark, endMark = "<!-- the table begins -->\n", "<!-- the table ends -->\n"
 
 // write puts the matrix into a page.
-func write(page string, results []e2e.OutageResult) error {
+func write(page string, results []OutageResult) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func write(page string, results []e2e.OutageResult) error {
 }
 
 // rows are the matrix as Markdown: a row for each fault and algorithm.
-func rows(results []e2e.OutageResult) string {
+func rows(results []OutageResult) string {
 	var b strings.Builder
 	b.WriteString("| fault | algorithm | strict | elastic | p99 before |\n|---|---|---|---|---|\n")
 	for i := 0; i+1 < len(results); i += 2 {

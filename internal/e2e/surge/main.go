@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	s := e2e.Surge{Out: os.Stderr}
+	s := Surge{Out: os.Stderr}
 	regions := flag.String("regions", "1,3", "in how many regions, 1 to 3, one run for each number")
 	seconds := flag.Int("seconds", 60, "how long the riders send, with and without Aliquot")
 	flag.IntVar(&s.Riders, "riders", 2000, "how many riders there are")
@@ -42,7 +42,7 @@ func main() {
 		return nil
 	}
 	e2e.Main("surge", valid, func(ctx context.Context, bin, dir string) (bool, error) {
-		var rows []e2e.SurgeRow
+		var rows []SurgeRow
 		for _, s.Regions = range counts {
 			state, err := os.MkdirTemp(dir, "regions-")
 			if err != nil {
@@ -57,7 +57,7 @@ func main() {
 		if *output == "json" {
 			return true, e2e.PrintJSON(os.Stdout, rows)
 		}
-		e2e.PrintSurge(os.Stdout, rows)
+		PrintSurge(os.Stdout, rows)
 		return true, nil
 	})
 }

@@ -1,4 +1,4 @@
-package e2e
+package main
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"aliquot/internal/e2e"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -47,15 +48,15 @@ type HotKeys struct {
 
 // Run starts the cluster with the programs in bin and its state in dir, and ends it. It takes as
 // long as it takes to make the keys hot, which is most of it.
-func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []Result, err error) {
-	setup := Setup{Regions: []string{"us-east", "us-west", "eu-west", "eu-north", "ap-south"}, Rules: RulesYAML}
+func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []e2e.Result, err error) {
+	setup := e2e.Setup{Regions: []string{"us-east", "us-west", "eu-west", "eu-north", "ap-south"}, Rules: e2e.RulesYAML}
 	for i := range hotRules {
 		setup.Rules += fmt.Sprintf(hotRule, i)
 	}
 	if h.Keys > manyHot {
 		setup.Absent = absent
 	}
-	l, err := New(bin, dir, setup)
+	l, err := e2e.New(bin, dir, setup)
 	if err != nil {
 		return nil, err
 	}
@@ -63,42 +64,42 @@ func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []Result, err er
 	if err := h.begin(ctx, l); err != nil {
 		return nil, err
 	}
-	load := BigLoad(l, time.Hour)
+	load := e2e.BigLoad(l, time.Hour)
 	load.Run, load.Rate = fmt.Sprint("hot", time.Now().UnixNano()), 50
 	loading, end := context.WithCancel(ctx)
 	defer end()
-	run := Begin(loading, load)
+	run := e2e.Begin(loading, load)
 	for n := range h.Kills {
 		took, err := h.kill(ctx, l)
 		if err != nil {
 			return nil, l.WithLogs(err)
 		}
-		out = append(out, AtMost(fmt.Sprintf("seconds until every region has its lease again, kill %d", n+1), took.Seconds(), h.Within.Seconds()))
+		out = append(out, e2e.AtMost(fmt.Sprintf("seconds until every region has its lease again, kill %d", n+1), took.Seconds(), h.Within.Seconds()))
 	}
 	end()
 	r, err := run.Wait()
 	if err != nil {
 		return nil, err
 	}
-	return append(append(out, Bounded(r)...), Unfailing(r)), nil
+	return append(append(out, e2e.Bounded(r)...), e2e.Unfailing(r)), nil
 }
 
 // begin starts the cluster, and returns when the keys are hot in all regions.
-func (h HotKeys) begin(ctx context.Context, l *Cluster) error {
+func (h HotKeys) begin(ctx context.Context, l *e2e.Cluster) error {
 	if !h.Founded {
 		if err := l.Run(ctx); err != nil {
 			return err
 		}
 		return h.heat(ctx, l)
 	}
-	if err := l.foundWithHotKeys(ctx, h.Keys); err != nil {
+	if err := foundWithHotKeys(ctx, l, h.Keys); err != nil {
 		return err
 	}
 	began := time.Now()
 	if err := l.Run(ctx); err != nil {
 		return err
 	}
-	err := Until(ctx, heatWithin, fmt.Sprintf("%d keys hot in every region", h.Keys), func() error {
+	err := e2e.Until(ctx, heatWithin, fmt.Sprintf("%d keys hot in every region", h.Keys), func() error {
 		hot, err := h.hot(ctx, l)
 		if err == nil && slices.Min(hot) < float64(h.Keys) {
 			err = fmt.Errorf("%v are", hot)
@@ -120,7 +121,7 @@ func (h HotKeys) log(format string, args ...any) {
 
 // heat uses keys, some at a time and each in one of the regions, until all are hot in all of them.
 // In a table that is half full a key becomes hot when it is denied, as each is the second time.
-func (h HotKeys) heat(ctx context.Context, l *Cluster) error {
+func (h HotKeys) heat(ctx context.Context, l *e2e.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, heatWithin)
 	defer cancel()
 	began := time.Now()
@@ -148,7 +149,7 @@ func (h HotKeys) heat(ctx context.Context, l *Cluster) error {
 }
 
 // use asks one region for its part of the keys from one to another.
-func (h HotKeys) use(ctx context.Context, l *Cluster, r *Region, from, to int) error {
+func (h HotKeys) use(ctx context.Context, l *e2e.Cluster, r *e2e.Region, from, to int) error {
 	client := aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address))
 	batch, cost := &aliquotv1.CheckBatchRequest{}, int64(heatCost)
 	for i := from; i < to; i += len(l.Regions) {
@@ -166,7 +167,7 @@ func (h HotKeys) use(ctx context.Context, l *Cluster, r *Region, from, to int) e
 }
 
 // hot is how many keys are hot in each region.
-func (h HotKeys) hot(ctx context.Context, l *Cluster) ([]float64, error) {
+func (h HotKeys) hot(ctx context.Context, l *e2e.Cluster) ([]float64, error) {
 	out := make([]float64, len(l.Regions))
 	for i, r := range l.Regions {
 		var err error
@@ -178,7 +179,7 @@ func (h HotKeys) hot(ctx context.Context, l *Cluster) ([]float64, error) {
 }
 
 // kill kills the leader, and starts it again once every region has its lease from another one.
-func (h HotKeys) kill(ctx context.Context, l *Cluster) (time.Duration, error) {
+func (h HotKeys) kill(ctx context.Context, l *e2e.Cluster) (time.Duration, error) {
 	hot, err := h.hot(ctx, l)
 	if err != nil {
 		return 0, err
@@ -202,7 +203,7 @@ func (h HotKeys) kill(ctx context.Context, l *Cluster) (time.Duration, error) {
 	var last time.Duration
 	var shown time.Time
 	for i, r := range l.Regions {
-		err := Until(ctx, 10*h.Within, r.Name+" leased by the next leader", func() error {
+		err := e2e.Until(ctx, 10*h.Within, r.Name+" leased by the next leader", func() error {
 			if time.Since(shown) > time.Second {
 				shown = time.Now()
 				h.log("%.1f s after the kill: %v keys of %v applied", time.Since(killed).Seconds(), h.all(ctx, l, "applied"), h.all(ctx, l, "told"))
@@ -223,7 +224,7 @@ func (h HotKeys) kill(ctx context.Context, l *Cluster) (time.Duration, error) {
 }
 
 // all is the value of the progress of each region's application.
-func (h HotKeys) all(ctx context.Context, l *Cluster, state string) (out []float64) {
+func (h HotKeys) all(ctx context.Context, l *e2e.Cluster, state string) (out []float64) {
 	for _, r := range l.Regions {
 		v, _ := l.Metric(ctx, r, `aliquot_apply_keys{state="`+state+`"}`) // shown only
 		out = append(out, v)

@@ -1,4 +1,4 @@
-package e2e
+package main
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"aliquot/internal/bench"
+	"aliquot/internal/e2e"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -63,7 +64,7 @@ const answerWithin, settleWithin = 20 * time.Second, time.Minute
 const slotHeld, greedyHeld = 100 * time.Millisecond, 5 * time.Second
 
 // startTraffic has clients ask regions until wait is called.
-func (l *Cluster) startTraffic(ctx context.Context, clients []client) (*traffic, error) {
+func startTraffic(ctx context.Context, l *e2e.Cluster, clients []client) (*traffic, error) {
 	ctx, stop := context.WithCancel(ctx)
 	t := &traffic{began: time.Now(), stop: stop}
 	var regions []aliquotv1.LimiterServiceClient
@@ -74,7 +75,7 @@ func (l *Cluster) startTraffic(ctx context.Context, clients []client) (*traffic,
 		}
 	}
 	for _, r := range l.Regions {
-		retry := backoff.Config{BaseDelay: PollEvery, Multiplier: 1.6, Jitter: .2, MaxDelay: 10 * PollEvery}
+		retry := backoff.Config{BaseDelay: e2e.PollEvery, Multiplier: 1.6, Jitter: .2, MaxDelay: 10 * e2e.PollEvery}
 		conn, err := grpc.NewClient(r.Flag("--grpc-listen"), grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: time.Second}))
 		if err != nil {
@@ -133,7 +134,7 @@ func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, where, 
 		if c.greedy {
 			hold = greedyHeld
 		}
-		Pause(ctx, hold)
+		e2e.Pause(ctx, hold)
 		out.held = time.Since(t.began)
 		ctx, cancel := context.WithTimeout(context.Background(), settleWithin-hold)
 		defer cancel()
@@ -155,7 +156,7 @@ func settle(ctx context.Context, region aliquotv1.LimiterServiceClient, id strin
 		case err != nil && (status.Code(err) == codes.NotFound || ctx.Err() != nil):
 			return err
 		}
-		Pause(ctx, PollEvery)
+		e2e.Pause(ctx, e2e.PollEvery)
 	}
 }
 

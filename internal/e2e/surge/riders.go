@@ -1,4 +1,4 @@
-package e2e
+package main
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"aliquot/internal/bench/latency"
+	"aliquot/internal/e2e"
 )
 
 // riderPatience is how long a rider's app waits for an answer.
@@ -70,7 +71,7 @@ func (r *surgeRiders) rider(ctx context.Context, i int, end time.Time, calls *sy
 		if !due.Before(end) || ctx.Err() != nil {
 			return
 		}
-		Pause(ctx, time.Until(due))
+		e2e.Pause(ctx, time.Until(due))
 		calls.Go(func() {
 			if wait := r.send(ctx, i, n); wait > 0 {
 				notBefore.Store(time.Now().Add(wait).UnixNano())

@@ -1,10 +1,12 @@
-package e2e
+package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"aliquot/internal/e2e"
 )
 
 const (
@@ -26,30 +28,30 @@ var windowed = outageAlgorithms[:len(outageAlgorithms)-1]
 // outageTable are the faults that users met first.
 func outageTable() []outage {
 	return []outage{
-		{name: "stopped or killed, seldom asked", clients: seldom, before: 3 * time.Second, after: 4 * time.Second, first: soonest, later: usually, fault: func(ctx context.Context, l *Cluster, run int) error {
+		{name: "stopped or killed, seldom asked", clients: seldom, before: 3 * time.Second, after: 4 * time.Second, first: soonest, later: usually, fault: func(ctx context.Context, l *e2e.Cluster, run int) error {
 			if run%2 == 0 {
-				return l.stopStore(ctx, awayFor)
+				return stopStore(ctx, l, awayFor)
 			}
-			return l.killStore(ctx, awayFor)
+			return killStore(ctx, l, awayFor)
 		}},
 		stoppedUnderLoad(150 * time.Millisecond), stoppedUnderLoad(time.Second), stoppedUnderLoad(5 * time.Second),
-		{name: "still for 60 ms once a second", clients: newcomers, before: time.Second, after: 2 * time.Second, first: soonest, later: soonest, fault: func(ctx context.Context, l *Cluster, _ int) error {
+		{name: "still for 60 ms once a second", clients: newcomers, before: time.Second, after: 2 * time.Second, first: soonest, later: soonest, fault: func(ctx context.Context, l *e2e.Cluster, _ int) error {
 			for range stalls {
-				if err := l.stopStore(ctx, stallFor); err != nil {
+				if err := stopStore(ctx, l, stallFor); err != nil {
 					return err
 				}
-				Pause(ctx, time.Second-stallFor)
+				e2e.Pause(ctx, time.Second-stallFor)
 			}
 			return nil
 		}},
 		{name: "a load of 10", clients: crowdOfRiders, before: 3 * time.Second, after: 2 * time.Second, goal: .001, fault: burn},
-		{name: "contents lost", clients: usual, before: outageWindow / 2, after: 2*outageWindow + outageWindow/2, first: soonest, later: usually, fault: func(ctx context.Context, l *Cluster, run int) error {
+		{name: "contents lost", clients: usual, before: outageWindow / 2, after: 2*outageWindow + outageWindow/2, first: soonest, later: usually, fault: func(ctx context.Context, l *e2e.Cluster, run int) error {
 			if run%2 == 0 {
 				return l.Flush(l.Regions[0])
 			}
-			return l.killStore(ctx, PollEvery)
+			return killStore(ctx, l, e2e.PollEvery)
 		}},
-		{name: "killed with its daemon", clients: usual, before: outageWindow / 2, after: 2*outageWindow + outageWindow/2, goal: 1, empties: true, endsDaemon: true, fault: func(ctx context.Context, l *Cluster, _ int) error {
+		{name: "killed with its daemon", clients: usual, before: outageWindow / 2, after: 2*outageWindow + outageWindow/2, goal: 1, empties: true, endsDaemon: true, fault: func(ctx context.Context, l *e2e.Cluster, _ int) error {
 			daemon, redis := l.Regions[0], l.Redis[0]
 			return errors.Join(daemon.Kill9(), redis.Kill9(), redis.Start(), daemon.Start(), l.AwaitLeases(ctx))
 		}},
@@ -58,31 +60,31 @@ func outageTable() []outage {
 
 func stoppedUnderLoad(d time.Duration) outage {
 	return outage{name: fmt.Sprintf("stopped %v under load", d), clients: usual, before: 3 * time.Second, after: 4 * time.Second, first: soonest, later: usually,
-		fault: func(ctx context.Context, l *Cluster, _ int) error { return l.stopStore(ctx, d) }}
+		fault: func(ctx context.Context, l *e2e.Cluster, _ int) error { return stopStore(ctx, l, d) }}
 }
 
 // stopStore has the first region's store stand still for a while.
-func (l *Cluster) stopStore(ctx context.Context, d time.Duration) error {
+func stopStore(ctx context.Context, l *e2e.Cluster, d time.Duration) error {
 	if err := l.Redis[0].Pause(); err != nil {
 		return err
 	}
-	Pause(ctx, d)
+	e2e.Pause(ctx, d)
 	return l.Redis[0].Resume()
 }
 
 // killStore has it gone for a while, with all its contents.
-func (l *Cluster) killStore(ctx context.Context, d time.Duration) error {
+func killStore(ctx context.Context, l *e2e.Cluster, d time.Duration) error {
 	if err := l.Redis[0].Kill9(); err != nil {
 		return err
 	}
-	Pause(ctx, d)
+	e2e.Pause(ctx, d)
 	return l.Redis[0].Start()
 }
 
 // burn has other processes use all of the machine for a while.
-func burn(ctx context.Context, l *Cluster, _ int) error {
-	stop, err := busy(l.Dir, burners)
-	Pause(ctx, burnFor)
+func burn(ctx context.Context, l *e2e.Cluster, _ int) error {
+	stop, err := e2e.Busy(l.Dir, burners)
+	e2e.Pause(ctx, burnFor)
 	return errors.Join(err, stop())
 }
 

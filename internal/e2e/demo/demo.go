@@ -1,4 +1,4 @@
-package e2e
+package main
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"aliquot/internal/e2e"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -37,7 +38,7 @@ const (
 // demoRun is a demonstration under way.
 type demoRun struct {
 	Demo
-	cluster *LinkedCluster
+	cluster *e2e.LinkedCluster
 	clients []aliquotv1connect.LimiterServiceClient
 	key     map[string]string
 
@@ -77,7 +78,7 @@ type demoPart struct {
 // more was admitted than the limit allows.
 func (d Demo) Run(ctx context.Context, bin, dir string) (ok bool, err error) {
 	fmt.Fprintln(d.Out, "starting 3 coordinators, and 3 regions with a Redis each ...")
-	cluster, err := StartLinked(ctx, bin, dir)
+	cluster, err := e2e.StartLinked(ctx, bin, dir)
 	defer cluster.Stop()
 	if err != nil {
 		return false, err
@@ -101,7 +102,7 @@ func (r *demoRun) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cut := r.cluster.Isolated(2, "both ways", Requests, Answers)
+	cut := r.cluster.Isolated(2, "both ways", e2e.Requests, e2e.Answers)
 	nothing := func() error { return nil }
 	for _, p := range []struct {
 		key, what string
@@ -221,7 +222,7 @@ func (r *demoRun) shares(ctx context.Context) string {
 		if !c.Running() {
 			continue
 		}
-		b, err := r.cluster.Budget(ctx, c, BigRule, r.key)
+		b, err := r.cluster.Budget(ctx, c, e2e.BigRule, r.key)
 		if err != nil {
 			continue
 		}

@@ -1,4 +1,4 @@
-package e2e
+package main
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"aliquot/internal/e2e"
 )
 
 // Matrix runs every fault at the store with every algorithm, once seldom asked and once asked 1,000 times a
@@ -22,34 +24,34 @@ func (o Outages) Matrix(ctx context.Context, bin, dir string) ([]OutageResult, e
 
 // storeFaults are faults at the store of the first region, each undone when it is over.
 func storeFaults() []outage {
-	during := func(d time.Duration, begin, end string) func(context.Context, *Cluster, int) error {
-		return func(ctx context.Context, l *Cluster, _ int) error {
+	during := func(d time.Duration, begin, end string) func(context.Context, *e2e.Cluster, int) error {
+		return func(ctx context.Context, l *e2e.Cluster, _ int) error {
 			if err := l.Regions[0].Command(begin); err != nil {
 				return err
 			}
-			Pause(ctx, d)
+			e2e.Pause(ctx, d)
 			return l.Regions[0].Command(end)
 		}
 	}
-	var slow *Link
+	var slow *e2e.Link
 	return []outage{
-		{name: "stopped 60 ms", fault: func(ctx context.Context, l *Cluster, _ int) error { return l.stopStore(ctx, stallFor) }},
-		{name: "stopped 1 s", fault: func(ctx context.Context, l *Cluster, _ int) error { return l.stopStore(ctx, time.Second) }},
-		{name: "stopped 30 s", fault: func(ctx context.Context, l *Cluster, _ int) error { return l.stopStore(ctx, 30*time.Second) }},
-		{name: "killed, away 6 s", empties: true, fault: func(ctx context.Context, l *Cluster, _ int) error { return l.killStore(ctx, awayFor) }},
-		{name: "restarted with its contents", empties: true, fault: func(_ context.Context, l *Cluster, _ int) error { return l.restartStore() }},
-		{name: "restarted without its contents", empties: true, fault: func(ctx context.Context, l *Cluster, _ int) error { return l.killStore(ctx, 0) }},
-		{name: "slow by 50 ms", fault: func(ctx context.Context, _ *Cluster, _ int) error {
-			slow.delay(50 * time.Millisecond)
-			Pause(ctx, awayFor)
-			slow.delay(0)
+		{name: "stopped 60 ms", fault: func(ctx context.Context, l *e2e.Cluster, _ int) error { return stopStore(ctx, l, stallFor) }},
+		{name: "stopped 1 s", fault: func(ctx context.Context, l *e2e.Cluster, _ int) error { return stopStore(ctx, l, time.Second) }},
+		{name: "stopped 30 s", fault: func(ctx context.Context, l *e2e.Cluster, _ int) error { return stopStore(ctx, l, 30*time.Second) }},
+		{name: "killed, away 6 s", empties: true, fault: func(ctx context.Context, l *e2e.Cluster, _ int) error { return killStore(ctx, l, awayFor) }},
+		{name: "restarted with its contents", empties: true, fault: func(_ context.Context, l *e2e.Cluster, _ int) error { return restartStore(l) }},
+		{name: "restarted without its contents", empties: true, fault: func(ctx context.Context, l *e2e.Cluster, _ int) error { return killStore(ctx, l, 0) }},
+		{name: "slow by 50 ms", fault: func(ctx context.Context, _ *e2e.Cluster, _ int) error {
+			slow.Delay(50 * time.Millisecond)
+			e2e.Pause(ctx, awayFor)
+			slow.Delay(0)
 			return nil
-		}, prepare: func(ctx context.Context, l *Cluster) (undo func() error, err error) {
-			if slow, err = NewLink(l.Regions[0].Redis); err != nil {
+		}, prepare: func(ctx context.Context, l *e2e.Cluster) (undo func() error, err error) {
+			if slow, err = e2e.NewLink(l.Regions[0].Redis); err != nil {
 				return nil, err
 			}
 			back, err := l.LendStore(ctx, l.Regions[0], "redis://"+slow.Address())
-			Pause(ctx, outageWarmUp)
+			e2e.Pause(ctx, outageWarmUp)
 			return func() error {
 				defer slow.Close()
 				return back()
@@ -62,7 +64,7 @@ func storeFaults() []outage {
 }
 
 // restartStore ends the first region's store in order, so that it keeps its contents, and starts it again.
-func (l *Cluster) restartStore() error {
+func restartStore(l *e2e.Cluster) error {
 	redis := l.Redis[0]
 	contents := filepath.Join(redis.Flag("--dir"), redis.Flag("--dbfilename"))
 	if err := l.Regions[0].Command("SAVE"); err != nil {

@@ -1,4 +1,4 @@
-package e2e
+package main
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"aliquot/internal/e2e"
 )
 
 const (
@@ -73,8 +75,8 @@ func (r SurgeRow) sent() int { return r.Allowed + r.Refused + r.Undecided }
 // Valid reports what is wrong with the settings.
 func (s Surge) Valid() error {
 	switch {
-	case s.Regions < 1 || s.Regions > len(RegionNames):
-		return fmt.Errorf("%d regions; give 1 to %d", s.Regions, len(RegionNames))
+	case s.Regions < 1 || s.Regions > len(e2e.RegionNames):
+		return fmt.Errorf("%d regions; give 1 to %d", s.Regions, len(e2e.RegionNames))
 	case s.Riders < 1:
 		return fmt.Errorf("%d riders; give at least one", s.Riders)
 	case s.Times <= 0 || s.Times > 1000:
@@ -108,14 +110,14 @@ func (s Surge) Run(ctx context.Context, bin, dir string) (rows []SurgeRow, err e
 		return nil, fmt.Errorf("%w: run it at the top of the module", err)
 	}
 	fmt.Fprintf(s.Out, "starting 3 coordinators, and a regional daemon, a Redis and nginx in each of %d regions ...\n", s.Regions)
-	cluster, err := Start(ctx, bin, dir, Setup{Regions: RegionNames[:s.Regions], Rules: string(rules)})
+	cluster, err := e2e.Start(ctx, bin, dir, e2e.Setup{Regions: e2e.RegionNames[:s.Regions], Rules: string(rules)})
 	if cluster != nil {
 		defer cluster.Stop()
 	}
 	if err != nil {
 		return nil, err
 	}
-	stop, err := busy(dir, s.Busy*runtime.NumCPU())
+	stop, err := e2e.Busy(dir, s.Busy*runtime.NumCPU())
 	defer stop()
 	if err != nil {
 		return nil, err
@@ -134,7 +136,7 @@ func (s Surge) Run(ctx context.Context, bin, dir string) (rows []SurgeRow, err e
 }
 
 // row is one run of all riders.
-func (s Surge) row(ctx context.Context, cluster *Cluster, aliquot bool) (SurgeRow, error) {
+func (s Surge) row(ctx context.Context, cluster *e2e.Cluster, aliquot bool) (SurgeRow, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	backend, err := startBackend(ctx)
@@ -167,8 +169,8 @@ func (s Surge) row(ctx context.Context, cluster *Cluster, aliquot bool) (SurgeRo
 // door starts nginx before a region, with the example's configuration: for these addresses, with room
 // for the riders' connections, with the riders' ids as they say them (nobody else sends requests
 // here), and as a proxy alone if Aliquot is to be left out.
-func (s Surge) door(ctx context.Context, cluster *Cluster, region *Region, backend string, aliquot bool) (url string, nginx *Process, err error) {
-	address, err := FreeAddress()
+func (s Surge) door(ctx context.Context, cluster *e2e.Cluster, region *e2e.Region, backend string, aliquot bool) (url string, nginx *e2e.Process, err error) {
+	address, err := e2e.FreeAddress()
 	if err != nil {
 		return "", nil, err
 	}
@@ -199,11 +201,11 @@ func (s Surge) door(ctx context.Context, cluster *Cluster, region *Region, backe
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return "", nil, err
 	}
-	nginx = NewProcess(dir, "nginx", "nginx", "-p", dir, "-c", file, "-e", "stderr", "-g", "daemon off; master_process off;")
+	nginx = e2e.NewProcess(dir, "nginx", "nginx", "-p", dir, "-c", file, "-e", "stderr", "-g", "daemon off; master_process off;")
 	if err := nginx.Start(); err != nil {
 		return "", nil, err
 	}
-	err = Until(ctx, CallWithin, "listening", func() error {
+	err = e2e.Until(ctx, e2e.CallWithin, "listening", func() error {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			conn.Close()

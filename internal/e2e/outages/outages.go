@@ -1,4 +1,4 @@
-package e2e
+package main
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"aliquot/internal/e2e"
 )
 
 // The limits of plans: a bucket's burst and rate a second, and requests a window, or at a time.
@@ -44,7 +46,7 @@ func plans(algorithms ...string) (out []outagePlan) {
 // outageRules are the rules of the cluster of outages: the usual ones and those of plans.
 func outageRules() string {
 	var b strings.Builder
-	b.WriteString(RulesYAML)
+	b.WriteString(e2e.RulesYAML)
 	for _, p := range plans(outageAlgorithms...) {
 		params := fmt.Sprintf("{limit: %d, window: %v}", outageCount, outageWindow)
 		if strings.HasSuffix(p.algorithm, "bucket") {
@@ -75,9 +77,9 @@ type outage struct {
 	clients func(run int) []client
 	// before and after are how long the clients ask without the fault.
 	before, after time.Duration
-	fault         func(ctx context.Context, l *Cluster, run int) error
+	fault         func(ctx context.Context, l *e2e.Cluster, run int) error
 	// prepare readies the cluster before the clients ask, and undo undoes that after them; nil: nothing is to do.
-	prepare func(ctx context.Context, l *Cluster) (undo func() error, err error)
+	prepare func(ctx context.Context, l *e2e.Cluster) (undo func() error, err error)
 	// goal is the part of requests below the limit that may be refused.
 	goal float64
 	// empties: the store has other contents after it, so that reservations are forgotten.
@@ -147,9 +149,9 @@ func (o Outages) run(ctx context.Context, bin, dir string, all []outage, results
 		if err := os.MkdirAll(at, 0o700); err != nil {
 			return out, err
 		}
-		l, err := Start(ctx, bin, at, Setup{Regions: RegionNames[:n], Rules: outageRules()})
+		l, err := e2e.Start(ctx, bin, at, e2e.Setup{Regions: e2e.RegionNames[:n], Rules: outageRules()})
 		if err == nil {
-			Pause(ctx, outageWarmUp)
+			e2e.Pause(ctx, outageWarmUp)
 			var of []OutageResult
 			of, err = o.with(ctx, l, all, results)
 			out = append(out, of...)
@@ -165,14 +167,14 @@ func (o Outages) run(ctx context.Context, bin, dir string, all []outage, results
 }
 
 // with runs outages in one cluster.
-func (o Outages) with(ctx context.Context, l *Cluster, all []outage, results func(*outageRun, []outagePlan) []OutageResult) (out []OutageResult, err error) {
+func (o Outages) with(ctx context.Context, l *e2e.Cluster, all []outage, results func(*outageRun, []outagePlan) []OutageResult) (out []OutageResult, err error) {
 	for i := range all {
 		if !strings.Contains(all[i].name, o.Only) {
 			continue
 		}
 		var sum []OutageResult
 		for run := range o.Runs {
-			r, err := l.outage(ctx, &all[i], run)
+			r, err := all[i].happen(ctx, l, run)
 			if err != nil {
 				return out, fmt.Errorf("%s: %w", all[i].name, err)
 			}
@@ -197,7 +199,7 @@ func (o Outages) with(ctx context.Context, l *Cluster, all []outage, results fun
 // String is the result in one line.
 func (r *OutageResult) String() string {
 	text := fmt.Sprintf("%s %s %s: %d of %d refused, %d unanswered, %d unsettled, gain %.4f, normal after %.2f s, p99 %.1f ms before, %.1f in the first second, %.1f later",
-		r.Fault, r.Enforcement, r.Plan, r.Refused, r.Asked, r.Unanswered, r.Unsettled, r.Gain, r.Normal.Seconds(), Milliseconds(r.Before), Milliseconds(r.First), Milliseconds(r.Later))
+		r.Fault, r.Enforcement, r.Plan, r.Refused, r.Asked, r.Unanswered, r.Unsettled, r.Gain, r.Normal.Seconds(), e2e.Milliseconds(r.Before), e2e.Milliseconds(r.First), e2e.Milliseconds(r.Later))
 	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
 		text += fmt.Sprintf("\n    %d: %s", r.Refusals[why], why)
 	}
@@ -223,8 +225,8 @@ type outageRun struct {
 	from, ends time.Duration // of the fault, on the traffic's time line
 }
 
-// outage runs one, and waits until the region is well again.
-func (l *Cluster) outage(ctx context.Context, o *outage, run int) (r *outageRun, err error) {
+// happen has the outage happen, and waits until the region is well again.
+func (o *outage) happen(ctx context.Context, l *e2e.Cluster, run int) (r *outageRun, err error) {
 	if o.prepare != nil {
 		undo, err := o.prepare(ctx, l)
 		if err != nil {
@@ -235,17 +237,17 @@ func (l *Cluster) outage(ctx context.Context, o *outage, run int) (r *outageRun,
 	if err := l.AwaitLeases(ctx); err != nil {
 		return nil, err
 	}
-	t, err := l.startTraffic(ctx, o.clients(run))
+	t, err := startTraffic(ctx, l, o.clients(run))
 	if err != nil {
 		return nil, err
 	}
 	r = &outageRun{traffic: t, of: o, regions: len(l.Regions)}
-	Pause(ctx, o.before)
+	e2e.Pause(ctx, o.before)
 	r.from = t.at()
 	err = o.fault(ctx, l, run)
 	r.ends = t.at()
 	if err == nil {
-		Pause(ctx, o.after)
+		e2e.Pause(ctx, o.after)
 	}
 	t.wait()
 	if err == nil {

@@ -1,4 +1,4 @@
-package e2e
+package main
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"aliquot/budget"
 	"aliquot/cluster"
 	"aliquot/cluster/state"
+	"aliquot/internal/e2e"
 )
 
 // foundWithin bounds the time in which three coordinators found a cluster and commit its hot keys.
@@ -19,7 +20,7 @@ const foundWithin = 2 * time.Minute
 // foundWithHotKeys founds the cluster, whose processes do not run yet, and makes so many keys of the hot rules hot
 // in it: three coordinators in this process commit them, and leave their data directories to the real ones. Nobody
 // uses such a key. Of each the regions take turns to have more than their floor.
-func (l *Cluster) foundWithHotKeys(ctx context.Context, keys int) (err error) {
+func foundWithHotKeys(ctx context.Context, l *e2e.Cluster, keys int) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, foundWithin)
 	defer cancel()
 	nodes := make([]*cluster.Node, 0, len(l.Coordinators))
@@ -29,7 +30,7 @@ func (l *Cluster) foundWithHotKeys(ctx context.Context, keys int) (err error) {
 		}
 	}()
 	for _, c := range l.Coordinators {
-		n, err := cluster.Start(ctx, l.nodeConfig(c))
+		n, err := cluster.Start(ctx, nodeConfig(l, c))
 		if err != nil {
 			return err
 		}
@@ -43,7 +44,7 @@ func (l *Cluster) foundWithHotKeys(ctx context.Context, keys int) (err error) {
 	if err != nil {
 		return err
 	}
-	plan, err := l.hotPlan(leader, keys)
+	plan, err := hotPlan(l, leader, keys)
 	if err != nil {
 		return err
 	}
@@ -52,22 +53,22 @@ func (l *Cluster) foundWithHotKeys(ctx context.Context, keys int) (err error) {
 }
 
 // nodeConfig is how a coordinator's process configures its node.
-func (l *Cluster) nodeConfig(c *Coordinator) cluster.Config {
+func nodeConfig(l *e2e.Cluster, c *e2e.Coordinator) cluster.Config {
 	config := cluster.DefaultConfig()
 	config.NodeID, config.DataDir = c.Name, c.DataDir
-	config.RaftListen, config.GossipListen, config.RPCAddress = c.raft, c.gossip, c.Address
+	config.RaftListen, config.GossipListen, config.RPCAddress = c.Raft, c.Gossip, c.Address
 	for _, other := range l.Coordinators {
-		config.Join = append(config.Join, other.gossip)
+		config.Join = append(config.Join, other.Gossip)
 	}
 	config.BootstrapExpect = len(l.Coordinators)
-	config.Regions, config.RulesYAML = l.declaredNames(), l.setup.Rules
+	config.Regions, config.RulesYAML = l.DeclaredNames(), l.Setup.Rules
 	config.Logger = slog.New(slog.DiscardHandler)
 	return config
 }
 
 // leaderOf waits until one of the nodes leads and has founded the cluster.
 func leaderOf(ctx context.Context, nodes []*cluster.Node) (leader *cluster.Node, err error) {
-	err = Until(ctx, foundWithin, "led", func() error {
+	err = e2e.Until(ctx, foundWithin, "led", func() error {
 		for _, n := range nodes {
 			founded := false
 			n.View(func(s *state.State) { founded = s.ClusterID != "" })
@@ -82,7 +83,7 @@ func leaderOf(ctx context.Context, nodes []*cluster.Node) (leader *cluster.Node,
 }
 
 // hotPlan makes keys hot. One region has what the others have less than their floors, by a half.
-func (l *Cluster) hotPlan(leader *cluster.Node, keys int) (plan budget.Plan, err error) {
+func hotPlan(l *e2e.Cluster, leader *cluster.Node, keys int) (plan budget.Plan, err error) {
 	leader.View(func(s *state.State) {
 		regions := s.Ledger.Config.Regions
 		for i := range keys {
@@ -96,13 +97,13 @@ func (l *Cluster) hotPlan(leader *cluster.Node, keys int) (plan budget.Plan, err
 			rest := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
 			for j, r := range regions {
 				share := r.Floor
-				if r.Name != l.setup.Absent {
+				if r.Name != l.Setup.Absent {
 					share = budget.Share{Rate: r.Floor.Rate / 2, Burst: r.Floor.Burst / 2}
 				}
 				e.Shares[j] = share
 				rest = budget.Share{Rate: rest.Rate - share.Rate, Burst: rest.Burst - share.Burst}
 			}
-			owner := s.Ledger.Config.Index(l.setup.Regions[i%len(l.setup.Regions)])
+			owner := s.Ledger.Config.Index(l.Setup.Regions[i%len(l.Setup.Regions)])
 			e.Shares[owner].Rate += rest.Rate
 			e.Shares[owner].Burst += rest.Burst
 			plan.Changes = append(plan.Changes, e)

@@ -1,4 +1,4 @@
-package e2e
+package main
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"aliquot/internal/e2e"
 )
 
 const (
@@ -42,7 +44,7 @@ func startBackend(ctx context.Context) (*surgeBackend, error) {
 		return nil, err
 	}
 	b := &surgeBackend{address: l.Addr().String(), jobs: make(chan backendJob, backendQueue)}
-	b.server = &http.Server{Handler: b, ReadHeaderTimeout: CallWithin}
+	b.server = &http.Server{Handler: b, ReadHeaderTimeout: e2e.CallWithin}
 	for range backendWorkers {
 		go b.work(ctx)
 	}
@@ -83,7 +85,7 @@ func (b *surgeBackend) work(ctx context.Context) {
 				free = job.arrived
 			}
 			free = free.Add(backendService + backendService*waiting/backendSlowdown)
-			Pause(ctx, time.Until(free))
+			e2e.Pause(ctx, time.Until(free))
 			close(job.done)
 		}
 	}
