@@ -8,8 +8,8 @@ import (
 	"aliquot/budget"
 )
 
-// Now is the time since some instant before the machine booted. It never goes back.
-// Safe for concurrent use.
+// Now returns the time since an instant that is fixed until the machine boots again. It never goes
+// back. Safe for concurrent use.
 func Now() budget.Instant {
 	var t unix.Timespec
 	if err := unix.ClockGettime(clock, &t); err != nil {

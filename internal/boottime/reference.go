@@ -6,18 +6,16 @@ import (
 	"aliquot/budget"
 )
 
-// A virtual machine that is paused, or moved, may come back with clocks that were stopped:
-// they all show that no time has passed, and a lease outlives its end at the leader. Nothing
-// on the machine tells of that, but another machine's clock does, and so does a wall clock
-// that an operator sets right.
-
-// Reference compares the boot clock with that of another machine, of one leader at a time.
-// Only differences count: no reading of one clock is compared with one of the other. The zero
-// value has no reading. It is not safe for concurrent use.
+// Reference compares the boot clock with the clock of one leader at a time. The clocks of a virtual
+// machine may stop while it is paused or moved. Then no clock of the machine shows that time has
+// passed, and a lease lasts beyond its end at the leader. Only the clock of another machine shows
+// it, or a wall clock that an operator corrects (see Wall). A Reference compares differences only,
+// never a reading of one clock with a reading of the other. The zero value has no reading. It is
+// not safe for concurrent use.
 //
-// Worked number, rho = 2 %: an answer to a call that left at 10.00 s here shows 500.00 s
-// there; an answer that is received at 11.00 s shows 503.00 s. At most 1.00 x 1.02 s can have
-// passed there while this clock ran, so it was stopped for 1.98 s or more.
+// An example with rho = 2 %: the answer to a call that left at 10.00 s shows 500.00 s at the leader.
+// The answer that is received at 11.00 s shows 503.00 s. At most 1.00 x 1.02 s can have passed there
+// while this clock ran, so it was stopped for 1.98 s or more.
 type Reference struct {
 	leader uint64
 	known  bool
@@ -25,10 +23,10 @@ type Reference struct {
 	other  int64
 }
 
-// Read takes a reading of the clock of the leader with an epoch, microseconds, that was made
-// between the sending of a call and the receipt of its answer. It returns for how long at
-// least this machine's clock was stopped since earlier readings of the same clock; 0 if it
-// need not have. rhoPPM bounds how differently two clocks may run, in millionths.
+// Read takes a reading of the leader's clock: other, in microseconds, was read between the sending of
+// a call and the receipt of its answer. leader is the leader's epoch. Read returns the least time for
+// which this machine's clock was stopped since the earlier readings, and 0 if it may have run.
+// rhoPPM bounds the difference of the rates of two clocks, in millionths.
 func (r *Reference) Read(leader uint64, other int64, sent, received budget.Instant, rhoPPM int32) (stopped time.Duration) {
 	if r.known && r.leader == leader {
 		passed := time.Duration(other-r.other) * time.Microsecond
@@ -41,12 +39,13 @@ func (r *Reference) Read(leader uint64, other int64, sent, received budget.Insta
 	return stopped
 }
 
+// stretched returns the longest time that another clock may show while this one shows d.
 func stretched(d time.Duration, rhoPPM int32) time.Duration {
 	return d + d/1_000_000*time.Duration(rhoPPM) + time.Microsecond
 }
 
-// wallStep is by how much a wall clock must have been set forward to count: no daemon that
-// keeps clocks steps by less. What is smaller is within rho of a lease of five seconds.
+// wallStep is the smallest step of the wall clock that counts. Programs that set clocks do not step
+// them by less. A smaller step is within rho of a lease of five seconds.
 const wallStep = 100 * time.Millisecond
 
 // Wall compares the boot clock with the wall clock. The zero value has no reading. It is not
@@ -57,8 +56,8 @@ type Wall struct {
 	wall  time.Time
 }
 
-// Read takes a reading of both clocks and returns by how much the wall clock was set forward
-// since the one before; 0 if it was not, or by less than a tenth of a second.
+// Read takes a reading of both clocks. It returns how far the wall clock was set forward since the
+// reading before, and 0 if that is less than wallStep.
 func (w *Wall) Read(boot budget.Instant, wall time.Time) (stepped time.Duration) {
 	wall = wall.Round(0) // Sub is not to go by the monotonic clock
 	if w.known {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Set is a set of slots. The zero value is empty, and so is nil.
-// Once it was handed on it is never changed.
+// Set is a set of slots. The zero value and nil are empty. It is not changed once another package has
+// it, and is then safe for concurrent use.
 type Set [Count / 64]uint64
 
 // setBytes is the length of a set in bytes.
@@ -18,9 +18,10 @@ func (s *Set) Add(slot int) { s[slot/64] |= 1 << (slot % 64) }
 // Has reports whether a slot, 0 to Count-1, is in the set.
 func (s *Set) Has(slot int) bool { return s != nil && s[slot/64]&(1<<(slot%64)) != 0 }
 
-// Same reports whether two sets hold the same slots; either may be nil.
+// Same reports whether two sets hold the same slots. Either may be nil.
 func (s *Set) Same(other *Set) bool { return s == other || s.value() == other.value() }
 
+// value returns the set, empty for nil.
 func (s *Set) value() Set {
 	if s == nil {
 		return Set{}
@@ -28,8 +29,8 @@ func (s *Set) value() Set {
 	return *s
 }
 
-// Bytes is the set for a message: a bit for each slot, the lowest of a byte first; none for
-// an empty set.
+// Bytes encodes the set for a message, as one bit for each slot, the lowest bit of a byte first. It
+// returns nil for an empty set.
 func (s *Set) Bytes() []byte {
 	if s.Same(nil) {
 		return nil
@@ -41,7 +42,8 @@ func (s *Set) Bytes() []byte {
 	return out
 }
 
-// FromBytes is the inverse of Set.Bytes; nil for an empty set.
+// FromBytes decodes the result of Set.Bytes. It returns nil for an empty set, and an error for a wrong
+// length.
 func FromBytes(in []byte) (*Set, error) {
 	if len(in) == 0 {
 		return nil, nil

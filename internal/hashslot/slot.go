@@ -1,25 +1,25 @@
-// Package hashslot names the hash slots of a Redis Cluster: the parts in which it deals out
-// its keys to servers. A region names the slots that it cannot reach, and the leader finds
-// out which keys these are.
+// Package hashslot computes the hash slots of a Redis Cluster, by which its keys are divided among
+// its servers. A region reports the slots that it cannot reach, and the leader computes which keys
+// are in them. The package is pure.
 package hashslot
 
 import "encoding/base64"
 
-// Count is how many slots there are.
+// Count is the number of slots.
 const Count = 16384
 
-// Of is the slot of a hash tag, or of a key without one.
+// Of returns the slot of a hash tag, or of a key without a tag.
 func Of(tag string) int { return of([]byte(tag)) }
 
-// OfHash is the slot in which all records of one client stand: their names have the hash
-// of the client as their tag, in base64url without padding.
+// OfHash returns the slot of all records of one client. The tag of their names is the hash of the
+// client, in base64url without padding.
 func OfHash(hash [16]byte) int {
 	var tag [22]byte
 	base64.RawURLEncoding.Encode(tag[:], hash[:])
 	return of(tag[:])
 }
 
-// of is CRC-16/XMODEM, by which a Redis Cluster names slots.
+// of returns the slot of a tag: its CRC-16/XMODEM, modulo Count.
 func of(tag []byte) int {
 	const polynomial = 0x1021
 	var crc uint16

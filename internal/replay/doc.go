@@ -1,11 +1,11 @@
-// Package replay tells what other rules would have made of requests that were decided
-// lately: both versions of the rules decide the same requests from the same start, by
-// the algorithms of package limit, and what differs is counted.
+// Package replay shows what other rules would have done with recent requests. Two versions of the
+// rules decide the same requests from the same start, by the algorithms of package limit, and the
+// differences are counted.
 //
-// It is pure: the time is in the requests, and what a region may spend is asked of the
-// caller. Nothing in a result names a client but the keyed hash of its key.
+// The package is pure. Each request has its own time, and the caller says what the region may
+// spend. A result names a client only by the keyed hash of its key.
 //
-// What a replay is not: the buckets of both versions start full, and a region's rights
-// stay as they are at present, while the real ones would follow the demand. A slot
-// (concurrency) is in use for its whole window, since nothing tells its release.
+// A replay differs from reality in three ways. The buckets of both versions start full. The
+// region's rights stay as they are now, while real ones follow the demand. A slot of a concurrency
+// limit is in use for its whole window, because the sample has no releases.
 package replay

@@ -11,81 +11,82 @@ import (
 
 // Request is one request of the past.
 type Request struct {
-	// At is when it was decided, microseconds of any one clock, above 0.
+	// At is the time of its decision in microseconds, above 0, by one clock for all requests.
 	At         int64
 	Namespace  string
 	Attributes rules.Attributes
-	// Cost is what it consumed of requests, Costs of other units; whole tokens.
+	// Cost is its cost in requests, and Costs the cost in other units, in whole tokens.
 	Cost  int64
 	Costs rules.Costs
-	// Descriptor: it came as a descriptor of Envoy's rate limit protocol.
+	// Descriptor reports whether it is a descriptor of Envoy's rate limit protocol.
 	Descriptor bool
 }
 
-// Right is what a region may hold of one key's limit: the bucket in force and, of an
-// elastic limit, how much more of the burst.
+// Right is what a region may hold of one key's limit: the bucket in force, and how much more of the
+// burst if the limit is elastic.
 type Right struct {
 	Bucket limit.Bucket
 	Extra  limit.Tokens
 }
 
-// Key is a key of a rule. A rule that the old version does not have may be like one of
-// those that the same request has under it with the same key: that is Like, else nil.
+// Key is a key of a rule. Like is the old version's rule for the same request and key if the old
+// version does not have Rule, and nil if there is none.
 type Key struct {
 	Rule *rules.Rule
 	Hash [16]byte
 	Like *rules.Rule
 }
 
-// Config is what a replay goes by.
+// Config holds what a replay needs.
 type Config struct {
 	Old, New *rules.Set
 	Hasher   *rules.KeyHasher
-	// NowMS is the time at which lists and overrides hold, Unix milliseconds.
+	// NowMS is the time by which entries of lists and overrides end, in Unix milliseconds.
 	NowMS int64
-	// Right tells what the region may hold now of a key with this limit.
+	// Right returns what the region may hold now of a key with this limit.
 	Right func(Key, limit.Limit) Right
-	// Stop is asked now and then whether the time is up.
+	// Stop reports whether the replay has to end. It is called every stopEvery requests.
 	Stop func() bool
 }
 
 const (
-	// MaxBuckets bounds the memory of a replay: about 100 MB at the worst, for a
-	// sample of so many different keys that the rest would tell little more.
+	// MaxBuckets bounds the memory of a replay to about 100 MB. A sample with so many different
+	// keys shows little more after them.
 	MaxBuckets = 200_000
-	// MaxExamples is how many of the keys that are newly denied a rule names.
+	// MaxExamples caps the newly denied keys that the result of a rule names.
 	MaxExamples = 10
 	// BlockList stands for the rule where the block list decides.
 	BlockList = "(blacklist)"
-	// stopEvery is how many requests are replayed between two looks at the time.
+	// stopEvery is the number of requests between two calls of Stop.
 	stopEvery = 256
 )
 
-// Result is what differs.
+// Result counts the differences between two versions of the rules.
 type Result struct {
-	// Requests that were replayed, and how many different keys they had.
+	// Requests counts the requests that were replayed, and Keys their different keys.
 	Requests, Keys int64
-	// Requests that only one version of the rules lets pass.
+	// NewlyDenied and NewlyAllowed count the requests that only the old or only the new version
+	// allows.
 	NewlyDenied, NewlyAllowed int64
-	// Rules that deny, in either version, what the other lets pass, those with the most
-	// newly denied keys first.
+	// Rules has the rules that deny in one version what the other version allows. Those with the
+	// most newly denied keys come first.
 	Rules []RuleResult
-	// Cut is why the replay ended before the last request; empty if it did not.
+	// Cut is the reason why the replay ended before the last request, or empty.
 	Cut string
 }
 
-// RuleResult counts what one rule denies under one version of the rules alone. A
-// request that several rules deny counts at each.
+// RuleResult counts what one rule denies under only one version of the rules. A request that several
+// rules deny counts for each of them.
 type RuleResult struct {
 	ID                              string
 	DeniedKeys, AllowedKeys         int64
 	DeniedRequests, AllowedRequests int64
-	// Examples are some of the keys newly denied, the first ones.
+	// Examples are the first of the newly denied keys, at most MaxExamples.
 	Examples [][16]byte
 }
 
-// Run replays requests in the order they were decided. A request must not be used by
-// the caller while it is being looked at, nor is it kept.
+// Run replays requests in the order of their decisions. It keeps no request after the iterator's
+// next step.
 func Run(c Config, requests iter.Seq[*Request]) Result {
 	r := run{
 		before: newSide(c.Old, &c), after: newSide(c.New, &c),
@@ -103,19 +104,19 @@ func Run(c Config, requests iter.Seq[*Request]) Result {
 			break
 		}
 		out.Requests++
-		was, is := r.before.decide(req), r.after.decide(req)
-		r.see(was)
-		r.see(is)
+		before, after := r.before.decide(req), r.after.decide(req)
+		r.addKeys(before)
+		r.addKeys(after)
 		switch {
-		case was.allowed() && !is.allowed():
+		case before.allowed() && !after.allowed():
 			out.NewlyDenied++
-			for _, d := range is.denials {
-				r.of(d).deniedNewly(d.hash)
+			for _, d := range after.denials {
+				r.tally(d).addDenied(d.hash)
 			}
-		case !was.allowed() && is.allowed():
+		case !before.allowed() && after.allowed():
 			out.NewlyAllowed++
-			for _, d := range was.denials {
-				r.of(d).allowedNewly(d.hash)
+			for _, d := range before.denials {
+				r.tally(d).addAllowed(d.hash)
 			}
 		}
 	}
@@ -131,7 +132,8 @@ type run struct {
 	keys          map[[16]byte]struct{}
 }
 
-func (r *run) see(v verdict) {
+// addKeys adds the keys of a verdict to those that are counted.
+func (r *run) addKeys(v verdict) {
 	for _, k := range v.keys {
 		r.keys[k.hash] = struct{}{}
 	}
@@ -140,7 +142,8 @@ func (r *run) see(v verdict) {
 	}
 }
 
-func (r *run) of(d denial) *ruleTally {
+// tally returns the counts of the rule that denied.
+func (r *run) tally(d denial) *ruleTally {
 	t := r.rules[d.rule]
 	if t == nil {
 		t = &ruleTally{denied: map[[16]byte]struct{}{}, allowed: map[[16]byte]struct{}{}}
@@ -150,6 +153,7 @@ func (r *run) of(d denial) *ruleTally {
 	return t
 }
 
+// results returns the counts of all rules in the order of Result.Rules.
 func (r *run) results() []RuleResult {
 	out := make([]RuleResult, 0, len(r.rules))
 	for _, t := range r.rules {
@@ -169,7 +173,7 @@ type ruleTally struct {
 	denied, allowed map[[16]byte]struct{}
 }
 
-func (t *ruleTally) deniedNewly(hash [16]byte) {
+func (t *ruleTally) addDenied(hash [16]byte) {
 	t.DeniedRequests++
 	if _, known := t.denied[hash]; !known && len(t.Examples) < MaxExamples {
 		t.Examples = append(t.Examples, hash)
@@ -177,7 +181,7 @@ func (t *ruleTally) deniedNewly(hash [16]byte) {
 	t.denied[hash] = struct{}{}
 }
 
-func (t *ruleTally) allowedNewly(hash [16]byte) {
+func (t *ruleTally) addAllowed(hash [16]byte) {
 	t.AllowedRequests++
 	t.allowed[hash] = struct{}{}
 }

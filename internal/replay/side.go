@@ -9,9 +9,9 @@ import (
 type side struct {
 	*Config
 	set     *rules.Set
-	old     *side // the version before; nil for that one
+	old     *side // the old version; nil if this is the old version
 	buckets map[bucketID]*bucket
-	slots   uint64 // named so far
+	slots   uint64 // the number of the last slot
 	last    verdict
 	scratch scratch
 }
@@ -25,28 +25,28 @@ type bucketID struct {
 	hash [16]byte
 }
 
-// bucket is a key's record and the view that it is spent by, which is made of limit.
+// bucket is a key's record, its limit, and the view of that limit by which the record is charged.
 type bucket struct {
 	record limit.Record
 	view   limit.View
 	limit  limit.Limit
 }
 
-// verdict is what one version of the rules makes of one request. The slices are good
-// until the next one.
+// verdict is the decision of one version of the rules about one request. Its slices are valid until
+// the next decision.
 type verdict struct {
 	keys    []bucketKey
 	denials []denial
 }
 
-// bucketKey is a limit that can deny, and what the request costs there.
+// bucketKey is a limit that can deny, and the cost of the request by it.
 type bucketKey struct {
 	bucketID
 	limit limit.Limit
 	cost  limit.Tokens
 }
 
-// denial names who denied.
+// denial names the rule and the key by which a request is denied.
 type denial struct {
 	rule string
 	hash [16]byte
@@ -54,7 +54,7 @@ type denial struct {
 
 func (v *verdict) allowed() bool { return len(v.denials) == 0 }
 
-// scratch is memory that requests share.
+// scratch is memory that is used again for each request.
 type scratch struct {
 	matched []rules.Matched
 	encoded []byte
@@ -63,9 +63,8 @@ type scratch struct {
 	out     []limit.Outcome
 }
 
-// decide is the way of a request through one version, as the daemon goes it: lists,
-// then all limits that can deny together. A limit in shadow never denies, so it is left
-// out.
+// decide decides a request by one version of the rules, as the daemon does: by the lists first, and
+// then by all limits that can deny, all or nothing. It leaves out shadow limits, which never deny.
 func (s *side) decide(r *Request) verdict {
 	v := verdict{keys: s.last.keys[:0], denials: s.last.denials[:0]}
 	list, matched := s.set.Match(r.Attributes, s.NowMS, s.scratch.matched)
@@ -81,6 +80,7 @@ func (s *side) decide(r *Request) verdict {
 	return v
 }
 
+// limits decides a request by its limits, and adds them to v.
 func (s *side) limits(r *Request, matched []rules.Matched, v verdict) verdict {
 	for i := range matched {
 		m := &matched[i]
@@ -100,12 +100,12 @@ func (s *side) limits(r *Request, matched []rules.Matched, v verdict) verdict {
 		}
 	}
 	if len(v.keys) == 0 || len(v.denials) > 0 {
-		return v // a cost above a capacity is denied for ever, and charged nowhere
+		return v // a cost above a capacity is always denied, and nothing is charged
 	}
 	return s.take(r, v)
 }
 
-// take charges all limits of a request or none.
+// take charges all limits of a request, or none of them.
 func (s *side) take(r *Request, v verdict) verdict {
 	w := &s.scratch
 	w.records, w.views, w.out = w.records[:0], w.views[:0], w.out[:0]
@@ -129,11 +129,11 @@ func (s *side) take(r *Request, v verdict) verdict {
 	return v
 }
 
-// stamp marks the records of a replay; any but 0 will do.
+// stamp marks the records of a replay. It may be any number but 0.
 const stamp = 1
 
-// bucket is that of a key, full when it is new. An override may give the same key
-// another limit.
+// bucket returns the bucket of a key. A new bucket is full. An override may give the same key
+// another limit, and then the view changes.
 func (s *side) bucket(k *bucketKey) *bucket {
 	b := s.buckets[k.bucketID]
 	if b != nil && b.limit == k.limit {
@@ -152,8 +152,8 @@ func (s *side) bucket(k *bucketKey) *bucket {
 	return b
 }
 
-// like is the rule of the version before that has the request's same key, if the key's
-// own rule is new.
+// like returns the old version's rule that has the same key of the request, if the key's own rule is
+// new, and nil otherwise.
 func (s *side) like(k *bucketKey) *rules.Rule {
 	if s.old == nil || s.old.set.Rule(k.rule.ID) != nil {
 		return nil
