@@ -6,12 +6,12 @@ import (
 	"aliquot/budget"
 )
 
-// leastCoolDown is the shortest one: limits with high rates tell of waits that are too
-// short to begin with.
+// leastCoolDown is the shortest cool-down. The waits of limits with high rates are too short to begin
+// with.
 const leastCoolDown = 10 * time.Millisecond
 
-// held is how the client is held back at now. What the rule does not state any more
-// holds nobody.
+// held returns how the client is held back at now. A cool-down or a block that the rule no longer
+// states has ended.
 func (c *client) held(t Terms, now budget.Instant) Hold {
 	switch {
 	case now < c.blocked && t.BlockAfter > 0:
@@ -22,13 +22,13 @@ func (c *client) held(t Terms, now budget.Instant) Hold {
 	return Hold{}
 }
 
-// waited tells whether a request that comes now was waited with: until it was told, with
-// nothing in the second half, or for as long at a later time.
+// waited reports whether the client waited before a request that comes now: it was silent in the
+// second half of the wait that it was told, or for as long at a later time.
 func (c *client) waited(now budget.Instant) bool {
 	return now >= c.told && (c.last <= c.told.Add(-c.wait/2) || now.Sub(c.last) >= c.wait)
 }
 
-// deny notes a denial by the limit.
+// deny records a denial by the limit, and begins a cool-down after CoolAfter early requests.
 func (c *client) deny(t Terms, wait time.Duration, now budget.Instant) Hold {
 	told := now.Add(wait)
 	if now < c.told {
@@ -51,7 +51,7 @@ func (c *client) deny(t Terms, wait time.Duration, now budget.Instant) Hold {
 	return held
 }
 
-// block begins a block. What led to it is settled by it.
+// block begins a block, and forgets the denials and the cool-down before it.
 func (c *client) block(t Terms, now budget.Instant) Hold {
 	c.blocked, c.span = now.Add(t.BlockFor), t.BlockFor
 	c.early, c.length, c.until = 0, 0, 0
@@ -59,17 +59,17 @@ func (c *client) block(t Terms, now budget.Instant) Hold {
 	return Hold{State: Blocked, Until: c.blocked, For: c.span, Began: true}
 }
 
-// quarters is how many parts of BlockWithin are counted apart.
+// quarters is the number of parts of BlockWithin that are counted separately.
 const quarters = 4
 
-// recently counts denials over between three quarters of BlockWithin and all of it: never
-// over more, so that nobody is blocked for fewer denials than the rule says.
+// recently counts the denials of three to four quarters of BlockWithin. It never counts those of a
+// longer time, so no client is blocked for fewer denials than the rule says.
 type recently struct {
 	from  budget.Instant // the latest quarter began here
 	parts [quarters]int64
 }
 
-// add counts a denial, and tells whether there were as many as it takes for a block.
+// add counts a denial, and reports whether there were enough for a block.
 func (r *recently) add(t Terms, now budget.Instant) bool {
 	if t.BlockAfter == 0 {
 		return false

@@ -9,32 +9,33 @@ import (
 )
 
 const (
-	// clientSets sets of clientWays clients are remembered, 65,536 in all and some 8 MiB,
-	// which are there only once a rule with such terms has denied a client.
+	// clientSets is the number of sets, and clientWays the number of clients in one: 65,536 clients
+	// in some 8 MiB, which are allocated when a rule with such terms first denies a client.
 	clientSets = 8192
 	clientWays = 8
 )
 
-// Terms are what a rule says of clients that do not wait. The zero value says nothing.
+// Terms are a rule's answers to clients that do not wait. The zero value has none.
 type Terms struct {
-	// CoolAfter denials before their time begin a cool-down; 0: none does. CoolMost is
-	// the longest.
+	// CoolAfter is the number of early requests that begin a cool-down, 0 for no cool-down.
+	// CoolMost is the longest cool-down.
 	CoolAfter int64
 	CoolMost  time.Duration
-	// BlockAfter denials within BlockWithin begin a block for BlockFor; 0: none does.
+	// BlockAfter is the number of denials within BlockWithin that begin a block, 0 for no block.
+	// The block lasts for BlockFor.
 	BlockAfter            int64
 	BlockWithin, BlockFor time.Duration
 }
 
-// State is how a client is held back.
+// State says how a client is held back.
 type State uint8
 
 // The zero value is Free.
 const (
 	Free State = iota
-	// Cooling: denied for a while because it did not wait.
+	// Cooling clients are denied for a while because they did not wait.
 	Cooling
-	// Blocked: denied for a while because it was denied too often.
+	// Blocked clients are denied for a while because they were denied too often.
 	Blocked
 )
 
@@ -49,24 +50,23 @@ func (s State) String() string {
 	return "free"
 }
 
-// Hold is how a client is held back at one instant.
+// Hold says how a client is held back at one instant.
 type Hold struct {
 	State State
-	// Until is when to ask again; in the past of a client that is Free.
+	// Until is the time of the next useful request. It has no meaning for a client that is Free.
 	Until budget.Instant
-	// For is how long this cool-down or block lasts in all.
+	// For is the whole length of this cool-down or block.
 	For time.Duration
 	// Began reports whether it begins with this request.
 	Began bool
 }
 
-// Clients remembers the clients that are denied, by rule and key. A client that waits as
-// it was told to is never held back: of what it was told it has to be silent in the
-// second half only, for what was under way it could not take back. Safe for concurrent
-// use. The zero value remembers nobody.
+// Clients remembers the clients that are denied, by rule and key. A client that waits as it was told
+// is never held back. It has to be silent only in the second half of the wait, because requests that
+// were under way cannot be taken back. The zero value remembers no client. Safe for concurrent use.
 //
-// A set that is full forgets the client that was silent longest, but none that is held
-// back: a flood of other keys frees nobody.
+// A full set forgets the client that was silent longest. It forgets no client that is held back, so
+// a flood of other keys frees none.
 type Clients struct {
 	sets    atomic.Pointer[[clientSets]clientSet]
 	making  sync.Mutex
@@ -78,30 +78,30 @@ type clientSet struct {
 	clients [clientWays]client
 }
 
-// client is what is remembered of one. It is free if last is 0.
+// client is the record of one client. The place is empty if last is 0.
 type client struct {
 	key  budget.KeyID
-	last budget.Instant // its latest request
-	// told is until when it was told to wait, and wait for how long that was.
+	last budget.Instant // time of its latest request
+	// told is the end of the wait that it was told, and wait the length of it.
 	told budget.Instant
 	wait time.Duration
-	// early is how many denials came before their time since it last waited.
+	// early counts the denied requests before told, since it last waited.
 	early int64
-	// until is the end of its latest cool-down, which lasted for length; 0: none since it
-	// last waited.
+	// until is the end of its latest cool-down, and length the length of it. Both are 0 if there was
+	// none since it last waited.
 	until  budget.Instant
 	length time.Duration
-	// blocked is the end of its block, which lasts for span.
+	// blocked is the end of its block, and span the length of it.
 	blocked budget.Instant
 	span    time.Duration
 	denials recently
 }
 
-// Refused is how many denials found no room, because all of their set were held back.
+// Refused returns how many denials were not remembered, because all clients of the set are held back.
 func (c *Clients) Refused() uint64 { return c.refused.Load() }
 
-// Arrives notes a request before its limit is looked at, and tells whether its client is
-// held back: then it is denied, and counts as a denial.
+// Arrives records a request before it is decided, and returns how its client is held back. If the
+// client is held back, the request counts as denied, and the caller must deny it.
 func (c *Clients) Arrives(key budget.KeyID, t Terms, now budget.Instant) Hold {
 	s := c.set(key)
 	if s == nil {
@@ -129,7 +129,7 @@ func (c *Clients) Arrives(key budget.KeyID, t Terms, now budget.Instant) Hold {
 	return held
 }
 
-// Look tells whether a client is held back, and notes nothing.
+// Look returns how a client is held back. It records nothing.
 func (c *Clients) Look(key budget.KeyID, t Terms, now budget.Instant) Hold {
 	s := c.set(key)
 	if s == nil {
@@ -143,7 +143,7 @@ func (c *Clients) Look(key budget.KeyID, t Terms, now budget.Instant) Hold {
 	return Hold{}
 }
 
-// set is where a client is remembered if it is; nil while nobody is.
+// set returns the set of a client, or nil if no client is remembered.
 func (c *Clients) set(key budget.KeyID) *clientSet {
 	all := c.sets.Load()
 	if all == nil {
@@ -152,8 +152,8 @@ func (c *Clients) set(key budget.KeyID) *clientSet {
 	return &all[placeOf(key)%clientSets]
 }
 
-// Denied notes that a request was denied by the limit and told to wait, and tells whether
-// the client is held back from now on; Began says so.
+// Denied records that the limit denied a request and told its client to wait. It returns how the
+// client is held back from now on. Began is set if this denial is the reason.
 func (c *Clients) Denied(key budget.KeyID, t Terms, wait time.Duration, now budget.Instant) Hold {
 	s := &c.made()[placeOf(key)%clientSets]
 	s.mu.Lock()
@@ -167,7 +167,7 @@ func (c *Clients) Denied(key budget.KeyID, t Terms, wait time.Duration, now budg
 	}
 	one.last = max(one.last, now)
 	if held := one.held(t, now); held.State != Free {
-		one.early++ // it was let in before it was held back
+		one.early++ // the request arrived before the client was held back
 		return held
 	}
 	if one.denials.add(t, now) {
@@ -176,7 +176,7 @@ func (c *Clients) Denied(key budget.KeyID, t Terms, wait time.Duration, now budg
 	return one.deny(t, wait, now)
 }
 
-// made makes the sets, which most daemons never need.
+// made returns the sets, and allocates them at first. Most daemons never need them.
 func (c *Clients) made() *[clientSets]clientSet {
 	if all := c.sets.Load(); all != nil {
 		return all
@@ -189,14 +189,14 @@ func (c *Clients) made() *[clientSets]clientSet {
 	return c.sets.Load()
 }
 
-// Held is one client that is held back.
+// Held is a client that is held back.
 type Held struct {
 	Key budget.KeyID
 	Hold
 }
 
-// Each calls do with all clients that are held back, as far as terms still say so, in no
-// order. It takes a millisecond when there is nobody.
+// Each calls do for each client that is held back by the present terms of its rule, in no particular
+// order. It takes a millisecond if there is none.
 func (c *Clients) Each(terms func(rule uint32) Terms, now budget.Instant, do func(Held)) {
 	all := c.sets.Load()
 	if all == nil {
@@ -235,8 +235,8 @@ func (s *clientSet) find(key budget.KeyID) *client {
 	return nil
 }
 
-// admit is a place for a client that is not there; nil if all are held back. The caller
-// holds mu.
+// admit makes a place for a new client, or returns nil if all clients of the set are held back. The
+// caller holds mu.
 func (s *clientSet) admit(key budget.KeyID, now budget.Instant) *client {
 	var place *client
 	for i := range s.clients {
