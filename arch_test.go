@@ -188,7 +188,7 @@ var houses = map[string]row{
 	// The little REST there is.
 	"coordinator/internal/rest": {aliquot: []string{"internal/rpc", "proto/aliquot/v1"}, outside: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
 	// The RPC services, metrics and health.
-	"coordinator/internal/service": {aliquot: []string{"coordinator/internal/claims", "coordinator/internal/leader", "coordinator/internal/promise", "coordinator/internal/rest", "cluster", "cluster/state", "budget", "internal/config", "internal/leasewire", "internal/rpc", "proto/aliquot/...", "rules", "limit"}, outside: anyModule},
+	"coordinator/internal/service": {aliquot: []string{"coordinator/internal/claims", "coordinator/internal/leader", "coordinator/internal/promise", "coordinator/internal/rest", "cluster", "cluster/state", "budget", "internal/config", "internal/leasewire", "internal/rpc", "internal/snapshot", "proto/aliquot/...", "rules", "limit"}, outside: anyModule},
 
 	"internal/bench": {aliquot: []string{"internal/bench/latency", "rules", "limit", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	// The load, which asks any server, and servers that decide nothing.
@@ -201,8 +201,10 @@ var houses = map[string]row{
 	"internal/cli/console": {aliquot: []string{"internal/config", "internal/rpc", "proto/aliquot/...", "rules", "rules/source"}, outside: anyModule},
 	// The commands of aliquot bench.
 	"internal/cli/benchmark": {aliquot: []string{"internal/bench", "internal/bench/latency", "internal/bench/load", "internal/bench/floor", "internal/cli/console", "internal/rpc"}, outside: anyModule},
-	"internal/cli/doctor":    {aliquot: []string{"budget", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
-	"internal/cli":           {aliquot: []string{"internal/capacity", "internal/cli/benchmark", "internal/cli/console", "internal/cli/doctor", "internal/dev", "internal/envoyimport", "rules", "rules/source", "limit", "internal/rpc", "internal/config", "proto/aliquot/..."}, outside: anyModule},
+	// The file of `aliquot snapshot save`.
+	"internal/snapshot":   {aliquot: []string{"proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
+	"internal/cli/doctor": {aliquot: []string{"budget", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
+	"internal/cli":        {aliquot: []string{"internal/capacity", "internal/cli/benchmark", "internal/cli/console", "internal/cli/doctor", "internal/dev", "internal/envoyimport", "rules", "rules/source", "limit", "internal/rpc", "internal/config", "internal/snapshot", "proto/aliquot/..."}, outside: anyModule},
 
 	"cmd/coordinator": {aliquot: []string{"coordinator", "internal/config"}, outside: anyModule},
 	"cmd/regional":    {aliquot: []string{"regional", "internal/config"}, outside: anyModule},

@@ -74,7 +74,7 @@ func Command(s Streams) *cobra.Command {
 		{"rules", "Rules, and what takes precedence over them:", []*cobra.Command{
 			newRules(g), newBlock(g), newAllow(g), newUnlist(g), newOverride(g), newEntries(g), newImport(g),
 		}},
-		{"cluster", "The cluster:", []*cobra.Command{newTop(g), newBudget(g), newCluster(g), newRegion(g), newDoctor(g)}},
+		{"cluster", "The cluster:", []*cobra.Command{newTop(g), newBudget(g), newCluster(g), newRegion(g), newSnapshot(g), newDoctor(g)}},
 		{"try", "To try it out, and to size it:", []*cobra.Command{newDev(g), benchmark.New(g), newCapacity(g)}},
 		{"self", "This command:", []*cobra.Command{newContext(g), newVersion(g)}},
 	} {

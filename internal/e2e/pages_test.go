@@ -74,7 +74,7 @@ func steps(page string) (out []shownStep) {
 var reads = regexp.MustCompile(`aliquot (cluster (status|members|remove)|region list|rules (show|history)|budget get|explain)|/metrics|/readyz`)
 
 // changes is a command that waits for a commit, which on a busy machine can take longer than its usual patience.
-var changes = regexp.MustCompile(`bin/aliquot (?:rules (?:apply|rollback|promote|abort)|block|allow|unlist|override|entries \w+)`)
+var changes = regexp.MustCompile(`bin/aliquot (?:rules (?:apply|rollback|promote|abort)|block|allow|unlist|override|entries \w+|snapshot restore)`)
 
 // varying is what differs from run to run: times, durations, hashes.
 var varying = regexp.MustCompile(`\d{4}-\d\d-\d\dT\S+Z|\b(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b|\b[\w-]{22}\b`)

@@ -22,6 +22,7 @@ type clusterService struct {
 	node    *cluster.Node
 	forward *forwarder
 	regions *regionService
+	rules   *ruleService
 }
 
 // GetStatus returns this node's own view of the cluster.

@@ -71,6 +71,7 @@ var errorTable = rpc.Table{
 	{Err: clusterstate.ErrNotStageable, Code: connect.CodeFailedPrecondition},
 	{Err: clusterstate.ErrNothingInForce, Code: connect.CodeFailedPrecondition},
 	{Err: clusterstate.ErrUnknownVersion, Code: connect.CodeNotFound},
+	{Err: errNotRestorable, Code: connect.CodeFailedPrecondition},
 	{Err: clusterstate.ErrInvalidArgument, Code: connect.CodeInvalidArgument},
 }
 

@@ -71,15 +71,16 @@ func New(c Config) *Services {
 	m, plans := newMetrics(c.Registerer), &planner{}
 	seen := &daemons{}
 	regions := &regionService{node: c.Node, leadership: c.Leadership, forward: forward, daemons: seen}
+	rulesService := &ruleService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, edits: make(chan struct{}, 1)}
 	return &Services{
 		budgets: &budgetService{
 			node: c.Node, leadership: c.Leadership, forward: forward, index: c.Index,
 			watches: make(chan struct{}, maxWatches), stopping: c.Stopping,
 		},
-		rules:   &ruleService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, edits: make(chan struct{}, 1)},
+		rules:   rulesService,
 		regions: regions,
 		lease:   &leaseService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, daemons: seen},
-		cluster: &clusterService{node: c.Node, forward: forward, regions: regions},
+		cluster: &clusterService{node: c.Node, forward: forward, regions: regions, rules: rulesService},
 	}
 }
 

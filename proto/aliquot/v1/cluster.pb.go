@@ -22,6 +22,408 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// SaveSnapshotRequest asks for a snapshot.
+type SaveSnapshotRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveSnapshotRequest) Reset() {
+	*x = SaveSnapshotRequest{}
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveSnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveSnapshotRequest) ProtoMessage() {}
+
+func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
+func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{0}
+}
+
+// SaveSnapshotResponse is the next part of the file.
+type SaveSnapshotResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The bytes that follow those before.
+	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveSnapshotResponse) Reset() {
+	*x = SaveSnapshotResponse{}
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveSnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveSnapshotResponse) ProtoMessage() {}
+
+func (x *SaveSnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveSnapshotResponse.ProtoReflect.Descriptor instead.
+func (*SaveSnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SaveSnapshotResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// RestoreSnapshotRequest is the next part of the file.
+type RestoreSnapshotRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The bytes that follow those before.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// Who restores it. The first message counts.
+	Author string `protobuf:"bytes,60,opt,name=author,proto3" json:"author,omitempty"`
+	// Why, for the history. The first message counts.
+	Comment       string `protobuf:"bytes,61,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreSnapshotRequest) Reset() {
+	*x = RestoreSnapshotRequest{}
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreSnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreSnapshotRequest) ProtoMessage() {}
+
+func (x *RestoreSnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreSnapshotRequest.ProtoReflect.Descriptor instead.
+func (*RestoreSnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RestoreSnapshotRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *RestoreSnapshotRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *RestoreSnapshotRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+// RestoreSnapshotResponse says what was restored.
+type RestoreSnapshotResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version of the rules that is in force now.
+	RulesVersion uint64 `protobuf:"varint,1,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
+	// How many entries hold above the rules file now.
+	Entries int32 `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"`
+	// How many entries of the file are over, and were left out.
+	EntriesOver int32 `protobuf:"varint,3,opt,name=entries_over,json=entriesOver,proto3" json:"entries_over,omitempty"`
+	// What differs between the file and the cluster and stays as the cluster has it, a sentence each.
+	NotRestored []string `protobuf:"bytes,4,rep,name=not_restored,json=notRestored,proto3" json:"not_restored,omitempty"`
+	// Warnings about the rules.
+	Warnings      []string `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreSnapshotResponse) Reset() {
+	*x = RestoreSnapshotResponse{}
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreSnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreSnapshotResponse) ProtoMessage() {}
+
+func (x *RestoreSnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreSnapshotResponse.ProtoReflect.Descriptor instead.
+func (*RestoreSnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RestoreSnapshotResponse) GetRulesVersion() uint64 {
+	if x != nil {
+		return x.RulesVersion
+	}
+	return 0
+}
+
+func (x *RestoreSnapshotResponse) GetEntries() int32 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+func (x *RestoreSnapshotResponse) GetEntriesOver() int32 {
+	if x != nil {
+		return x.EntriesOver
+	}
+	return 0
+}
+
+func (x *RestoreSnapshotResponse) GetNotRestored() []string {
+	if x != nil {
+		return x.NotRestored
+	}
+	return nil
+}
+
+func (x *RestoreSnapshotResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+// Snapshot is the content of a file that SaveSnapshot streams. The file has a header before it: 8 bytes
+// that name the format, the length of this message in 8 bytes, big endian, and its SHA-256.
+type Snapshot struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cluster that it was saved from.
+	ClusterId string `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	// The coordinator that saved it.
+	NodeId string `protobuf:"bytes,2,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// The version of its program.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// When, in Unix milliseconds.
+	TakenUnixMs int64 `protobuf:"varint,4,opt,name=taken_unix_ms,json=takenUnixMs,proto3" json:"taken_unix_ms,omitempty"`
+	// The last log index that the coordinator had applied.
+	AppliedIndex uint64 `protobuf:"varint,5,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	// The epoch of the latest leader.
+	Epoch uint64 `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The version of the rules in force. 0 means that there were none.
+	RulesVersion uint64 `protobuf:"varint,7,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
+	// The rules file.
+	RulesYaml string `protobuf:"bytes,8,opt,name=rules_yaml,json=rulesYaml,proto3" json:"rules_yaml,omitempty"`
+	// Who applied the rules.
+	RulesAuthor string `protobuf:"bytes,9,opt,name=rules_author,json=rulesAuthor,proto3" json:"rules_author,omitempty"`
+	// Why, for the history.
+	RulesComment string `protobuf:"bytes,10,opt,name=rules_comment,json=rulesComment,proto3" json:"rules_comment,omitempty"`
+	// When they were applied, in Unix milliseconds.
+	RulesUnixMs int64 `protobuf:"varint,11,opt,name=rules_unix_ms,json=rulesUnixMs,proto3" json:"rules_unix_ms,omitempty"`
+	// The entries above the rules file.
+	Entries []*Entry `protobuf:"bytes,12,rep,name=entries,proto3" json:"entries,omitempty"`
+	// The declared regions, to compare with. They are not restored.
+	Regions []*Region `protobuf:"bytes,13,rep,name=regions,proto3" json:"regions,omitempty"`
+	// The lease and the bound on clock rates, to compare with. They are not restored.
+	Timing *Timing `protobuf:"bytes,14,opt,name=timing,proto3" json:"timing,omitempty"`
+	// How many keys had shares of their own.
+	HotKeys       int64 `protobuf:"varint,15,opt,name=hot_keys,json=hotKeys,proto3" json:"hot_keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Snapshot) Reset() {
+	*x = Snapshot{}
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Snapshot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Snapshot) ProtoMessage() {}
+
+func (x *Snapshot) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
+func (*Snapshot) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Snapshot) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *Snapshot) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *Snapshot) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Snapshot) GetTakenUnixMs() int64 {
+	if x != nil {
+		return x.TakenUnixMs
+	}
+	return 0
+}
+
+func (x *Snapshot) GetAppliedIndex() uint64 {
+	if x != nil {
+		return x.AppliedIndex
+	}
+	return 0
+}
+
+func (x *Snapshot) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Snapshot) GetRulesVersion() uint64 {
+	if x != nil {
+		return x.RulesVersion
+	}
+	return 0
+}
+
+func (x *Snapshot) GetRulesYaml() string {
+	if x != nil {
+		return x.RulesYaml
+	}
+	return ""
+}
+
+func (x *Snapshot) GetRulesAuthor() string {
+	if x != nil {
+		return x.RulesAuthor
+	}
+	return ""
+}
+
+func (x *Snapshot) GetRulesComment() string {
+	if x != nil {
+		return x.RulesComment
+	}
+	return ""
+}
+
+func (x *Snapshot) GetRulesUnixMs() int64 {
+	if x != nil {
+		return x.RulesUnixMs
+	}
+	return 0
+}
+
+func (x *Snapshot) GetEntries() []*Entry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *Snapshot) GetRegions() []*Region {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *Snapshot) GetTiming() *Timing {
+	if x != nil {
+		return x.Timing
+	}
+	return nil
+}
+
+func (x *Snapshot) GetHotKeys() int64 {
+	if x != nil {
+		return x.HotKeys
+	}
+	return 0
+}
+
 // SetTimingRequest has the new timing.
 type SetTimingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -35,7 +437,7 @@ type SetTimingRequest struct {
 
 func (x *SetTimingRequest) Reset() {
 	*x = SetTimingRequest{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[0]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -47,7 +449,7 @@ func (x *SetTimingRequest) String() string {
 func (*SetTimingRequest) ProtoMessage() {}
 
 func (x *SetTimingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[0]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -60,7 +462,7 @@ func (x *SetTimingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTimingRequest.ProtoReflect.Descriptor instead.
 func (*SetTimingRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{0}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SetTimingRequest) GetLease() *durationpb.Duration {
@@ -88,7 +490,7 @@ type SetTimingResponse struct {
 
 func (x *SetTimingResponse) Reset() {
 	*x = SetTimingResponse{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[1]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -100,7 +502,7 @@ func (x *SetTimingResponse) String() string {
 func (*SetTimingResponse) ProtoMessage() {}
 
 func (x *SetTimingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[1]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -113,7 +515,7 @@ func (x *SetTimingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTimingResponse.ProtoReflect.Descriptor instead.
 func (*SetTimingResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{1}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SetTimingResponse) GetTiming() *Timing {
@@ -143,7 +545,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[2]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -155,7 +557,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[2]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -168,7 +570,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{2}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Timing) GetLease() *durationpb.Duration {
@@ -217,7 +619,7 @@ type RemoveMemberRequest struct {
 
 func (x *RemoveMemberRequest) Reset() {
 	*x = RemoveMemberRequest{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[3]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -229,7 +631,7 @@ func (x *RemoveMemberRequest) String() string {
 func (*RemoveMemberRequest) ProtoMessage() {}
 
 func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[3]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -242,7 +644,7 @@ func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{3}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RemoveMemberRequest) GetNodeId() string {
@@ -263,7 +665,7 @@ type RemoveMemberResponse struct {
 
 func (x *RemoveMemberResponse) Reset() {
 	*x = RemoveMemberResponse{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[4]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -275,7 +677,7 @@ func (x *RemoveMemberResponse) String() string {
 func (*RemoveMemberResponse) ProtoMessage() {}
 
 func (x *RemoveMemberResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[4]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -288,7 +690,7 @@ func (x *RemoveMemberResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberResponse.ProtoReflect.Descriptor instead.
 func (*RemoveMemberResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RemoveMemberResponse) GetMembers() []*Member {
@@ -307,7 +709,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[5]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -319,7 +721,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[5]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -332,7 +734,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{5}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{10}
 }
 
 // GetStatusResponse is the cluster as one coordinator knows it.
@@ -370,7 +772,7 @@ type GetStatusResponse struct {
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[6]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -382,7 +784,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[6]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -395,7 +797,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetStatusResponse) GetNodeId() string {
@@ -510,7 +912,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[7]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -522,7 +924,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[7]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -535,7 +937,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{7}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Member) GetNodeId() string {
@@ -595,7 +997,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[8]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +1009,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[8]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +1022,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JoinRequest) GetNodeId() string {
@@ -655,7 +1057,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[9]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +1069,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[9]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +1082,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JoinResponse) GetClusterId() string {
@@ -695,7 +1097,39 @@ var File_aliquot_v1_cluster_proto protoreflect.FileDescriptor
 const file_aliquot_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x18aliquot/v1/cluster.proto\x12\n" +
-	"aliquot.v1\x1a\x17aliquot/v1/region.proto\x1a\x1egoogle/protobuf/duration.proto\"b\n" +
+	"aliquot.v1\x1a\x17aliquot/v1/region.proto\x1a\x15aliquot/v1/rule.proto\x1a\x1egoogle/protobuf/duration.proto\"\x15\n" +
+	"\x13SaveSnapshotRequest\"*\n" +
+	"\x14SaveSnapshotResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"^\n" +
+	"\x16RestoreSnapshotRequest\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
+	"\x06author\x18< \x01(\tR\x06author\x12\x18\n" +
+	"\acomment\x18= \x01(\tR\acomment\"\xba\x01\n" +
+	"\x17RestoreSnapshotResponse\x12#\n" +
+	"\rrules_version\x18\x01 \x01(\x04R\frulesVersion\x12\x18\n" +
+	"\aentries\x18\x02 \x01(\x05R\aentries\x12!\n" +
+	"\fentries_over\x18\x03 \x01(\x05R\ventriesOver\x12!\n" +
+	"\fnot_restored\x18\x04 \x03(\tR\vnotRestored\x12\x1a\n" +
+	"\bwarnings\x18\x05 \x03(\tR\bwarnings\"\x8d\x04\n" +
+	"\bSnapshot\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x17\n" +
+	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12\"\n" +
+	"\rtaken_unix_ms\x18\x04 \x01(\x03R\vtakenUnixMs\x12#\n" +
+	"\rapplied_index\x18\x05 \x01(\x04R\fappliedIndex\x12\x14\n" +
+	"\x05epoch\x18\x06 \x01(\x04R\x05epoch\x12#\n" +
+	"\rrules_version\x18\a \x01(\x04R\frulesVersion\x12\x1d\n" +
+	"\n" +
+	"rules_yaml\x18\b \x01(\tR\trulesYaml\x12!\n" +
+	"\frules_author\x18\t \x01(\tR\vrulesAuthor\x12#\n" +
+	"\rrules_comment\x18\n" +
+	" \x01(\tR\frulesComment\x12\"\n" +
+	"\rrules_unix_ms\x18\v \x01(\x03R\vrulesUnixMs\x12+\n" +
+	"\aentries\x18\f \x03(\v2\x11.aliquot.v1.EntryR\aentries\x12,\n" +
+	"\aregions\x18\r \x03(\v2\x12.aliquot.v1.RegionR\aregions\x12*\n" +
+	"\x06timing\x18\x0e \x01(\v2\x12.aliquot.v1.TimingR\x06timing\x12\x19\n" +
+	"\bhot_keys\x18\x0f \x01(\x03R\ahotKeys\"b\n" +
 	"\x10SetTimingRequest\x12/\n" +
 	"\x05lease\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x15\n" +
 	"\x03rho\x18\x02 \x01(\x01H\x00R\x03rho\x88\x01\x01B\x06\n" +
@@ -746,12 +1180,14 @@ const file_aliquot_v1_cluster_proto_rawDesc = "" +
 	"\fraft_address\x18\x03 \x01(\tR\vraftAddress\"-\n" +
 	"\fJoinResponse\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x01 \x01(\tR\tclusterId2\xb2\x02\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId2\xe5\x03\n" +
 	"\x0eClusterService\x12H\n" +
 	"\tGetStatus\x12\x1c.aliquot.v1.GetStatusRequest\x1a\x1d.aliquot.v1.GetStatusResponse\x129\n" +
 	"\x04Join\x12\x17.aliquot.v1.JoinRequest\x1a\x18.aliquot.v1.JoinResponse\x12Q\n" +
 	"\fRemoveMember\x12\x1f.aliquot.v1.RemoveMemberRequest\x1a .aliquot.v1.RemoveMemberResponse\x12H\n" +
-	"\tSetTiming\x12\x1c.aliquot.v1.SetTimingRequest\x1a\x1d.aliquot.v1.SetTimingResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
+	"\tSetTiming\x12\x1c.aliquot.v1.SetTimingRequest\x1a\x1d.aliquot.v1.SetTimingResponse\x12S\n" +
+	"\fSaveSnapshot\x12\x1f.aliquot.v1.SaveSnapshotRequest\x1a .aliquot.v1.SaveSnapshotResponse0\x01\x12\\\n" +
+	"\x0fRestoreSnapshot\x12\".aliquot.v1.RestoreSnapshotRequest\x1a#.aliquot.v1.RestoreSnapshotResponse(\x01B$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
 
 var (
 	file_aliquot_v1_cluster_proto_rawDescOnce sync.Once
@@ -765,44 +1201,57 @@ func file_aliquot_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_cluster_proto_rawDescData
 }
 
-var file_aliquot_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_aliquot_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_aliquot_v1_cluster_proto_goTypes = []any{
-	(*SetTimingRequest)(nil),     // 0: aliquot.v1.SetTimingRequest
-	(*SetTimingResponse)(nil),    // 1: aliquot.v1.SetTimingResponse
-	(*Timing)(nil),               // 2: aliquot.v1.Timing
-	(*RemoveMemberRequest)(nil),  // 3: aliquot.v1.RemoveMemberRequest
-	(*RemoveMemberResponse)(nil), // 4: aliquot.v1.RemoveMemberResponse
-	(*GetStatusRequest)(nil),     // 5: aliquot.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),    // 6: aliquot.v1.GetStatusResponse
-	(*Member)(nil),               // 7: aliquot.v1.Member
-	(*JoinRequest)(nil),          // 8: aliquot.v1.JoinRequest
-	(*JoinResponse)(nil),         // 9: aliquot.v1.JoinResponse
-	(*durationpb.Duration)(nil),  // 10: google.protobuf.Duration
-	(*Region)(nil),               // 11: aliquot.v1.Region
+	(*SaveSnapshotRequest)(nil),     // 0: aliquot.v1.SaveSnapshotRequest
+	(*SaveSnapshotResponse)(nil),    // 1: aliquot.v1.SaveSnapshotResponse
+	(*RestoreSnapshotRequest)(nil),  // 2: aliquot.v1.RestoreSnapshotRequest
+	(*RestoreSnapshotResponse)(nil), // 3: aliquot.v1.RestoreSnapshotResponse
+	(*Snapshot)(nil),                // 4: aliquot.v1.Snapshot
+	(*SetTimingRequest)(nil),        // 5: aliquot.v1.SetTimingRequest
+	(*SetTimingResponse)(nil),       // 6: aliquot.v1.SetTimingResponse
+	(*Timing)(nil),                  // 7: aliquot.v1.Timing
+	(*RemoveMemberRequest)(nil),     // 8: aliquot.v1.RemoveMemberRequest
+	(*RemoveMemberResponse)(nil),    // 9: aliquot.v1.RemoveMemberResponse
+	(*GetStatusRequest)(nil),        // 10: aliquot.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),       // 11: aliquot.v1.GetStatusResponse
+	(*Member)(nil),                  // 12: aliquot.v1.Member
+	(*JoinRequest)(nil),             // 13: aliquot.v1.JoinRequest
+	(*JoinResponse)(nil),            // 14: aliquot.v1.JoinResponse
+	(*Entry)(nil),                   // 15: aliquot.v1.Entry
+	(*Region)(nil),                  // 16: aliquot.v1.Region
+	(*durationpb.Duration)(nil),     // 17: google.protobuf.Duration
 }
 var file_aliquot_v1_cluster_proto_depIdxs = []int32{
-	10, // 0: aliquot.v1.SetTimingRequest.lease:type_name -> google.protobuf.Duration
-	2,  // 1: aliquot.v1.SetTimingResponse.timing:type_name -> aliquot.v1.Timing
-	10, // 2: aliquot.v1.Timing.lease:type_name -> google.protobuf.Duration
-	10, // 3: aliquot.v1.Timing.lease_next:type_name -> google.protobuf.Duration
-	10, // 4: aliquot.v1.Timing.lease_wait:type_name -> google.protobuf.Duration
-	7,  // 5: aliquot.v1.RemoveMemberResponse.members:type_name -> aliquot.v1.Member
-	7,  // 6: aliquot.v1.GetStatusResponse.members:type_name -> aliquot.v1.Member
-	11, // 7: aliquot.v1.GetStatusResponse.regions:type_name -> aliquot.v1.Region
-	2,  // 8: aliquot.v1.GetStatusResponse.timing:type_name -> aliquot.v1.Timing
-	5,  // 9: aliquot.v1.ClusterService.GetStatus:input_type -> aliquot.v1.GetStatusRequest
-	8,  // 10: aliquot.v1.ClusterService.Join:input_type -> aliquot.v1.JoinRequest
-	3,  // 11: aliquot.v1.ClusterService.RemoveMember:input_type -> aliquot.v1.RemoveMemberRequest
-	0,  // 12: aliquot.v1.ClusterService.SetTiming:input_type -> aliquot.v1.SetTimingRequest
-	6,  // 13: aliquot.v1.ClusterService.GetStatus:output_type -> aliquot.v1.GetStatusResponse
-	9,  // 14: aliquot.v1.ClusterService.Join:output_type -> aliquot.v1.JoinResponse
-	4,  // 15: aliquot.v1.ClusterService.RemoveMember:output_type -> aliquot.v1.RemoveMemberResponse
-	1,  // 16: aliquot.v1.ClusterService.SetTiming:output_type -> aliquot.v1.SetTimingResponse
-	13, // [13:17] is the sub-list for method output_type
-	9,  // [9:13] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	15, // 0: aliquot.v1.Snapshot.entries:type_name -> aliquot.v1.Entry
+	16, // 1: aliquot.v1.Snapshot.regions:type_name -> aliquot.v1.Region
+	7,  // 2: aliquot.v1.Snapshot.timing:type_name -> aliquot.v1.Timing
+	17, // 3: aliquot.v1.SetTimingRequest.lease:type_name -> google.protobuf.Duration
+	7,  // 4: aliquot.v1.SetTimingResponse.timing:type_name -> aliquot.v1.Timing
+	17, // 5: aliquot.v1.Timing.lease:type_name -> google.protobuf.Duration
+	17, // 6: aliquot.v1.Timing.lease_next:type_name -> google.protobuf.Duration
+	17, // 7: aliquot.v1.Timing.lease_wait:type_name -> google.protobuf.Duration
+	12, // 8: aliquot.v1.RemoveMemberResponse.members:type_name -> aliquot.v1.Member
+	12, // 9: aliquot.v1.GetStatusResponse.members:type_name -> aliquot.v1.Member
+	16, // 10: aliquot.v1.GetStatusResponse.regions:type_name -> aliquot.v1.Region
+	7,  // 11: aliquot.v1.GetStatusResponse.timing:type_name -> aliquot.v1.Timing
+	10, // 12: aliquot.v1.ClusterService.GetStatus:input_type -> aliquot.v1.GetStatusRequest
+	13, // 13: aliquot.v1.ClusterService.Join:input_type -> aliquot.v1.JoinRequest
+	8,  // 14: aliquot.v1.ClusterService.RemoveMember:input_type -> aliquot.v1.RemoveMemberRequest
+	5,  // 15: aliquot.v1.ClusterService.SetTiming:input_type -> aliquot.v1.SetTimingRequest
+	0,  // 16: aliquot.v1.ClusterService.SaveSnapshot:input_type -> aliquot.v1.SaveSnapshotRequest
+	2,  // 17: aliquot.v1.ClusterService.RestoreSnapshot:input_type -> aliquot.v1.RestoreSnapshotRequest
+	11, // 18: aliquot.v1.ClusterService.GetStatus:output_type -> aliquot.v1.GetStatusResponse
+	14, // 19: aliquot.v1.ClusterService.Join:output_type -> aliquot.v1.JoinResponse
+	9,  // 20: aliquot.v1.ClusterService.RemoveMember:output_type -> aliquot.v1.RemoveMemberResponse
+	6,  // 21: aliquot.v1.ClusterService.SetTiming:output_type -> aliquot.v1.SetTimingResponse
+	1,  // 22: aliquot.v1.ClusterService.SaveSnapshot:output_type -> aliquot.v1.SaveSnapshotResponse
+	3,  // 23: aliquot.v1.ClusterService.RestoreSnapshot:output_type -> aliquot.v1.RestoreSnapshotResponse
+	18, // [18:24] is the sub-list for method output_type
+	12, // [12:18] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_cluster_proto_init() }
@@ -811,14 +1260,15 @@ func file_aliquot_v1_cluster_proto_init() {
 		return
 	}
 	file_aliquot_v1_region_proto_init()
-	file_aliquot_v1_cluster_proto_msgTypes[0].OneofWrappers = []any{}
+	file_aliquot_v1_rule_proto_init()
+	file_aliquot_v1_cluster_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_cluster_proto_rawDesc), len(file_aliquot_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

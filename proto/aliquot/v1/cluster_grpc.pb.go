@@ -19,10 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ClusterService_GetStatus_FullMethodName    = "/aliquot.v1.ClusterService/GetStatus"
-	ClusterService_Join_FullMethodName         = "/aliquot.v1.ClusterService/Join"
-	ClusterService_RemoveMember_FullMethodName = "/aliquot.v1.ClusterService/RemoveMember"
-	ClusterService_SetTiming_FullMethodName    = "/aliquot.v1.ClusterService/SetTiming"
+	ClusterService_GetStatus_FullMethodName       = "/aliquot.v1.ClusterService/GetStatus"
+	ClusterService_Join_FullMethodName            = "/aliquot.v1.ClusterService/Join"
+	ClusterService_RemoveMember_FullMethodName    = "/aliquot.v1.ClusterService/RemoveMember"
+	ClusterService_SetTiming_FullMethodName       = "/aliquot.v1.ClusterService/SetTiming"
+	ClusterService_SaveSnapshot_FullMethodName    = "/aliquot.v1.ClusterService/SaveSnapshot"
+	ClusterService_RestoreSnapshot_FullMethodName = "/aliquot.v1.ClusterService/RestoreSnapshot"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -43,6 +45,14 @@ type ClusterServiceClient interface {
 	// granted once every region has acknowledged it, a shorter one at once. It is forwarded to the
 	// leader.
 	SetTiming(ctx context.Context, in *SetTimingRequest, opts ...grpc.CallOption) (*SetTimingResponse, error)
+	// SaveSnapshot streams a file with the rules and the entries above them, as this coordinator has
+	// applied them. Budgets, shares, usage and the hash secret are not in it.
+	SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SaveSnapshotResponse], error)
+	// RestoreSnapshot puts the rules and the entries of a file in force, as new versions of the cluster
+	// that it was saved from. Nothing else goes back: the ledger, epochs, floors and timing stay, so no
+	// budget is handed out twice. A damaged file is invalid_argument. A file of another cluster, or
+	// without rules, and a roll-out under way are failed_precondition.
+	RestoreSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[RestoreSnapshotRequest, RestoreSnapshotResponse], error)
 }
 
 type clusterServiceClient struct {
@@ -93,6 +103,38 @@ func (c *clusterServiceClient) SetTiming(ctx context.Context, in *SetTimingReque
 	return out, nil
 }
 
+func (c *clusterServiceClient) SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SaveSnapshotResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ClusterService_ServiceDesc.Streams[0], ClusterService_SaveSnapshot_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SaveSnapshotRequest, SaveSnapshotResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ClusterService_SaveSnapshotClient = grpc.ServerStreamingClient[SaveSnapshotResponse]
+
+func (c *clusterServiceClient) RestoreSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[RestoreSnapshotRequest, RestoreSnapshotResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ClusterService_ServiceDesc.Streams[1], ClusterService_RestoreSnapshot_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[RestoreSnapshotRequest, RestoreSnapshotResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ClusterService_RestoreSnapshotClient = grpc.ClientStreamingClient[RestoreSnapshotRequest, RestoreSnapshotResponse]
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -111,6 +153,14 @@ type ClusterServiceServer interface {
 	// granted once every region has acknowledged it, a shorter one at once. It is forwarded to the
 	// leader.
 	SetTiming(context.Context, *SetTimingRequest) (*SetTimingResponse, error)
+	// SaveSnapshot streams a file with the rules and the entries above them, as this coordinator has
+	// applied them. Budgets, shares, usage and the hash secret are not in it.
+	SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SaveSnapshotResponse]) error
+	// RestoreSnapshot puts the rules and the entries of a file in force, as new versions of the cluster
+	// that it was saved from. Nothing else goes back: the ledger, epochs, floors and timing stay, so no
+	// budget is handed out twice. A damaged file is invalid_argument. A file of another cluster, or
+	// without rules, and a roll-out under way are failed_precondition.
+	RestoreSnapshot(grpc.ClientStreamingServer[RestoreSnapshotRequest, RestoreSnapshotResponse]) error
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -132,6 +182,12 @@ func (UnimplementedClusterServiceServer) RemoveMember(context.Context, *RemoveMe
 }
 func (UnimplementedClusterServiceServer) SetTiming(context.Context, *SetTimingRequest) (*SetTimingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetTiming not implemented")
+}
+func (UnimplementedClusterServiceServer) SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SaveSnapshotResponse]) error {
+	return status.Error(codes.Unimplemented, "method SaveSnapshot not implemented")
+}
+func (UnimplementedClusterServiceServer) RestoreSnapshot(grpc.ClientStreamingServer[RestoreSnapshotRequest, RestoreSnapshotResponse]) error {
+	return status.Error(codes.Unimplemented, "method RestoreSnapshot not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -226,6 +282,24 @@ func _ClusterService_SetTiming_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_SaveSnapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(SaveSnapshotRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ClusterServiceServer).SaveSnapshot(m, &grpc.GenericServerStream[SaveSnapshotRequest, SaveSnapshotResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ClusterService_SaveSnapshotServer = grpc.ServerStreamingServer[SaveSnapshotResponse]
+
+func _ClusterService_RestoreSnapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ClusterServiceServer).RestoreSnapshot(&grpc.GenericServerStream[RestoreSnapshotRequest, RestoreSnapshotResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ClusterService_RestoreSnapshotServer = grpc.ClientStreamingServer[RestoreSnapshotRequest, RestoreSnapshotResponse]
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -250,6 +324,17 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ClusterService_SetTiming_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "SaveSnapshot",
+			Handler:       _ClusterService_SaveSnapshot_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "RestoreSnapshot",
+			Handler:       _ClusterService_RestoreSnapshot_Handler,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "aliquot/v1/cluster.proto",
 }

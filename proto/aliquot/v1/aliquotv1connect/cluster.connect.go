@@ -44,6 +44,12 @@ const (
 	// ClusterServiceSetTimingProcedure is the fully-qualified name of the ClusterService's SetTiming
 	// RPC.
 	ClusterServiceSetTimingProcedure = "/aliquot.v1.ClusterService/SetTiming"
+	// ClusterServiceSaveSnapshotProcedure is the fully-qualified name of the ClusterService's
+	// SaveSnapshot RPC.
+	ClusterServiceSaveSnapshotProcedure = "/aliquot.v1.ClusterService/SaveSnapshot"
+	// ClusterServiceRestoreSnapshotProcedure is the fully-qualified name of the ClusterService's
+	// RestoreSnapshot RPC.
+	ClusterServiceRestoreSnapshotProcedure = "/aliquot.v1.ClusterService/RestoreSnapshot"
 )
 
 // ClusterServiceClient is a client for the aliquot.v1.ClusterService service.
@@ -60,6 +66,14 @@ type ClusterServiceClient interface {
 	// granted once every region has acknowledged it, a shorter one at once. It is forwarded to the
 	// leader.
 	SetTiming(context.Context, *v1.SetTimingRequest) (*v1.SetTimingResponse, error)
+	// SaveSnapshot streams a file with the rules and the entries above them, as this coordinator has
+	// applied them. Budgets, shares, usage and the hash secret are not in it.
+	SaveSnapshot(context.Context, *v1.SaveSnapshotRequest) (*connect.ServerStreamForClient[v1.SaveSnapshotResponse], error)
+	// RestoreSnapshot puts the rules and the entries of a file in force, as new versions of the cluster
+	// that it was saved from. Nothing else goes back: the ledger, epochs, floors and timing stay, so no
+	// budget is handed out twice. A damaged file is invalid_argument. A file of another cluster, or
+	// without rules, and a roll-out under way are failed_precondition.
+	RestoreSnapshot(context.Context) (*connect.ClientStreamForClientSimple[v1.RestoreSnapshotRequest, v1.RestoreSnapshotResponse], error)
 }
 
 // NewClusterServiceClient constructs a client for the aliquot.v1.ClusterService service. By
@@ -97,15 +111,29 @@ func NewClusterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(clusterServiceMethods.ByName("SetTiming")),
 			connect.WithClientOptions(opts...),
 		),
+		saveSnapshot: connect.NewClient[v1.SaveSnapshotRequest, v1.SaveSnapshotResponse](
+			httpClient,
+			baseURL+ClusterServiceSaveSnapshotProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("SaveSnapshot")),
+			connect.WithClientOptions(opts...),
+		),
+		restoreSnapshot: connect.NewClient[v1.RestoreSnapshotRequest, v1.RestoreSnapshotResponse](
+			httpClient,
+			baseURL+ClusterServiceRestoreSnapshotProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("RestoreSnapshot")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // clusterServiceClient implements ClusterServiceClient.
 type clusterServiceClient struct {
-	getStatus    *connect.Client[v1.GetStatusRequest, v1.GetStatusResponse]
-	join         *connect.Client[v1.JoinRequest, v1.JoinResponse]
-	removeMember *connect.Client[v1.RemoveMemberRequest, v1.RemoveMemberResponse]
-	setTiming    *connect.Client[v1.SetTimingRequest, v1.SetTimingResponse]
+	getStatus       *connect.Client[v1.GetStatusRequest, v1.GetStatusResponse]
+	join            *connect.Client[v1.JoinRequest, v1.JoinResponse]
+	removeMember    *connect.Client[v1.RemoveMemberRequest, v1.RemoveMemberResponse]
+	setTiming       *connect.Client[v1.SetTimingRequest, v1.SetTimingResponse]
+	saveSnapshot    *connect.Client[v1.SaveSnapshotRequest, v1.SaveSnapshotResponse]
+	restoreSnapshot *connect.Client[v1.RestoreSnapshotRequest, v1.RestoreSnapshotResponse]
 }
 
 // GetStatus calls aliquot.v1.ClusterService.GetStatus.
@@ -144,6 +172,16 @@ func (c *clusterServiceClient) SetTiming(ctx context.Context, req *v1.SetTimingR
 	return nil, err
 }
 
+// SaveSnapshot calls aliquot.v1.ClusterService.SaveSnapshot.
+func (c *clusterServiceClient) SaveSnapshot(ctx context.Context, req *v1.SaveSnapshotRequest) (*connect.ServerStreamForClient[v1.SaveSnapshotResponse], error) {
+	return c.saveSnapshot.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// RestoreSnapshot calls aliquot.v1.ClusterService.RestoreSnapshot.
+func (c *clusterServiceClient) RestoreSnapshot(ctx context.Context) (*connect.ClientStreamForClientSimple[v1.RestoreSnapshotRequest, v1.RestoreSnapshotResponse], error) {
+	return c.restoreSnapshot.CallClientStreamSimple(ctx)
+}
+
 // ClusterServiceHandler is an implementation of the aliquot.v1.ClusterService service.
 type ClusterServiceHandler interface {
 	// GetStatus returns the cluster as this coordinator knows it.
@@ -158,6 +196,14 @@ type ClusterServiceHandler interface {
 	// granted once every region has acknowledged it, a shorter one at once. It is forwarded to the
 	// leader.
 	SetTiming(context.Context, *v1.SetTimingRequest) (*v1.SetTimingResponse, error)
+	// SaveSnapshot streams a file with the rules and the entries above them, as this coordinator has
+	// applied them. Budgets, shares, usage and the hash secret are not in it.
+	SaveSnapshot(context.Context, *v1.SaveSnapshotRequest, *connect.ServerStream[v1.SaveSnapshotResponse]) error
+	// RestoreSnapshot puts the rules and the entries of a file in force, as new versions of the cluster
+	// that it was saved from. Nothing else goes back: the ledger, epochs, floors and timing stay, so no
+	// budget is handed out twice. A damaged file is invalid_argument. A file of another cluster, or
+	// without rules, and a roll-out under way are failed_precondition.
+	RestoreSnapshot(context.Context, *connect.ClientStream[v1.RestoreSnapshotRequest]) (*v1.RestoreSnapshotResponse, error)
 }
 
 // NewClusterServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -191,6 +237,18 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 		connect.WithSchema(clusterServiceMethods.ByName("SetTiming")),
 		connect.WithHandlerOptions(opts...),
 	)
+	clusterServiceSaveSnapshotHandler := connect.NewServerStreamHandlerSimple(
+		ClusterServiceSaveSnapshotProcedure,
+		svc.SaveSnapshot,
+		connect.WithSchema(clusterServiceMethods.ByName("SaveSnapshot")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceRestoreSnapshotHandler := connect.NewClientStreamHandlerSimple(
+		ClusterServiceRestoreSnapshotProcedure,
+		svc.RestoreSnapshot,
+		connect.WithSchema(clusterServiceMethods.ByName("RestoreSnapshot")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/aliquot.v1.ClusterService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ClusterServiceGetStatusProcedure:
@@ -201,6 +259,10 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 			clusterServiceRemoveMemberHandler.ServeHTTP(w, r)
 		case ClusterServiceSetTimingProcedure:
 			clusterServiceSetTimingHandler.ServeHTTP(w, r)
+		case ClusterServiceSaveSnapshotProcedure:
+			clusterServiceSaveSnapshotHandler.ServeHTTP(w, r)
+		case ClusterServiceRestoreSnapshotProcedure:
+			clusterServiceRestoreSnapshotHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -224,4 +286,12 @@ func (UnimplementedClusterServiceHandler) RemoveMember(context.Context, *v1.Remo
 
 func (UnimplementedClusterServiceHandler) SetTiming(context.Context, *v1.SetTimingRequest) (*v1.SetTimingResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.ClusterService.SetTiming is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) SaveSnapshot(context.Context, *v1.SaveSnapshotRequest, *connect.ServerStream[v1.SaveSnapshotResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.ClusterService.SaveSnapshot is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) RestoreSnapshot(context.Context, *connect.ClientStream[v1.RestoreSnapshotRequest]) (*v1.RestoreSnapshotResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.ClusterService.RestoreSnapshot is not implemented"))
 }
