@@ -36,10 +36,10 @@ func TestSnapshot(t *testing.T) {
 	command(t, strings.Replace(someRules, "300", "30", 1), "rules", "apply", "-", "--addr", at["c3"]).want(t, exitOK)
 	command(t, "", "unlist", "sk_bad", "--addr", at["c3"]).want(t, exitOK)
 	command(t, "", "allow", "sk_new", "--addr", at["c3"]).want(t, exitOK)
-	await(t, "version 6 ", func() string {
-		return command(t, "", "rules", "show", "--addr", at["c2"]).out + command(t, "", "rules", "show", "--addr", at["c2"]).err
-	})
+	show := func() string { return command(t, "", "rules", "show", "--addr", at["c2"]).err } // which names the version
+	await(t, "version 6 ", show)
 	command(t, "", "snapshot", "restore", backup, "--addr", at["c2"]).want(t, exitOK, "version 8 is in force, with 2 entries")
+	await(t, "version 8 ", show)
 	if now := command(t, "", "rules", "show", "--addr", at["c2"]).out; now != someRules {
 		t.Errorf("rules after the restore:\n%s", now)
 	}
