@@ -11,10 +11,10 @@ const (
 	// partingFor is how long a daemon that stops goes on serving HTTP. With its next answer it
 	// tells each connection that this answer is the last one. A server that closes its idle
 	// connections at once also closes some on which a request is on its way, and that client does
-	// not know whether the request was decided. A client that asks ten times a second on a
-	// connection is told in time. gRPC needs no such time, because GOAWAY says which calls were not
-	// processed.
-	partingFor = 100 * time.Millisecond
+	// not know whether the request was decided. A client that asks once a second on a connection is
+	// told in time, also on a machine that holds it up for some tenths of a second. gRPC needs no such
+	// time, because GOAWAY says which calls were not processed.
+	partingFor = time.Second
 	// partingLook is the interval at which it looks whether all connections are closed.
 	partingLook = 5 * time.Millisecond
 )

@@ -121,6 +121,9 @@ func (r *OutageResult) Cell() string {
 	if r.Unanswered > 0 {
 		text += fmt.Sprintf("; %d without an answer", r.Unanswered)
 	}
+	if r.TurnedAway > 0 {
+		text += fmt.Sprintf("; %d turned away", r.TurnedAway)
+	}
 	if r.Unsettled > 0 {
 		text += fmt.Sprintf("; %d not given back", r.Unsettled)
 	}

@@ -100,6 +100,8 @@ type OutageResult struct {
 	Asked       int    // below the limit
 	Refused     int    // of these
 	Unanswered  int
+	// TurnedAway are answers that told the client to ask again, because the machine was too busy to decide.
+	TurnedAway int
 	// Unsettled are slots that could not be given back, once, after a fault that leaves the store its contents.
 	Unsettled int
 	Gain      float64
@@ -198,8 +200,8 @@ func (o Outages) with(ctx context.Context, l *e2e.Cluster, all []outage, results
 
 // String is the result in one line.
 func (r *OutageResult) String() string {
-	text := fmt.Sprintf("%s %s %s: %d of %d refused, %d unanswered, %d unsettled, gain %.4f, normal after %.2f s, p99 %.1f ms before, %.1f in the first second, %.1f later",
-		r.Fault, r.Enforcement, r.Plan, r.Refused, r.Asked, r.Unanswered, r.Unsettled, r.Gain, r.Normal.Seconds(), e2e.Milliseconds(r.Before), e2e.Milliseconds(r.First), e2e.Milliseconds(r.Later))
+	text := fmt.Sprintf("%s %s %s: %d of %d refused, %d unanswered, %d turned away, %d unsettled, gain %.4f, normal after %.2f s, p99 %.1f ms before, %.1f in the first second, %.1f later",
+		r.Fault, r.Enforcement, r.Plan, r.Refused, r.Asked, r.Unanswered, r.TurnedAway, r.Unsettled, r.Gain, r.Normal.Seconds(), e2e.Milliseconds(r.Before), e2e.Milliseconds(r.First), e2e.Milliseconds(r.Later))
 	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
 		text += fmt.Sprintf("\n    %d: %s", r.Refusals[why], why)
 	}
@@ -209,7 +211,7 @@ func (r *OutageResult) String() string {
 // add takes in another run.
 func (r *OutageResult) add(o *OutageResult) {
 	r.Asked, r.Refused, r.Unanswered = r.Asked+o.Asked, r.Refused+o.Refused, r.Unanswered+o.Unanswered
-	r.Unsettled += o.Unsettled
+	r.Unsettled, r.TurnedAway = r.Unsettled+o.Unsettled, r.TurnedAway+o.TurnedAway
 	r.Gain, r.Normal = max(r.Gain, o.Gain), max(r.Normal, o.Normal)
 	r.Before, r.First, r.Later = max(r.Before, o.Before), max(r.First, o.First), max(r.Later, o.Later)
 	for why, n := range o.Refusals {
@@ -269,6 +271,7 @@ func (r *outageRun) result(plan, enforcement string, of []outagePlan) OutageResu
 			out.Unsettled++
 			out.Refusals["not settled: "+q.unsettled.Error()]++
 		}
+		out.TurnedAway += q.turnedAway
 		switch {
 		case q.err != nil && r.of.endsDaemon && q.answered > r.from && q.sent < r.ends+time.Second:
 		case q.err != nil:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +38,9 @@ type request struct {
 	allowed        bool
 	mode           string
 	err            error
+	// turnedAway is how many times the daemon had no turn for it. Such a call decides and costs nothing. The client
+	// makes it again after the wait that the answer tells; sent is the last time.
+	turnedAway int
 	// held is when a slot was given back, if the request took one.
 	held time.Duration
 	// unsettled is why that could not be done.
@@ -118,12 +122,19 @@ func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, where, 
 	attributes := map[string]string{"plan": c.plan.name(), "api_key": c.key}
 	var answer *aliquotv1.CheckResponse
 	var id string
-	if c.plan.algorithm == slots {
-		var made *aliquotv1.ReserveResponse
-		made, out.err = region.Reserve(ctx, &aliquotv1.ReserveRequest{Id: fmt.Sprintf("%s-%d", c.key, number), Attributes: attributes})
-		answer, id = made.GetDecision(), cmp.Or(made.GetId(), "none")
-	} else {
-		answer, out.err = region.Check(ctx, &aliquotv1.CheckRequest{Attributes: attributes})
+	for {
+		if c.plan.algorithm == slots {
+			var made *aliquotv1.ReserveResponse
+			made, out.err = region.Reserve(ctx, &aliquotv1.ReserveRequest{Id: fmt.Sprintf("%s-%d", c.key, number), Attributes: attributes})
+			answer, id = made.GetDecision(), cmp.Or(made.GetId(), "none")
+		} else {
+			answer, out.err = region.Check(ctx, &aliquotv1.CheckRequest{Attributes: attributes})
+		}
+		if !crowded(out.err) || ctx.Err() != nil {
+			break
+		}
+		e2e.Pause(ctx, retryAfter)
+		out.sent, out.turnedAway = time.Since(t.began), out.turnedAway+1
 	}
 	out.answered, out.allowed, out.mode = time.Since(t.began), answer.GetAllowed(), answer.GetMode()
 	if out.err == nil && answer.GetRuleId() != c.plan.name() {
@@ -144,6 +155,14 @@ func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, where, 
 	defer t.mu.Unlock()
 	t.requests = append(t.requests, out)
 }
+
+// crowded reports whether a daemon answered that it is asked more than it can decide, and is to be asked again after
+// retryAfter.
+func crowded(err error) bool {
+	return status.Code(err) == codes.Unavailable && strings.HasSuffix(status.Convert(err).Message(), "retry after 1 s")
+}
+
+const retryAfter = time.Second
 
 // settle gives a reservation back, again and again until it is settled, and then once more: it must have been settled
 // already. It returns why it was not.
