@@ -1,12 +1,11 @@
-// Package penalty tells how keys and connections behave, in memory of a fixed size
-// whatever they do: which keys are asked most (HotKeys), which clients ask before they
-// were told to and are held back for it (Clients), and which connections hear nothing
-// but denials (Streak).
+// Package penalty records how keys and connections behave, in memory of a fixed size: which keys are
+// used most (HotKeys), which clients do not wait as they were told and are held back (Clients), and
+// which connections get nothing but denials (Streak).
 //
-// It computes values from values: the time is an argument, and there is no I/O. What it
-// holds can only deny or delay, never admit. Keys are the hashes that Redis and the
-// coordinators see; their bits are evenly spread and unknown to clients, so that nobody
-// can choose keys that crowd another's out.
+// The package is pure: the time is an argument, and there is no I/O. Its results can only deny or
+// delay a request, never admit one. Keys are the hashes that Redis and the coordinators see. Their
+// bits are evenly spread and unknown to clients, so no client can choose keys that displace the key
+// of another client.
 package penalty
 
 import (
@@ -15,8 +14,8 @@ import (
 	"aliquot/budget"
 )
 
-// placeOf is where a key belongs in a table of sets, for a mask. Rules with the same key
-// attributes have the same hashes, and are to lie apart.
+// placeOf returns the place of a key in a table of sets, before the division by the number of sets.
+// Rules with the same key attributes have the same hashes, and get different places.
 func placeOf(key budget.KeyID) uint32 {
 	const spread = 0x9E3779B1 // the golden ratio of 2^32: neighbours end up far apart
 	return binary.LittleEndian.Uint32(key.Hash[:]) ^ key.Rule*spread

@@ -11,57 +11,57 @@ import (
 )
 
 const (
-	// hotSets sets of hotWays keys are remembered, 2,048 keys in some 150 KiB. A key
-	// that has more than one in hotWays of its set's checks is never lost, which is one
-	// in 2,048 of all as far as the others are spread.
+	// hotSets is the number of sets, and hotWays the number of keys in one: 2,048 keys in some 150
+	// KiB. A key with more than one in hotWays of the checks of its set is never lost. That is one in
+	// 2,048 of all checks if the others are evenly spread.
 	hotSets = 256
 	hotWays = 8
-	// halfLife is how soon what was counts half: rates follow within seconds, and a
+	// halfLife is the time after which a check counts half. So rates follow within seconds, and a
 	// burst of a second does not look like a rate.
 	halfLife = 5 * time.Second
-	// youngest is the age that a key's rate is of at least, so that two checks within a
+	// youngest is the shortest time over which a rate is computed, so that two checks within a
 	// millisecond are not a thousand a second.
 	youngest = time.Second
-	// hotHits is how many samples of a key make its rate worth telling.
+	// hotHits is the smallest number of samples of a key whose rate is shown.
 	hotHits = 8
-	// A set takes sampledMost samples a second at most, or halves them; below
-	// sampledLeast it doubles them. Rates are right to 2 % by so many.
+	// A set that takes sampledMost samples within sampleSpan halves its part of the checks. One that
+	// takes fewer than sampledLeast doubles it. With so many samples rates are right to 2 %.
 	sampledMost, sampledLeast = 512, 128
 	sampleSpan                = time.Second
 	maxShift                  = 20
-	// rescaleAt is the weight, as a power of two, at which a set's counts are made small
-	// again: far from where a float64 ends.
+	// rescaleAt is the weight, as a power of two, at which the counts of a set are scaled down. A
+	// float64 holds far larger ones.
 	rescaleAt = 64
 )
 
 // HotKeys counts how often keys are checked and denied, by the space-saving algorithm
 // (Metwally, Agrawal, El Abbadi 2005) in sets, with counts that halve every five
-// seconds. At high rates it looks at a part of the checks, drawn by chance, and counts
-// each for as many as it stands for, so that rates stay unbiased. Safe for concurrent
-// use; it never allocates after NewHotKeys but in Top.
+// seconds. At high rates it samples the checks at random, and counts each sample for the checks
+// that it stands for, so rates stay unbiased. Only NewHotKeys and Top allocate. Safe for concurrent
+// use.
 type HotKeys struct {
 	draw func() uint32
 	sets [hotSets]hotSet
 }
 
-// NewHotKeys makes an empty HotKeys. Draw returns chance, evenly spread over all bits,
-// and is safe for concurrent use.
+// NewHotKeys returns an empty HotKeys. draw returns random numbers, evenly spread over all bits. It
+// must be safe for concurrent use.
 func NewHotKeys(draw func() uint32) *HotKeys { return &HotKeys{draw: draw} }
 
 type hotSet struct {
-	// skip is how many checks are passed over before the next one is looked at.
+	// skip is the number of checks before the next sample.
 	skip atomic.Int32
 
 	mu      sync.Mutex
-	shift   uint32         // one in 1<<shift checks is looked at
+	shift   uint32         // one in 1<<shift checks is a sample
 	since   budget.Instant // when the weight of a check was 1
-	from    budget.Instant // the samples are counted from here
+	from    budget.Instant // when the count of samples began
 	samples int
 	keys    [hotWays]hotKey
 }
 
-// hotKey is a key with what was counted since it came, and what it took over from the
-// one whose place it took: more than that it cannot have had before.
+// hotKey is a key with its counts. over is the count of the key whose place it took: the key had no
+// more checks than that before.
 type hotKey struct {
 	id             budget.KeyID
 	first          budget.Instant
@@ -75,7 +75,7 @@ func (h *HotKeys) Seen(key budget.KeyID, denied bool, now budget.Instant) {
 	h.SeenTimes(key, 1, denied, now)
 }
 
-// SeenTimes is Seen for so many checks of a key.
+// SeenTimes counts several checks of a key, all denied or all admitted.
 func (h *HotKeys) SeenTimes(key budget.KeyID, times int32, denied bool, now budget.Instant) {
 	s := &h.sets[placeOf(key)%hotSets]
 	for times > 0 {
@@ -83,20 +83,20 @@ func (h *HotKeys) SeenTimes(key budget.KeyID, times int32, denied bool, now budg
 		if left >= 0 {
 			return
 		}
-		// The check that the skip ended at is looked at; what is below it comes after that. Where
-		// others took the skip below zero first, it is the first of these.
+		// The check at which skip became negative is a sample, and the further ones come after it. If
+		// another caller made skip negative, the first of these checks is a sample.
 		times = min(-left, times) - 1
 		s.count(key, denied, now, h.draw)
 	}
 }
 
-// count looks at a check, which stands for those that were passed over, and draws how many
-// are next: as many as one in 1<<shift leaves on average.
+// count counts a sample, which stands for the checks that were skipped, and draws how many are
+// skipped next. On average one in 1<<shift is a sample.
 func (s *hotSet) count(key budget.KeyID, denied bool, now budget.Instant, draw func() uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shift > 0 && s.skip.Load() >= 0 {
-		return // another check of this moment stands for this one too
+		return // another sample of this moment stands for this check too
 	}
 	weight := s.weight(now)
 	k := s.find(key, now)
@@ -113,7 +113,7 @@ func (s *hotSet) count(key budget.KeyID, denied bool, now budget.Instant, draw f
 	}
 }
 
-// follow lets the part that is looked at follow the traffic. The caller holds mu.
+// follow adapts the part of the checks that are samples to the traffic. The caller holds mu.
 func (s *hotSet) follow(now budget.Instant) {
 	s.samples++
 	took := now.Sub(s.from)
@@ -128,7 +128,7 @@ func (s *hotSet) follow(now budget.Instant) {
 	s.from, s.samples = now, 0
 }
 
-// weight is what a check at now counts. The caller holds mu.
+// weight returns the count of a check at now. The caller holds mu.
 func (s *hotSet) weight(now budget.Instant) float64 {
 	age := float64(now.Sub(s.since)) / float64(halfLife)
 	if age < rescaleAt {
@@ -143,8 +143,8 @@ func (s *hotSet) weight(now budget.Instant) float64 {
 	return 1
 }
 
-// find is the key's place; a new key takes that of the one with the least. The caller
-// holds mu.
+// find returns the place of a key. A new key takes the place of the key with the smallest count. The
+// caller holds mu.
 func (s *hotSet) find(id budget.KeyID, now budget.Instant) *hotKey {
 	least := &s.keys[0]
 	for i := range s.keys {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// The delay of an answer on a connection that hears nothing but denials: the first
-// that is delayed waits leastDelay, each one after it twice as long, up to MostDelay,
-// which nobody who waits as told notices.
 const (
+	// leastDelay is the delay of the first delayed answer on a connection that gets nothing but
+	// denials. Each further answer is delayed twice as long, up to MostDelay. A client that waits as
+	// it was told does not notice that.
 	leastDelay = time.Millisecond
 	// MostDelay is the longest delay of one answer.
 	MostDelay = 100 * time.Millisecond
@@ -19,8 +19,8 @@ const (
 // for concurrent use.
 type Streak struct{ denials atomic.Uint32 }
 
-// Answered counts one answer, and returns how long it is to wait before it leaves:
-// nothing up to after denials in a row, nor ever for one that admits.
+// Answered counts one answer, and returns its delay. It is 0 for an answer that admits, and for the
+// first denials in a row, as many as after says.
 func (s *Streak) Answered(admitted bool, after uint32) time.Duration {
 	if admitted {
 		if s.denials.Load() != 0 {
