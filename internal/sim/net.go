@@ -18,20 +18,20 @@ func (w *world) Carry(n *site.Node, id uint64, m site.Message) {
 		c = w.anyCoord()
 	}
 	if c == nil {
-		w.After(w.Between(milli, 50*milli), fail)
+		w.Plan(w.Between(milli, 50*milli), fail)
 		return
 	}
 	n.Target = c
 	back := func(ev budget.RegionEvent) {
 		version, shows := w.versionFor(n.Region, c.version), c.clock.Micros(w.Now())
 		for range w.copies(n.Cut || w.cutDown[n.Region] || c.cutOff[n.Region]) {
-			w.After(w.delay(n.Region), n.When(func() { n.Arrived(id, c, ev, version, shows) }))
+			w.Plan(w.delay(n.Region), n.When(func() { n.Arrived(id, c, ev, version, shows) }))
 		}
 	}
 	for range w.copies(n.Cut || w.cutUp[n.Region] || c.cutOff[n.Region]) {
 		w.After(w.delay(n.Region), func() {
 			if c.dead {
-				w.After(w.delay(n.Region), fail)
+				w.Plan(w.delay(n.Region), fail)
 				return
 			}
 			c.when(func() { c.deliver(m, back) })()

@@ -4,7 +4,6 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
 	"aliquot/internal/recall"
-	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
 
@@ -27,7 +26,8 @@ func (c *takeCall) decideAlone() {
 	if n.beside || n.left || n.roster != nil && !n.roster.Alone(n.Now()) {
 		return // another daemon may spend through the store
 	}
-	asks := n.asks(nil, rulesOf(c.asks)) // by what it may spend now
+	n.alone = n.asks(n.alone, c.rules) // by what it may spend now
+	asks := n.alone
 	charges := make([]recall.Charge, len(asks))
 	for i := range asks {
 		if r := asks[i].right; n.roster != nil && r.Blind && r.Phase != budget.CutOff {
@@ -96,14 +96,6 @@ func (n *Node) memory(a *ask) *limit.Memory {
 	c.Extra = a.right.Hot && a.rule.Elastic
 	c.Foreign = n.beside || n.roster != nil && !n.roster.Alone(n.Now()) || a.right.Blind && a.right.Phase != budget.CutOff
 	return n.recalled.Memory(&c, n.Now())
-}
-
-func rulesOf(asks []ask) []*rule.Rule {
-	out := make([]*rule.Rule, len(asks))
-	for i := range asks {
-		out[i] = asks[i].rule
-	}
-	return out
 }
 
 // charged charges the call, which leaves now, and lets it carry what its keys owe.

@@ -55,6 +55,7 @@ type Node struct {
 	looked  budget.Instant // when formers were last brought up to date
 
 	spare    []*takeCall // calls that are over, for newCall
+	alone    []ask       // memory of decideAlone
 	locals   []*local    // by rule; nil: nothing
 	stood    prefetch.Standing
 	sweeping bool // a sweep of the chunks is planned
@@ -139,15 +140,20 @@ func (n *Node) configured() bool { return len(n.Machine.Config().Regions) > 0 }
 // nap returns how long a paused daemon waits until it checks whether it still is paused.
 func (n *Node) nap() int64 { return min(n.pauseTo-n.w.Now(), NapEvery) }
 
-// When returns a callback that calls do as soon as the daemon runs, or never if it is dead.
-func (n *Node) When(do func()) timeline.Callback {
-	var happen timeline.Callback
-	happen = func() {
-		if n.runs(happen) {
-			do()
-		}
+// When returns what calls do as soon as the daemon runs, or never if it is dead.
+func (n *Node) When(do func()) timeline.Happening { return &deferred{n, do} }
+
+// deferred is a call that a daemon makes when it runs.
+type deferred struct {
+	n  *Node
+	do func()
+}
+
+// Happen makes the call.
+func (d *deferred) Happen() {
+	if d.n.runs(d) {
+		d.do()
 	}
-	return happen
 }
 
 // runs reports whether the daemon does what is due now. If it is paused, that is planned again. A

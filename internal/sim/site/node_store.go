@@ -25,7 +25,7 @@ func (n *Node) learn() {
 	s, sent, began := n.w.Stores[n.Region], n.Now(), n.w.Now()
 	n.w.atStore(n.Region, n.w.Between(milli/10, 2*milli), func() {
 		epoch, time := s.learn(), s.Time()
-		n.w.After(n.w.Between(milli/10, 2*milli), n.When(func() {
+		n.w.Plan(n.w.Between(milli/10, 2*milli), n.When(func() {
 			n.learning = false
 			n.storeIs(epoch)
 			n.sample(time, sent, began)
@@ -86,7 +86,7 @@ func (n *Node) probe() {
 		n.When(func() {
 			n.probing = false
 			n.learn()
-		})()
+		}).Happen()
 	}
 	n.w.After(second, n.probe)
 }
@@ -125,7 +125,7 @@ func (n *Node) apply(changes []budget.ShareChange, lease bool) {
 		}})
 	}
 	answered := false
-	answer := func(results []budget.ShareResult, storeNow int64) timeline.Callback {
+	answer := func(results []budget.ShareResult, storeNow int64) timeline.Happening {
 		return n.When(func() {
 			if !answered {
 				answered = true
@@ -153,14 +153,14 @@ func (n *Node) apply(changes []budget.ShareChange, lease bool) {
 		results, ok := s.apply(epoch, call, upTo, lease)
 		switch {
 		case !ok && !lost:
-			n.w.After(milli, n.When(n.learn))
-			n.w.After(milli, answer(failed(changes), 0))
+			n.w.Plan(milli, n.When(n.learn))
+			n.w.Plan(milli, answer(failed(changes), 0))
 		case !lost:
-			n.w.After(n.w.Between(milli/20, milli), answer(append(results, unknown...), now))
+			n.w.Plan(n.w.Between(milli/20, milli), answer(append(results, unknown...), now))
 		}
 	})
 	// Without a reply in time it is unknown whether the changes were made.
-	n.w.After(applyDeadline+applyDeadline/20, answer(failed(changes), 0))
+	n.w.Plan(applyDeadline+applyDeadline/20, answer(failed(changes), 0))
 }
 
 // applied applies the store's result for one of the changes of a call, at its clock's time; 0:

@@ -76,10 +76,10 @@ func (n *Node) readList() {
 	}
 	w, s := n.w, n.w.Stores[n.Region]
 	if n.epoch == "" {
-		w.After(20*milli, n.When(n.readList)) // the store has not answered yet
+		w.Plan(20*milli, n.When(n.readList)) // the store has not answered yet
 		return
 	}
-	w.After(int64(n.roster.NextRead(n.Now())), n.When(n.readList))
+	w.Plan(int64(n.roster.NextRead(n.Now())), n.When(n.readList))
 	if n.epoch != n.listOf {
 		n.listOf = n.epoch
 		n.roster.Contents()
@@ -93,7 +93,7 @@ func (n *Node) readList() {
 			return
 		}
 		reply := s.list.Answer(call, s.Time())
-		w.After(milli, n.When(func() {
+		w.Plan(milli, n.When(func() {
 			if n.epoch == epoch && !n.storeCut() {
 				n.breaker.done(w.Now(), true) // the real daemon's probe finds that out
 				n.updateRoster(func() { n.roster.Answered(reply, n.Now()) })

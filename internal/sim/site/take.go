@@ -190,7 +190,7 @@ func (c *takeCall) arrive() {
 		return
 	}
 	if now := s.Time(); now > c.deadline {
-		n.w.After(n.w.Between(milli/20, milli), n.When(func() { c.late(now) }))
+		n.w.Plan(n.w.Between(milli/20, milli), n.When(func() { c.late(now) }))
 		return
 	}
 	c.rep = s.take(c)
