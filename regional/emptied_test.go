@@ -44,8 +44,11 @@ func TestEmptiedStoreForgetsNothing(t *testing.T) {
 					}
 					return !a.Allowed && a.Mode == modes.Store
 				})
-				// On a busy machine the store may have decided calls whose callers had gone.
-				if failed := failedTakes(t, d); passed > 100 || passed < 100-3-failed {
+				// On a busy machine the store may have decided calls whose callers had gone. If they were under way
+				// when it was emptied, it may be unknown in which window they count, and then all is used.
+				failed := failedTakes(t, d)
+				unknown := failed > 0 && name != "bucket" && name != "elastic"
+				if passed > 100 || !unknown && passed < 100-3-failed {
 					t.Errorf("%d passed of 100, and %d calls failed", passed, failed)
 				}
 			})
