@@ -124,6 +124,7 @@ func (l *Cluster) Budget(ctx context.Context, c *Coordinator, rule string, key m
 	return answer.GetBudget(), err
 }
 
+// RegionService is the region service of one coordinator.
 func (l *Cluster) RegionService(c *Coordinator) aliquotv1connect.RegionServiceClient {
 	return aliquotv1connect.NewRegionServiceClient(l.HTTP, rpc.BaseURL(c.Address))
 }

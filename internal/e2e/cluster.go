@@ -190,6 +190,7 @@ func (l *Cluster) AwaitLeases(ctx context.Context) error {
 	return nil
 }
 
+// AwaitLease waits until a region says it holds a lease.
 func (l *Cluster) AwaitLease(ctx context.Context, r *Region) error {
 	err := Until(ctx, ReadyWithin, r.Name+" leased", func() error {
 		left, err := l.Lease(ctx, r)
@@ -204,6 +205,7 @@ func (l *Cluster) AwaitLease(ctx context.Context, r *Region) error {
 	return nil
 }
 
+// WithLogs returns err with the end of each process's log.
 func (l *Cluster) WithLogs(err error) error {
 	var b strings.Builder
 	for _, p := range l.Processes() {
@@ -212,6 +214,7 @@ func (l *Cluster) WithLogs(err error) error {
 	return fmt.Errorf("%w\n%s", err, b.String())
 }
 
+// KillCoordinators kills all of them, without warning.
 func (l *Cluster) KillCoordinators() error {
 	for _, c := range l.Coordinators {
 		if err := c.Kill9(); err != nil {

@@ -62,6 +62,7 @@ func (l *LinkedCluster) linkRegion(ctx context.Context, region int, r *Region) e
 	return errors.Join(r.Terminate(), r.SetFlag("--coordinators", addresses), r.SetFlag("--redis", "redis://"+store.Address()), r.Start())
 }
 
+// Stop kills everything, closes the links and removes the folder. It may be called on nil.
 func (l *LinkedCluster) Stop() {
 	if l == nil {
 		return

@@ -26,6 +26,7 @@ type Loading struct {
 	err    error
 }
 
+// Begin begins a run in the background.
 func Begin(ctx context.Context, c bench.Config) *Loading {
 	r := &Loading{Began: time.Now(), Done: make(chan struct{})}
 	go func() {

@@ -27,6 +27,7 @@ type Process struct {
 	done chan struct{} // closed when the present life has ended
 }
 
+// NewProcess is a process that has not started yet, with its log in dir.
 func NewProcess(dir, name string, command ...string) *Process {
 	return &Process{Name: name, command: command, log: filepath.Join(dir, name+".log")}
 }
@@ -151,6 +152,7 @@ func startAll(processes []*Process) error {
 	return nil
 }
 
+// EndAll kills processes; what they hold is lost.
 func EndAll(processes []*Process) {
 	for _, p := range processes {
 		_ = p.Kill9() // whatever is left of it holds nothing that is needed

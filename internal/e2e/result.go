@@ -17,15 +17,17 @@ type Result struct {
 	OK      bool
 }
 
-// AtMost and AtLeast compare a measured figure with a promise.
+// AtMost is the promise of a figure that is at most so large.
 func AtMost(promise string, got, want float64) Result {
 	return Result{Promise: promise, Want: fmt.Sprintf("<= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got <= want}
 }
 
+// AtLeast is the promise of a figure that is at least so large.
 func AtLeast(promise string, got, want float64) Result {
 	return Result{Promise: promise, Want: fmt.Sprintf(">= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got >= want}
 }
 
+// None is the promise of a count that is 0; detail says what was counted.
 func None(promise string, n int64, detail any) Result {
 	r := Result{Promise: promise, Want: "0", Got: fmt.Sprint(n), OK: n == 0}
 	if n != 0 {
@@ -39,6 +41,7 @@ func Bounded(r *bench.Report) []Result {
 	return []Result{AtMost("gain over the run", r.Gain, 1), AtMost("gain over its worst interval", r.Worst.Gain, 1)}
 }
 
+// Unfailing is the promise of a run in which every check was answered.
 func Unfailing(r *bench.Report) Result {
 	return None("checks without an answer", r.Failed, r.Errors)
 }
@@ -58,6 +61,7 @@ func PrintResults(w io.Writer, results []Result) (ok bool) {
 	return ok
 }
 
+// Prefixed puts text before each promise, in place, and returns them.
 func Prefixed(what string, results ...Result) []Result {
 	for i := range results {
 		results[i].Promise = what + results[i].Promise
@@ -65,6 +69,7 @@ func Prefixed(what string, results ...Result) []Result {
 	return results
 }
 
+// UnfailingBut is Unfailing for all regions but one; nil: for all.
 func UnfailingBut(r *bench.Report, dead *Region) Result {
 	n, detail := int64(0), ""
 	for _, region := range r.Regions {
@@ -76,4 +81,5 @@ func UnfailingBut(r *bench.Report, dead *Region) Result {
 	return None("checks without an answer where the daemon lived", n, detail)
 }
 
+// Milliseconds is a time in milliseconds, with its fraction.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

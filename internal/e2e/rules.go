@@ -141,6 +141,7 @@ func (l *Cluster) staged(ctx context.Context, client aliquotv1connect.RuleServic
 	return rules.GetRollout().GetVersion(), err
 }
 
+// Promote brings staged rules into force everywhere.
 func (l *Cluster) Promote(ctx context.Context) error {
 	client, err := l.AnyRules(ctx)
 	if err != nil {
@@ -155,6 +156,7 @@ func (l *Cluster) Promote(ctx context.Context) error {
 	})
 }
 
+// Abort takes staged rules back.
 func (l *Cluster) Abort(ctx context.Context) error {
 	client, err := l.AnyRules(ctx)
 	if err != nil {
@@ -169,6 +171,7 @@ func (l *Cluster) Abort(ctx context.Context) error {
 	})
 }
 
+// Rollback brings an earlier version of the rules into force.
 func (l *Cluster) Rollback(ctx context.Context, version uint64) error {
 	client, err := l.AnyRules(ctx)
 	if err != nil {

@@ -53,6 +53,7 @@ func FreeAddress() (string, error) {
 	return free.Next(), nil
 }
 
+// Next is an address with the next port, which is taken off.
 func (p *ports) Next() (address string) {
 	address = net.JoinHostPort("127.0.0.1", (*p)[0])
 	*p = (*p)[1:]

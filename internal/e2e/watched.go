@@ -39,6 +39,7 @@ type Watched struct {
 	last                                               map[string]string // shares by API key
 }
 
+// Results are the promises about the samples.
 func (w *Watched) Results(s Scale) []Result {
 	return []Result{
 		None("questions about budgets without an answer", w.failed, w.failure),
@@ -122,6 +123,7 @@ func (w *Watched) judge(b *aliquotv1.Budget) {
 	}
 }
 
+// SharesOf is the shares of a budget, as text that can be compared.
 func SharesOf(b *aliquotv1.Budget) string {
 	var out strings.Builder
 	for _, r := range b.GetRegions() {
