@@ -13,6 +13,7 @@ import (
 
 	"aliquot/internal/e2e"
 	"aliquot/internal/e2e/faults"
+	"aliquot/internal/e2e/promise"
 )
 
 // collectAt lets this process's heap grow to that many per cent more than what lives.
@@ -36,9 +37,9 @@ func run(ctx context.Context, bin, dir, only string, short bool) (ok bool, err e
 	if err != nil {
 		return false, err
 	}
-	scale := e2e.Full()
+	scale := promise.Full()
 	if short {
-		scale = e2e.Short()
+		scale = promise.Short()
 	}
 	ok = true
 	for _, s := range faults.Scenarios() {
@@ -51,7 +52,7 @@ func run(ctx context.Context, bin, dir, only string, short bool) (ok bool, err e
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", s.Name, err)
 		}
-		ok = e2e.PrintResults(os.Stdout, results) && ok
+		ok = promise.PrintResults(os.Stdout, results) && ok
 	}
 	return ok, ctx.Err()
 }

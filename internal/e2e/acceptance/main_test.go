@@ -8,6 +8,7 @@ import (
 
 	"aliquot/internal/e2e"
 	"aliquot/internal/e2e/limits"
+	"aliquot/internal/e2e/promise"
 )
 
 // bin is where TestMain built the programs.
@@ -38,7 +39,7 @@ func TestPromises(t *testing.T) {
 	for i := range clusters {
 		clusters[i] = running(t)
 	}
-	next := make(chan e2e.Scenario, len(scenarios()))
+	next := make(chan promise.Scenario, len(scenarios()))
 	for _, s := range scenarios() {
 		if !s.Long && !s.Busy {
 			next <- s
@@ -80,13 +81,13 @@ func end(t *testing.T, l *e2e.Cluster) {
 }
 
 // kept runs a scenario in its short form.
-func kept(t *testing.T, cluster *e2e.Cluster, run func(context.Context, *e2e.Cluster, e2e.Scale) ([]e2e.Result, error)) {
+func kept(t *testing.T, cluster *e2e.Cluster, run func(context.Context, *e2e.Cluster, promise.Scale) ([]promise.Result, error)) {
 	t.Helper()
 	before, err := cluster.Broken(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := run(t.Context(), cluster, e2e.Short())
+	results, err := run(t.Context(), cluster, promise.Short())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,10 +3,10 @@ package main
 import (
 	"slices"
 
-	"aliquot/internal/e2e"
 	"aliquot/internal/e2e/faults"
 	"aliquot/internal/e2e/limits"
+	"aliquot/internal/e2e/promise"
 )
 
 // scenarios are all of them, in the order in which they are told.
-func scenarios() []e2e.Scenario { return slices.Concat(limits.Scenarios(), faults.Scenarios()) }
+func scenarios() []promise.Scenario { return slices.Concat(limits.Scenarios(), faults.Scenarios()) }

@@ -9,6 +9,8 @@ import (
 
 	"aliquot/internal/bench"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 )
 
 const (
@@ -68,7 +70,7 @@ func drawnTroubles(ctx context.Context, l *e2e.LinkedCluster, seed uint64, from,
 }
 
 // play begins and ends troubles at their times, by the clock of the run.
-func play(ctx context.Context, run *e2e.Loading, troubles []e2e.Trouble) error {
+func play(ctx context.Context, run *clients.Loading, troubles []e2e.Trouble) error {
 	type moment struct {
 		at time.Duration
 		do func() error
@@ -90,7 +92,7 @@ func play(ctx context.Context, run *e2e.Loading, troubles []e2e.Trouble) error {
 // cuts: links are cut both ways, one way and again and again, a coordinator and a whole region
 // stand still, and a daemon loses its store. A client that spends all it can, everywhere, gains
 // nothing in any interval.
-func cuts(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out []e2e.Result, err error) {
+func cuts(ctx context.Context, l *e2e.Cluster, s promise.Scale) (out []promise.Result, err error) {
 	cluster, err := e2e.StartLinked(ctx, l.Bin, l.Dir)
 	defer cluster.Stop()
 	if err != nil {
@@ -102,8 +104,8 @@ func cuts(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out []e2e.Result, e
 		total = 4 * time.Minute
 		troubles = append(troubles, drawnTroubles(ctx, cluster, seed, fixedFor, total)...)
 	}
-	config := e2e.BigLoad(cluster.Cluster, total)
-	run := e2e.Begin(ctx, config)
+	config := clients.BigLoad(cluster.Cluster, total)
+	run := clients.Begin(ctx, config)
 	if err := play(ctx, run, troubles); err != nil {
 		return nil, cluster.WithLogs(err)
 	}
@@ -114,7 +116,7 @@ func cuts(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out []e2e.Result, e
 	if err := cluster.AwaitLeases(ctx); err != nil {
 		return nil, err
 	}
-	after, err := bench.Rotate(ctx, e2e.BigLoad(cluster.Cluster, s.Run))
+	after, err := bench.Rotate(ctx, clients.BigLoad(cluster.Cluster, s.Run))
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +124,7 @@ func cuts(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out []e2e.Result, e
 	for _, t := range troubles {
 		names += fmt.Sprintf(" [%v+%v %s]", t.At, t.Lasts, t.Name)
 	}
-	out = append(e2e.Bounded(r), e2e.AtLeast("utilisation afterwards", after.Utilisation.Min, .9-s.Slack))
+	out = append(promise.Bounded(r), promise.AtLeast("utilisation afterwards", after.Utilisation.Min, .9-s.Slack))
 	for i := range out[:2] {
 		if !out[i].OK {
 			out[i].Got += " " + names + fmt.Sprintf(" worst %+v", r.Worst)

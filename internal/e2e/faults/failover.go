@@ -7,11 +7,13 @@ import (
 
 	"aliquot/internal/bench/load"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 )
 
 // primaryKilled: the primary of a region's Redis is killed; its Sentinels promote the
 // replica, and the region finds it by itself.
-func primaryKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out []e2e.Result, err error) {
+func primaryKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) (out []promise.Result, err error) {
 	region := l.Regions[0]
 	servers, url, err := l.StartSentinels()
 	defer e2e.EndAll(servers)
@@ -26,11 +28,11 @@ func primaryKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out []e2e.
 	if err != nil {
 		return nil, err
 	}
-	c, err := manyKeys(ctx, l, region, e2e.Scale{})
+	c, err := manyKeys(ctx, l, region, promise.Scale{})
 	if err != nil {
 		return nil, err
 	}
-	rotation := e2e.Begin(ctx, e2e.BigLoad(l, s.Run))
+	rotation := clients.Begin(ctx, clients.BigLoad(l, s.Run))
 	loaded := inBackground(ctx, c, s.Run)
 	e2e.Pause(ctx, s.Run/8)
 	killed := time.Now()
@@ -49,8 +51,8 @@ func primaryKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out []e2e.
 	if err != nil {
 		return nil, err
 	}
-	return append(e2e.Bounded(r), e2e.Unfailing(r), e2e.None("checks without an answer", report.Failed, report.Examples),
-		e2e.AtMost("seconds degraded, the Sentinels' own included", took.Seconds(), 5)), nil
+	return append(promise.Bounded(r), promise.Unfailing(r), promise.None("checks without an answer", report.Failed, report.Examples),
+		promise.AtMost("seconds degraded, the Sentinels' own included", took.Seconds(), 5)), nil
 }
 
 // inBackground is the load for a while; what it returns waits for it.

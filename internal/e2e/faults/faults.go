@@ -8,15 +8,17 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // leaderKilled: kill -9 of the leader costs no check and no budget.
-func leaderKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
-	c := e2e.BigLoad(l, s.Run)
+func leaderKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
+	c := clients.BigLoad(l, s.Run)
 	c.Run = "leader" + fmt.Sprint(time.Now().UnixNano())
 	key := map[string]string{"api_key": "bench-" + c.Run + "-0"}
-	run := e2e.Begin(ctx, c)
+	run := clients.Begin(ctx, c)
 	e2e.Pause(ctx, s.Run/3)
 	leader, err := l.SomeLeader(ctx)
 	if err != nil {
@@ -46,10 +48,10 @@ func leaderKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Resul
 	if err := errors.Join(leader.Start(), l.AwaitLeases(ctx), l.AwaitAllCoordinators(ctx)); err != nil {
 		return nil, err
 	}
-	return append(e2e.Bounded(r), e2e.Unfailing(r),
-		e2e.AtMost("seconds to a new leader", took.Seconds(), 5),
-		e2e.AtMost("largest change of a share over the change of leader", largestChange(before, after), .05),
-		e2e.AtLeast("utilisation", r.Utilisation.Min, .95-s.Slack)), nil
+	return append(promise.Bounded(r), promise.Unfailing(r),
+		promise.AtMost("seconds to a new leader", took.Seconds(), 5),
+		promise.AtMost("largest change of a share over the change of leader", largestChange(before, after), .05),
+		promise.AtLeast("utilisation", r.Utilisation.Min, .95-s.Slack)), nil
 }
 
 func largestChange(a, b *aliquotv1.Budget) (most float64) {
@@ -64,7 +66,7 @@ func largestChange(a, b *aliquotv1.Budget) (most float64) {
 
 // regionalKilled: kill -9 of one regional daemon costs its own region's share while
 // it is away, and nothing else.
-func regionalKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func regionalKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	victim := l.Regions[1]
 	away := s.Run / 6
 	return regionFault(ctx, l, s, victim, away, func() error {
@@ -77,14 +79,14 @@ func regionalKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Res
 }
 
 // redisFlushed: an emptied Redis is not a full bucket.
-func redisFlushed(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func redisFlushed(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	victim := l.Regions[2]
 	return regionFault(ctx, l, s, nil, 0, func() error { return l.Flush(victim) })
 }
 
 // redisRestarted: nor is one that was killed and comes back empty; meanwhile its
 // region answers by itself.
-func redisRestarted(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func redisRestarted(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	redis, away := l.Redis[0], time.Second
 	return regionFault(ctx, l, s, nil, away, func() error {
 		if err := redis.Kill9(); err != nil {
@@ -98,8 +100,8 @@ func redisRestarted(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Res
 // regionFault runs the rotation, breaks something of one region in it, and compares
 // with what the other regions' shares allow for as long as the fault lasts. dead is
 // the region whose checks fail meanwhile, if any.
-func regionFault(ctx context.Context, l *e2e.Cluster, s e2e.Scale, dead *e2e.Region, away time.Duration, fault func() error) ([]e2e.Result, error) {
-	run := e2e.Begin(ctx, e2e.BigLoad(l, s.Run))
+func regionFault(ctx context.Context, l *e2e.Cluster, s promise.Scale, dead *e2e.Region, away time.Duration, fault func() error) ([]promise.Result, error) {
+	run := clients.Begin(ctx, clients.BigLoad(l, s.Run))
 	e2e.Pause(ctx, s.Run/3)
 	if err := fault(); err != nil {
 		return nil, err
@@ -113,6 +115,6 @@ func regionFault(ctx context.Context, l *e2e.Cluster, s e2e.Scale, dead *e2e.Reg
 	}
 	lost := e2e.Floor * e2e.Big.Refill * (away + e2e.Convergence).Seconds()
 	allowed := e2e.Big.Bound(r.Duration) - lost
-	return append(e2e.Bounded(r), e2e.UnfailingBut(r, dead),
-		e2e.AtLeast("admitted / what the surviving shares allow", float64(r.Admitted)/allowed, .9-s.Slack)), nil
+	return append(promise.Bounded(r), promise.UnfailingBut(r, dead),
+		promise.AtLeast("admitted / what the surviving shares allow", float64(r.Admitted)/allowed, .9-s.Slack)), nil
 }

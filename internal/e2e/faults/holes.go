@@ -12,6 +12,7 @@ import (
 
 	"aliquot/internal/bench"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
 )
 
 // Hole is a way in which the promise of a limit was once broken on real processes. Open, it is broken
@@ -160,7 +161,7 @@ func stagedKind(ctx context.Context, l *e2e.Cluster, open bool) (gain float64, e
 	if err != nil {
 		return 0, err
 	}
-	return worstOf(bench.Rotate(ctx, e2e.Paced(l, holeLasts)))
+	return worstOf(bench.Rotate(ctx, clients.Paced(l, holeLasts)))
 }
 
 // emergencyBesideStore cuts one of two daemons of a region from its store.
@@ -187,7 +188,7 @@ func recordsComeBack(ctx context.Context, l *e2e.Cluster, open bool) (gain float
 	if err := r.Command(copyKeys("aq:*:b", "'saved'..k")); err != nil {
 		return 0, err
 	}
-	run := e2e.Begin(ctx, oneRegion(l, holeLasts/2))
+	run := clients.Begin(ctx, oneRegion(l, holeLasts/2))
 	e2e.Pause(ctx, holeLasts/4)
 	if open {
 		if err := r.Command(copyKeys("savedaq:*", "string.sub(k,6)")); err != nil {
@@ -204,7 +205,7 @@ func copyKeys(pattern, to string) string {
 
 // oneRegion is a client that asks in the first region alone.
 func oneRegion(l *e2e.Cluster, d time.Duration) bench.Config {
-	c := e2e.BigLoad(l, d)
+	c := clients.BigLoad(l, d)
 	c.Run, c.Regions, c.Pattern = "one", c.Regions[:1], bench.Stay
 	return c
 }
@@ -215,7 +216,7 @@ func passedBeforeRules(ctx context.Context, l *e2e.Cluster, open bool) (gain flo
 	if err := l.ForgetEverything(); err != nil {
 		return 0, err
 	}
-	run := e2e.Begin(ctx, e2e.BigLoad(l, beforeCoordinators+2*holeLasts))
+	run := clients.Begin(ctx, clients.BigLoad(l, beforeCoordinators+2*holeLasts))
 	for _, r := range l.Regions {
 		if open {
 			r.AddFlags("--without-rules", "allow")
@@ -254,25 +255,25 @@ func slowedWhileCold(ctx context.Context, l *e2e.Cluster, _ bool) (gain float64,
 	if _, err := l.ApplyRules(ctx, coldRules(61, coldRate), 61); err != nil {
 		return 0, err
 	}
-	spent := &e2e.Account{}
-	err = e2e.Everywhere(l, func(_ int, client e2e.Spender) error {
+	spent := &clients.Account{}
+	err = clients.Everywhere(l, func(_ int, client clients.Spender) error {
 		_, err := client.Spend(ctx, spent, "shared", 0, coldCost)
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	if _, err := l.ApplyRules(ctx, coldRules(62, e2e.SlowRate), 62); err != nil {
+	if _, err := l.ApplyRules(ctx, coldRules(62, clients.SlowRate), 62); err != nil {
 		return 0, err
 	}
 	e2e.Pause(ctx, coldFor)
 	until := time.Now().Add(holeLasts)
-	err = e2e.Everywhere(l, func(_ int, client e2e.Spender) error {
+	err = clients.Everywhere(l, func(_ int, client clients.Spender) error {
 		for time.Now().Before(until) {
 			if _, err := client.Spend(ctx, spent, "shared", 0, 1); err != nil {
 				return err
 			}
-			e2e.Pause(ctx, e2e.DrainEvery)
+			e2e.Pause(ctx, clients.DrainEvery)
 		}
 		return nil
 	})
@@ -288,7 +289,7 @@ func worstOf(r *bench.Report, err error) (float64, error) {
 }
 
 // gainOf returns the part that was given of a bucket of this capacity, which earns next to nothing.
-func gainOf(a *e2e.Account, capacity float64) (gain float64) {
+func gainOf(a *clients.Account, capacity float64) (gain float64) {
 	for _, s := range a.Spent {
 		gain += float64(s.Tokens) / capacity
 	}

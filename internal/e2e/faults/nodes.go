@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/promise"
 )
 
 const (
@@ -30,16 +31,16 @@ const (
 
 // nodeStopped: one of a Redis Cluster's three nodes does not answer, for longer than a lease.
 // Its clients' limits are decided without it, and nobody else notices.
-func nodeStopped(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func nodeStopped(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	return nodeLost(ctx, l, s, (*e2e.Process).Pause, (*e2e.Process).Resume)
 }
 
 // nodeKilled is nodeStopped with a node that loses what it knew.
-func nodeKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func nodeKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	return nodeLost(ctx, l, s, (*e2e.Process).Kill9, (*e2e.Process).Start)
 }
 
-func nodeLost(ctx context.Context, l *e2e.Cluster, s e2e.Scale, lose, bring func(*e2e.Process) error) (out []e2e.Result, err error) {
+func nodeLost(ctx context.Context, l *e2e.Cluster, s promise.Scale, lose, bring func(*e2e.Process) error) (out []promise.Result, err error) {
 	region := l.Regions[0]
 	servers, url, err := l.StartRedisCluster(ctx)
 	defer e2e.EndAll(servers)
@@ -73,14 +74,14 @@ func nodeLost(ctx context.Context, l *e2e.Cluster, s e2e.Scale, lose, bring func
 	others := float64(nodeClients-len(onNode)) / 2 * smallDemand * s.Outage.Seconds() // half of them are there
 	part := float64(len(onNode)) / nodeClients
 	most := float64(e2e.Small.Refill) * s.Outage.Seconds() * float64(nodeClients-len(onNode))
-	return []e2e.Result{
-		e2e.None("checks without an answer", w.failed, w.failure),
-		e2e.AtLeast("part of the clients that stand on the node", part, leastOnNode),
-		e2e.AtMost("part of the clients that stand on the node, at most", part, mostOnANode),
-		e2e.AtMost("part of the checks of other clients that is decided without the store", float64(wrongly)/others, .01+s.Slack),
-		e2e.AtLeast("lease of the region at its shortest, s", shortest.Seconds(), leaseLeft.Seconds()),
-		e2e.AtLeast("part of their limit that other clients had, who change regions all the time",
+	return []promise.Result{
+		promise.None("checks without an answer", w.failed, w.failure),
+		promise.AtLeast("part of the clients that stand on the node", part, leastOnNode),
+		promise.AtMost("part of the clients that stand on the node, at most", part, mostOnANode),
+		promise.AtMost("part of the checks of other clients that is decided without the store", float64(wrongly)/others, .01+s.Slack),
+		promise.AtLeast("lease of the region at its shortest, s", shortest.Seconds(), leaseLeft.Seconds()),
+		promise.AtLeast("part of their limit that other clients had, who change regions all the time",
 			float64(admittedBy(lost, onNode))/most, .8-s.Slack),
-		e2e.AtMost("seconds degraded after the node was back", took.Seconds(), 6),
+		promise.AtMost("seconds degraded after the node was back", took.Seconds(), 6),
 	}, nil
 }

@@ -7,19 +7,21 @@ import (
 
 	"aliquot/internal/bench"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // coordinatorsKilled: without any coordinator the regions serve from their leases
 // and then from their floors, and all recovers by itself.
-func coordinatorsKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func coordinatorsKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	const settle = 4 * time.Second
 	total := settle + s.Outage + s.Run
-	rotating, staying := e2e.BigLoad(l, total), e2e.BigLoad(l, total)
+	rotating, staying := clients.BigLoad(l, total), clients.BigLoad(l, total)
 	rotating.Run = "out-rotate" + fmt.Sprint(time.Now().UnixNano())
 	staying.Run = "out-stay" + fmt.Sprint(time.Now().UnixNano())
 	staying.Pattern, staying.Rate = bench.Stay, 300
-	runs := []*e2e.Loading{e2e.Begin(ctx, rotating), e2e.Begin(ctx, staying)}
+	runs := []*clients.Loading{clients.Begin(ctx, rotating), clients.Begin(ctx, staying)}
 	e2e.Pause(ctx, settle)
 	roving, err := rights(ctx, l, rotating.Run)
 	if err != nil {
@@ -39,7 +41,7 @@ func coordinatorsKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e
 	if err != nil {
 		return nil, err
 	}
-	out := []e2e.Result{e2e.AtMost("seconds to recover by itself", recovered.Seconds(), 30)}
+	out := []promise.Result{promise.AtMost("seconds to recover by itself", recovered.Seconds(), 30)}
 	for i, rights := range [][]right{roving, alone[:1]} { // who stays is in the first region
 		r, err := runs[i].Wait()
 		if err != nil {
@@ -49,10 +51,10 @@ func coordinatorsKilled(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e
 		for _, one := range rights {
 			least, most = least+one.least(back-killed), most+one.most(back-killed)
 		}
-		got := float64(e2e.AdmittedBetween(r.Series, killed, back))
-		out = append(out, e2e.Prefixed([]string{"rotating: ", "staying: "}[i], append(e2e.Bounded(r), e2e.Unfailing(r),
-			e2e.AtMost("admitted / what leases and then floors allow, at most", got/most, 1),
-			e2e.AtLeast("admitted / what leases and then floors allow, at least", got/least, .9-s.Slack))...)...)
+		got := float64(clients.AdmittedBetween(r.Series, killed, back))
+		out = append(out, promise.Prefixed([]string{"rotating: ", "staying: "}[i], append(promise.Bounded(r), promise.Unfailing(r),
+			promise.AtMost("admitted / what leases and then floors allow, at most", got/most, 1),
+			promise.AtLeast("admitted / what leases and then floors allow, at least", got/least, .9-s.Slack))...)...)
 	}
 	return out, nil
 }
@@ -82,7 +84,7 @@ func (r right) least(outage time.Duration) float64 {
 // floor from when the lease must have ended: the region may have heard nothing for
 // some time when the outage began.
 func (r right) most(outage time.Duration) float64 {
-	hidden := max(r.share, e2e.Floor) * 2 * e2e.Bucket.Seconds() * e2e.Big.Refill
+	hidden := max(r.share, e2e.Floor) * 2 * clients.Bucket.Seconds() * e2e.Big.Refill
 	earliest := r.longest
 	if r.longest == 0 {
 		earliest = e2e.FloorAfter

@@ -10,6 +10,8 @@ import (
 
 	"aliquot/internal/bench"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -19,14 +21,14 @@ const newRegion = "sa-east"
 // regionLifecycle: a region is added while two clients are busy in the others,
 // takes part, and is drained again; what all regions may enforce never adds up to
 // more than the limit, and no client gets more than its own.
-func regionLifecycle(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func regionLifecycle(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	name := "region" + fmt.Sprint(time.Now().UnixNano())
 	keys := []map[string]string{
 		{"api_key": "bench-" + name + "-dwelling-0"}, {"api_key": "bench-" + name + "-rotating-0"}, {"api_key": name + "-cold"},
 	}
 	over := make(chan struct{})
-	watching := make(chan *e2e.Watched)
-	go func() { watching <- e2e.Watch(ctx, l, over, keys...) }()
+	watching := make(chan *promise.Watched)
+	go func() { watching <- promise.Watch(ctx, l, over, keys...) }()
 	story := &lifecycle{cluster: l, scale: s, name: name, keys: keys}
 	results, err := story.tell(ctx)
 	close(over)
@@ -40,7 +42,7 @@ func regionLifecycle(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Re
 // lifecycle is that story under way.
 type lifecycle struct {
 	cluster *e2e.Cluster
-	scale   e2e.Scale
+	scale   promise.Scale
 	name    string
 	keys    []map[string]string // both clients', and one that is not used
 	// dwelling moves on every two seconds, so that shares move, and rotating takes
@@ -50,13 +52,13 @@ type lifecycle struct {
 
 // dwell and rotate are the two clients in the cluster's present regions.
 func (c *lifecycle) dwell(d time.Duration) bench.Config {
-	config := e2e.BigLoad(c.cluster, d)
+	config := clients.BigLoad(c.cluster, d)
 	config.Run, config.Pattern, config.Dwell, config.Rate = c.name+"-dwelling", bench.Dwell, 2*time.Second, 500
 	return config
 }
 
 func (c *lifecycle) rotate(d time.Duration) bench.Config {
-	config := e2e.BigLoad(c.cluster, d)
+	config := clients.BigLoad(c.cluster, d)
 	config.Run = c.name + "-rotating"
 	return config
 }
@@ -66,7 +68,7 @@ func (c *lifecycle) during(ctx context.Context, f func() error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	const longest = 10 * time.Minute
-	dwelling, rotating := e2e.Begin(ctx, c.dwell(longest)), e2e.Begin(ctx, c.rotate(longest))
+	dwelling, rotating := clients.Begin(ctx, c.dwell(longest)), clients.Begin(ctx, c.rotate(longest))
 	err := f()
 	stop()
 	d, failed := dwelling.Wait()
@@ -75,7 +77,7 @@ func (c *lifecycle) during(ctx context.Context, f func() error) error {
 	return errors.Join(err, failed, failedToo)
 }
 
-func (c *lifecycle) tell(ctx context.Context) ([]e2e.Result, error) {
+func (c *lifecycle) tell(ctx context.Context) ([]promise.Result, error) {
 	l, s := c.cluster, c.scale
 	var added *e2e.Region
 	var joined, drained time.Duration
@@ -110,16 +112,16 @@ func (c *lifecycle) tell(ctx context.Context) ([]e2e.Result, error) {
 	}
 	dwelling := bench.Together(c.dwelling[0], c.dwelling[1:]...)
 	rotating := bench.Together(after, c.rotating...)
-	out := e2e.Prefixed("dwelling: ", append(e2e.Bounded(dwelling), e2e.Unfailing(dwelling))...)
-	out = append(out, e2e.Prefixed("rotating: ", append(e2e.Bounded(rotating), e2e.Unfailing(rotating),
-		e2e.AtLeast("utilisation", rotating.Utilisation.Min, .9-s.Slack))...)...)
-	out = append(out, e2e.Prefixed("in the new region alone: ", append(e2e.Bounded(only), e2e.Unfailing(only),
-		e2e.AtLeast("admitted / rt after the first second", only.Steady.Min, .9-s.Slack))...)...)
+	out := promise.Prefixed("dwelling: ", append(promise.Bounded(dwelling), promise.Unfailing(dwelling))...)
+	out = append(out, promise.Prefixed("rotating: ", append(promise.Bounded(rotating), promise.Unfailing(rotating),
+		promise.AtLeast("utilisation", rotating.Utilisation.Min, .9-s.Slack))...)...)
+	out = append(out, promise.Prefixed("in the new region alone: ", append(promise.Bounded(only), promise.Unfailing(only),
+		promise.AtLeast("admitted / rt after the first second", only.Steady.Min, .9-s.Slack))...)...)
 	return append(out,
-		e2e.AtMost("seconds from AddRegion and the start of its daemon to its whole floor", joined.Seconds(), 30),
-		e2e.AtMost("seconds from DrainRegion to drained", drained.Seconds(), 30),
-		e2e.AtLeast("afterwards: floors of the other regions together", others, .999),
-		e2e.AtLeast("afterwards: rotating client's admitted / rt after the first second", after.Steady.Min, .95-s.Slack)), nil
+		promise.AtMost("seconds from AddRegion and the start of its daemon to its whole floor", joined.Seconds(), 30),
+		promise.AtMost("seconds from DrainRegion to drained", drained.Seconds(), 30),
+		promise.AtLeast("afterwards: floors of the other regions together", others, .999),
+		promise.AtLeast("afterwards: rotating client's admitted / rt after the first second", after.Steady.Min, .95-s.Slack)), nil
 }
 
 // add declares the region and starts its daemon, and returns when it has its whole
@@ -153,7 +155,7 @@ func (c *lifecycle) add(ctx context.Context) (*e2e.Region, time.Duration, error)
 
 // only is a client of its own that is nowhere but in the new region.
 func (c *lifecycle) only(ctx context.Context, r *e2e.Region) (*bench.Report, error) {
-	config := e2e.BigLoad(c.cluster, c.scale.Run)
+	config := clients.BigLoad(c.cluster, c.scale.Run)
 	config.Regions, config.Pattern, config.Rate = []string{r.Address}, bench.Stay, 500
 	return bench.Rotate(ctx, config)
 }
@@ -176,7 +178,7 @@ func (c *lifecycle) drain(ctx context.Context) (time.Duration, error) {
 	err = c.await(ctx, "drained", func(r *aliquotv1.Region, b *aliquotv1.Budget) error {
 		i := slices.IndexFunc(b.Regions, func(r *aliquotv1.RegionBudget) bool { return r.Region == newRegion })
 		if r.Status != "drained" || r.FloorBound != 0 || i < 0 || b.Regions[i].Share != 0 || b.Regions[i].BurstShare != 0 {
-			return fmt.Errorf("it is %s with %.4f of the floor and %s", r.Status, r.FloorBound, e2e.SharesOf(b))
+			return fmt.Errorf("it is %s with %.4f of the floor and %s", r.Status, r.FloorBound, promise.SharesOf(b))
 		}
 		return nil
 	})

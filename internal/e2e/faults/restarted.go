@@ -8,6 +8,8 @@ import (
 
 	"aliquot/internal/bench"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 )
 
 // restartedAlone: all coordinators and one regional daemon die; the daemon comes
@@ -15,17 +17,17 @@ import (
 // share and floor until every lease that covers what it lent is over, then its
 // floor. One client rotates; the other was in the first region only, so that the
 // restarted one had lent its part, and turns to that too.
-func restartedAlone(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func restartedAlone(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	const settle = 4 * time.Second
 	victim, total := l.Regions[1], settle+s.Outage+s.Run
 	if err := victim.ForgetDaemons(); err != nil { // of scenarios before this one
 		return nil, err
 	}
 	name := fmt.Sprint(time.Now().UnixNano())
-	rotating, staying := e2e.BigLoad(l, total), e2e.BigLoad(l, total)
+	rotating, staying := clients.BigLoad(l, total), clients.BigLoad(l, total)
 	rotating.Run, staying.Run = "alone-rotate"+name, "alone-stay"+name
 	staying.Pattern, staying.Rate = bench.Stay, 300
-	here, there := e2e.Begin(ctx, rotating), e2e.Begin(ctx, staying)
+	here, there := clients.Begin(ctx, rotating), clients.Begin(ctx, staying)
 	e2e.Pause(ctx, settle)
 	roving, err := rights(ctx, l, rotating.Run)
 	if err != nil {
@@ -42,7 +44,7 @@ func restartedAlone(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Res
 	down := here.At() - killed
 	late := staying
 	late.Regions, late.Duration = []string{victim.Address}, total-here.At()
-	too := e2e.Begin(ctx, late)
+	too := clients.Begin(ctx, late)
 	e2e.Pause(ctx, s.Outage-down)
 	back := here.At()
 	recovered, err := l.RestartCoordinators(ctx)
@@ -50,14 +52,14 @@ func restartedAlone(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Res
 		return nil, err
 	}
 	reports := make([]*bench.Report, 3)
-	for i, run := range []*e2e.Loading{here, there, too} {
+	for i, run := range []*clients.Loading{here, there, too} {
 		if reports[i], err = run.Wait(); err != nil {
 			return nil, err
 		}
 	}
 	of := func(i int, began time.Time) float64 {
 		offset := here.Began.Sub(began)
-		return float64(e2e.AdmittedBetween(reports[i].Series, killed+offset, back+offset))
+		return float64(clients.AdmittedBetween(reports[i].Series, killed+offset, back+offset))
 	}
 	outage := back - killed
 	least, most := 0., 0.
@@ -68,14 +70,14 @@ func restartedAlone(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Res
 		least, most = least+r.least(outage), most+r.most(outage)
 	}
 	both := bench.Together(reports[1], reports[2])
-	out := append(e2e.Prefixed("rotating: ", append(e2e.Bounded(reports[0]), e2e.UnfailingBut(reports[0], victim),
-		e2e.AtMost("admitted / what leases and floors allow, at most", of(0, here.Began)/most, 1),
-		e2e.AtLeast("admitted / what leases and floors allow, at least", of(0, here.Began)/least, .9-s.Slack))...),
-		e2e.Prefixed("lent: ", append(e2e.Bounded(both), e2e.Unfailing(both))...)...)
+	out := append(promise.Prefixed("rotating: ", append(promise.Bounded(reports[0]), promise.UnfailingBut(reports[0], victim),
+		promise.AtMost("admitted / what leases and floors allow, at most", of(0, here.Began)/most, 1),
+		promise.AtLeast("admitted / what leases and floors allow, at least", of(0, here.Began)/least, .9-s.Slack))...),
+		promise.Prefixed("lent: ", append(promise.Bounded(both), promise.Unfailing(both))...)...)
 	own := lent[1].restarted(down)
 	return append(out,
-		e2e.AtMost("lent: admitted by the restarted region / what it allows, at most", of(2, too.Began)/own.most(outage), 1),
-		e2e.AtLeast("lent: admitted by the restarted region / what it allows, at least", of(2, too.Began)/own.least(outage), .9-s.Slack),
-		e2e.AtLeast("lent: admitted by the first region / what it allows, at least", of(1, there.Began)/lent[0].least(outage), .9-s.Slack),
-		e2e.AtMost("seconds to recover by itself", recovered.Seconds(), 30)), nil
+		promise.AtMost("lent: admitted by the restarted region / what it allows, at most", of(2, too.Began)/own.most(outage), 1),
+		promise.AtLeast("lent: admitted by the restarted region / what it allows, at least", of(2, too.Began)/own.least(outage), .9-s.Slack),
+		promise.AtLeast("lent: admitted by the first region / what it allows, at least", of(1, there.Began)/lent[0].least(outage), .9-s.Slack),
+		promise.AtMost("seconds to recover by itself", recovered.Seconds(), 30)), nil
 }

@@ -2,11 +2,13 @@
 // promise that are opened again to show that they are closed.
 package faults
 
-import "aliquot/internal/e2e"
+import (
+	"aliquot/internal/e2e/promise"
+)
 
 // Scenarios are those of faults, in the order in which they are told: the last ones change the regions.
-func Scenarios() []e2e.Scenario {
-	return []e2e.Scenario{
+func Scenarios() []promise.Scenario {
+	return []promise.Scenario{
 		{Name: "leader killed", Run: leaderKilled},
 		{Name: "follower wiped", Run: followerWiped},
 		{Name: "leader wiped", Run: leaderWiped, Long: true},

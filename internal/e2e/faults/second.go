@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 )
 
 // secondDaemon: a second daemon of a region adds nothing to what the region may
 // admit, and takes over when the first is gone.
-func secondDaemon(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func secondDaemon(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	first := l.Regions[1]
 	second, err := l.StartSecond(first)
 	if err != nil {
@@ -23,9 +25,9 @@ func secondDaemon(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Resul
 	if err != nil {
 		return nil, err
 	}
-	c := e2e.BigLoad(l, s.Run)
+	c := clients.BigLoad(l, s.Run)
 	c.Regions = append(c.Regions, second.Address)
-	run := e2e.Begin(ctx, c)
+	run := clients.Begin(ctx, c)
 	e2e.Pause(ctx, s.Run/2)
 	together, killed := run.At(), time.Now()
 	if err := first.Kill9(); err != nil {
@@ -43,9 +45,9 @@ func secondDaemon(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Resul
 		return nil, err
 	}
 	l.Seconds = nil
-	return append(e2e.Bounded(r), e2e.UnfailingBut(r, first),
-		e2e.AtMost("lease of the second while the first lives, seconds", lease.Seconds(), 0),
-		e2e.AtLeast("admitted by the second while the first lives", float64(e2e.AdmittedBetween(r.Regions[len(r.Regions)-1].Series, 0, together)), 1),
-		e2e.AtMost("seconds from kill -9 of the first to a lease of the second", took.Seconds(), 5),
-		e2e.AtLeast("utilisation", r.Utilisation.Min, .9-s.Slack)), nil
+	return append(promise.Bounded(r), promise.UnfailingBut(r, first),
+		promise.AtMost("lease of the second while the first lives, seconds", lease.Seconds(), 0),
+		promise.AtLeast("admitted by the second while the first lives", float64(clients.AdmittedBetween(r.Regions[len(r.Regions)-1].Series, 0, together)), 1),
+		promise.AtMost("seconds from kill -9 of the first to a lease of the second", took.Seconds(), 5),
+		promise.AtLeast("utilisation", r.Utilisation.Min, .9-s.Slack)), nil
 }

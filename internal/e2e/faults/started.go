@@ -11,6 +11,8 @@ import (
 
 	"aliquot/internal/bench"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 )
 
 const (
@@ -24,14 +26,14 @@ const (
 // regionsBeforeCoordinators: every regional daemon starts without a state file, and is asked over
 // Check and over GET /check from its first moment on, while no coordinator runs and while all come
 // up. Nothing passes before the rules are known, and nobody gains by the moment in which they come.
-func regionsBeforeCoordinators(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func regionsBeforeCoordinators(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	if err := l.ForgetEverything(); err != nil {
 		return nil, err
 	}
 	total := beforeCoordinators + s.Run
-	c := e2e.BigLoad(l, total)
+	c := clients.BigLoad(l, total)
 	c.Run = fmt.Sprint("early", time.Now().UnixNano())
-	checks := e2e.Begin(ctx, c)
+	checks := clients.Begin(ctx, c)
 	proxied := beginProxied(ctx, l, total, c.Run)
 	for _, r := range l.Regions {
 		if err := r.Start(); err != nil {
@@ -54,15 +56,15 @@ func regionsBeforeCoordinators(ctx context.Context, l *e2e.Cluster, s e2e.Scale)
 		early = len(proxied.admitted)
 	}
 	worst := bench.WorstWindow(proxied.admitted, e2e.Big)
-	return append(e2e.Bounded(report),
-		e2e.None("Check: admitted before a coordinator ran", e2e.AdmittedBetween(report.Series, 0, started), report.Modes),
-		e2e.AtLeast("Check: answers of no_rules_yet", float64(report.Modes["no_rules_yet"]), 100),
-		e2e.AtLeast("Check: admitted after that", float64(report.Admitted), 1),
-		e2e.None("GET /check: admitted before a coordinator ran", int64(early), ""),
-		e2e.AtLeast("GET /check: answers of 503", float64(proxied.unavailable.Load()), 100),
-		e2e.AtMost("GET /check: gain over its worst interval", worst.Gain, 1),
-		e2e.AtLeast("GET /check: admitted after that", float64(len(proxied.admitted)), 1),
-		e2e.AtMost("seconds from the coordinators' start to leases", recovered.Seconds(), 30),
+	return append(promise.Bounded(report),
+		promise.None("Check: admitted before a coordinator ran", clients.AdmittedBetween(report.Series, 0, started), report.Modes),
+		promise.AtLeast("Check: answers of no_rules_yet", float64(report.Modes["no_rules_yet"]), 100),
+		promise.AtLeast("Check: admitted after that", float64(report.Admitted), 1),
+		promise.None("GET /check: admitted before a coordinator ran", int64(early), ""),
+		promise.AtLeast("GET /check: answers of 503", float64(proxied.unavailable.Load()), 100),
+		promise.AtMost("GET /check: gain over its worst interval", worst.Gain, 1),
+		promise.AtLeast("GET /check: admitted after that", float64(len(proxied.admitted)), 1),
+		promise.AtMost("seconds from the coordinators' start to leases", recovered.Seconds(), 30),
 	), nil
 }
 

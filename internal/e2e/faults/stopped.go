@@ -8,6 +8,8 @@ import (
 
 	"aliquot/internal/bench/load"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 )
 
 const (
@@ -32,7 +34,7 @@ const (
 
 // redisStopped: a Redis that takes connections and does not answer costs its region's
 // clients neither answers nor time, and nobody gains by it.
-func redisStopped(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func redisStopped(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	region, redis := l.Regions[0], l.Redis[0]
 	c, err := manyKeys(ctx, l, region, s)
 	if err != nil {
@@ -43,7 +45,7 @@ func redisStopped(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Resul
 	if err != nil {
 		return nil, err
 	}
-	rotation := e2e.Begin(ctx, e2e.Paced(l, 2*time.Second+s.Stall+s.Run))
+	rotation := clients.Begin(ctx, clients.Paced(l, 2*time.Second+s.Stall+s.Run))
 	usual, err := part(ctx, c, time.Second)
 	if err != nil {
 		return nil, err
@@ -87,25 +89,25 @@ func redisStopped(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Resul
 	if err != nil {
 		return nil, err
 	}
-	out := append(e2e.Bounded(r), e2e.Unfailing(r),
-		e2e.None("checks without an answer", first.Failed+later.Failed, first.Examples),
-		e2e.None("checks decided by a store that did not answer, after the first second", later.Modes["store"], later.Modes),
-		e2e.AtMost("seconds degraded after the Redis went on", took.Seconds(), 6),
-		e2e.AtMost("more goroutines afterwards", after.goroutines-before.goroutines, moreGoroutines),
-		e2e.AtMost("more heap afterwards, MiB", (after.heap-before.heap)/(1<<20), moreHeap/(1<<20)))
+	out := append(promise.Bounded(r), promise.Unfailing(r),
+		promise.None("checks without an answer", first.Failed+later.Failed, first.Examples),
+		promise.None("checks decided by a store that did not answer, after the first second", later.Modes["store"], later.Modes),
+		promise.AtMost("seconds degraded after the Redis went on", took.Seconds(), 6),
+		promise.AtMost("more goroutines afterwards", after.goroutines-before.goroutines, moreGoroutines),
+		promise.AtMost("more heap afterwards, MiB", (after.heap-before.heap)/(1<<20), moreHeap/(1<<20)))
 	if s.Latencies {
 		at := fmt.Sprintf("at %.0f checks/s of %.0f that the machine can do, p99 %.1f ms and median %.1f ms before, of a server that decides nothing %.1f and %.1f: ",
-			c.Rate, 2*c.Rate, e2e.Milliseconds(usual.Latency.P99), e2e.Milliseconds(usual.Latency.P50), e2e.Milliseconds(floor.Latency.P99), e2e.Milliseconds(floor.Latency.P50))
-		out = append(out, e2e.Prefixed(at,
-			e2e.AtMost("p99 of the first second, ms", e2e.Milliseconds(first.Latency.P99), 60),
-			e2e.AtMost(fmt.Sprintf("p99 after it (median %.1f), ms", e2e.Milliseconds(later.Latency.P50)), e2e.Milliseconds(later.Latency.P99), 5))...)
+			c.Rate, 2*c.Rate, promise.Milliseconds(usual.Latency.P99), promise.Milliseconds(usual.Latency.P50), promise.Milliseconds(floor.Latency.P99), promise.Milliseconds(floor.Latency.P50))
+		out = append(out, promise.Prefixed(at,
+			promise.AtMost("p99 of the first second, ms", promise.Milliseconds(first.Latency.P99), 60),
+			promise.AtMost(fmt.Sprintf("p99 after it (median %.1f), ms", promise.Milliseconds(later.Latency.P50)), promise.Milliseconds(later.Latency.P99), 5))...)
 	}
 	return out, l.AwaitLeases(ctx)
 }
 
 // manyKeys is a load on one region, of keys of which but the busiest stay within their
 // limit: with latencies to be measured, half of what the machine can do.
-func manyKeys(ctx context.Context, l *e2e.Cluster, r *e2e.Region, s e2e.Scale) (load.Config, error) {
+func manyKeys(ctx context.Context, l *e2e.Cluster, r *e2e.Region, s promise.Scale) (load.Config, error) {
 	c := load.DefaultConfig()
 	// Many checks share a connection, so that those that wait hold up none of the next ones,
 	// and few connections are opened when a part of the load begins.
@@ -127,7 +129,7 @@ func manyKeys(ctx context.Context, l *e2e.Cluster, r *e2e.Region, s e2e.Scale) (
 // as it does when checks come by themselves. The rest of the scenario's load is there, too.
 func capacity(ctx context.Context, l *e2e.Cluster, c load.Config) (float64, error) {
 	c.Rate, c.Workers, c.Warmup = 0, atOnce, warmUp
-	rotation := e2e.Begin(ctx, e2e.Paced(l, warmUp+measureFor))
+	rotation := clients.Begin(ctx, clients.Paced(l, warmUp+measureFor))
 	most, err := part(ctx, c, measureFor)
 	_, rotated := rotation.Wait()
 	if err := errors.Join(err, rotated); err != nil {

@@ -8,6 +8,8 @@ import (
 
 	"aliquot/internal/bench"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 )
 
 // floorBack is how long after the last mark in the store a daemon takes the floor back: what it
@@ -60,15 +62,15 @@ func awaitStore(ctx context.Context, l *e2e.Cluster, r *e2e.Region) error {
 }
 
 // load asks all regions and both daemons of this one for a time.
-func (t *twins) load(ctx context.Context, d time.Duration) *e2e.Loading {
-	c := e2e.BigLoad(t.cluster, d)
+func (t *twins) load(ctx context.Context, d time.Duration) *clients.Loading {
+	c := clients.BigLoad(t.cluster, d)
 	c.Regions = append(c.Regions, t.second.Address)
-	return e2e.Begin(ctx, c)
+	return clients.Begin(ctx, c)
 }
 
 // storeLostForOneOfTwo: the daemon that has the session loses its way to the store. It admits
 // nothing without it, and the session goes to the other one.
-func storeLostForOneOfTwo(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out []e2e.Result, err error) {
+func storeLostForOneOfTwo(ctx context.Context, l *e2e.Cluster, s promise.Scale) (out []promise.Result, err error) {
 	t, end, err := newTwins(ctx, l)
 	if end != nil {
 		defer func() { err = errors.Join(err, end()) }()
@@ -88,15 +90,15 @@ func storeLostForOneOfTwo(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out
 	if err != nil {
 		return nil, err
 	}
-	return append(e2e.Bounded(r), e2e.Unfailing(r),
-		e2e.AtMost("seconds from the cut to a lease of the daemon that has the store", took.Seconds(), 8),
-		e2e.AtLeast("utilisation", r.Utilisation.Min, .8-s.Slack)), nil
+	return append(promise.Bounded(r), promise.Unfailing(r),
+		promise.AtMost("seconds from the cut to a lease of the daemon that has the store", took.Seconds(), 8),
+		promise.AtLeast("utilisation", r.Utilisation.Min, .8-s.Slack)), nil
 }
 
 // storeAndCoordinatorsApart: the first daemon hears the coordinators and loses its way to the
 // store; the second has the store and hears no coordinator. It takes the floor back some time
 // after the first could last say in the store that it is heard, when the leader has reserved it.
-func storeAndCoordinatorsApart(ctx context.Context, l *e2e.Cluster, s e2e.Scale) (out []e2e.Result, err error) {
+func storeAndCoordinatorsApart(ctx context.Context, l *e2e.Cluster, s promise.Scale) (out []promise.Result, err error) {
 	t, end, err := newTwins(ctx, l)
 	if end != nil {
 		defer func() { err = errors.Join(err, end()) }()
@@ -117,10 +119,10 @@ func storeAndCoordinatorsApart(ctx context.Context, l *e2e.Cluster, s e2e.Scale)
 		return nil, err
 	}
 	second := r.Regions[len(r.Regions)-1]
-	return append(e2e.Bounded(r), e2e.Unfailing(r), admittedLate(second, lost+floorBack)), nil
+	return append(promise.Bounded(r), promise.Unfailing(r), admittedLate(second, lost+floorBack)), nil
 }
 
 // admittedLate: a daemon has its region's floor from an instant of a run on.
-func admittedLate(r bench.RegionReport, from time.Duration) e2e.Result {
-	return e2e.AtLeast("admitted by the daemon that has the store, with its floor back", float64(e2e.AdmittedBetween(r.Series, from, from+time.Hour)), 1)
+func admittedLate(r bench.RegionReport, from time.Duration) promise.Result {
+	return promise.AtLeast("admitted by the daemon that has the store, with its floor back", float64(clients.AdmittedBetween(r.Series, from, from+time.Hour)), 1)
 }

@@ -8,23 +8,25 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // followerWiped: a coordinator that lost its disk is a voter again by itself.
-func followerWiped(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func followerWiped(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	return wipe(ctx, l, s, l.Follower)
 }
 
 // leaderWiped: so is the leader.
-func leaderWiped(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func leaderWiped(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	return wipe(ctx, l, s, l.Leader)
 }
 
 // wipe kills a coordinator under load, removes its data, starts it again, and sees
 // that its vote counts.
-func wipe(ctx context.Context, l *e2e.Cluster, s e2e.Scale, pick func(context.Context) (*e2e.Coordinator, error)) ([]e2e.Result, error) {
-	run := e2e.Begin(ctx, e2e.BigLoad(l, s.Run))
+func wipe(ctx context.Context, l *e2e.Cluster, s promise.Scale, pick func(context.Context) (*e2e.Coordinator, error)) ([]promise.Result, error) {
+	run := clients.Begin(ctx, clients.BigLoad(l, s.Run))
 	e2e.Pause(ctx, s.Run/4)
 	victim, err := pick(ctx)
 	if err != nil {
@@ -54,9 +56,9 @@ func wipe(ctx context.Context, l *e2e.Cluster, s e2e.Scale, pick func(context.Co
 	if err != nil {
 		return nil, err
 	}
-	return append(e2e.Bounded(r), e2e.Unfailing(r), e2e.AtLeast("utilisation", r.Utilisation.Min, .95-s.Slack),
-		e2e.AtMost("seconds from kill -9 until it is a voter again, without a command", took.Seconds(), 30),
-		e2e.AtMost("seconds until a rule change commits that needs its vote", counts.Seconds(), 15)), nil
+	return append(promise.Bounded(r), promise.Unfailing(r), promise.AtLeast("utilisation", r.Utilisation.Min, .95-s.Slack),
+		promise.AtMost("seconds from kill -9 until it is a voter again, without a command", took.Seconds(), 30),
+		promise.AtMost("seconds until a rule change commits that needs its vote", counts.Seconds(), 15)), nil
 }
 
 // awaitLeader is what the leader says of the cluster, once there is one.

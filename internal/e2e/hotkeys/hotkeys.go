@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -48,7 +50,7 @@ type HotKeys struct {
 
 // Run starts the cluster with the programs in bin and its state in dir, and ends it. It takes as
 // long as it takes to make the keys hot, which is most of it.
-func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []e2e.Result, err error) {
+func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []promise.Result, err error) {
 	setup := e2e.Setup{Regions: []string{"us-east", "us-west", "eu-west", "eu-north", "ap-south"}, Rules: e2e.RulesYAML}
 	for i := range hotRules {
 		setup.Rules += fmt.Sprintf(hotRule, i)
@@ -64,24 +66,24 @@ func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []e2e.Result, er
 	if err := h.begin(ctx, l); err != nil {
 		return nil, err
 	}
-	load := e2e.BigLoad(l, time.Hour)
+	load := clients.BigLoad(l, time.Hour)
 	load.Run, load.Rate = fmt.Sprint("hot", time.Now().UnixNano()), 50
 	loading, end := context.WithCancel(ctx)
 	defer end()
-	run := e2e.Begin(loading, load)
+	run := clients.Begin(loading, load)
 	for n := range h.Kills {
 		took, err := h.kill(ctx, l)
 		if err != nil {
 			return nil, l.WithLogs(err)
 		}
-		out = append(out, e2e.AtMost(fmt.Sprintf("seconds until every region has its lease again, kill %d", n+1), took.Seconds(), h.Within.Seconds()))
+		out = append(out, promise.AtMost(fmt.Sprintf("seconds until every region has its lease again, kill %d", n+1), took.Seconds(), h.Within.Seconds()))
 	}
 	end()
 	r, err := run.Wait()
 	if err != nil {
 		return nil, err
 	}
-	return append(append(out, e2e.Bounded(r)...), e2e.Unfailing(r)), nil
+	return append(append(out, promise.Bounded(r)...), promise.Unfailing(r)), nil
 }
 
 // begin starts the cluster, and returns when the keys are hot in all regions.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/promise"
 )
 
 func main() {
@@ -21,6 +22,6 @@ func main() {
 	flag.BoolVar(&h.Founded, "founded", false, "found the cluster with the keys hot, instead of heating them by checks")
 	e2e.Main("hotkeys", nil, func(ctx context.Context, bin, dir string) (bool, error) {
 		results, err := h.Run(ctx, bin, dir)
-		return e2e.PrintResults(os.Stdout, results), err
+		return promise.PrintResults(os.Stdout, results), err
 	})
 }

@@ -7,6 +7,8 @@ import (
 
 	"aliquot/internal/bench"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -26,7 +28,7 @@ const settled = 3 * time.Second
 // elasticLoad is a client of the elastic rule that turns to another region with
 // every request, as fast as it can.
 func elasticLoad(l *e2e.Cluster, d time.Duration) bench.Config {
-	c := e2e.BigLoad(l, d)
+	c := clients.BigLoad(l, d)
 	c.Enforcement = elastically
 	c.Attributes["plan"] = "burst"
 	return c
@@ -35,7 +37,7 @@ func elasticLoad(l *e2e.Cluster, d time.Duration) bench.Config {
 // elastic: a key that was idle everywhere bursts once in each region, and not again
 // by pausing for as long as its bucket takes to fill; over a long time it gets the
 // rate of the limit and no more.
-func elastic(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func elastic(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	pauseFor := time.Duration(e2e.Big.Capacity / e2e.Big.Refill * float64(time.Second))
 	rounds := elasticLoad(l, time.Duration(s.Rounds)*pauseFor+pauseFor/2)
 	rounds.Rest = pauseFor
@@ -44,11 +46,11 @@ func elastic(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, er
 		return nil, err
 	}
 	extra := float64(len(l.Regions)-1) * e2e.Big.Capacity
-	seen := e2e.AtLeast("burst, pause C/r, burst: extra burst seen / (N-1)C", burst.Excess/extra, .9)
+	seen := promise.AtLeast("burst, pause C/r, burst: extra burst seen / (N-1)C", burst.Excess/extra, .9)
 	seen.Got += fmt.Sprintf(" (%.1f tokens above C + rt; %d admitted in %v, decided by %v)", burst.Excess, burst.Admitted,
 		burst.Duration.Round(time.Millisecond), burst.Modes)
-	out := append(within("burst, pause C/r, burst: ", burst), e2e.Unfailing(burst), seen,
-		e2e.AtLeast("bursts of it", float64(burst.Rests), float64(s.Rounds)))
+	out := append(within("burst, pause C/r, burst: ", burst), promise.Unfailing(burst), seen,
+		promise.AtLeast("bursts of it", float64(burst.Rests), float64(s.Rounds)))
 
 	steady, err := bench.Rotate(ctx, elasticLoad(l, s.Run))
 	if err != nil {
@@ -56,24 +58,24 @@ func elastic(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, er
 	}
 	// The last step of the series is cut short by the run's end.
 	from, to := settled, s.Run
-	rate := float64(e2e.AdmittedBetween(steady.Series, from, to)) / (to - from).Seconds() / e2e.Big.Refill
+	rate := float64(clients.AdmittedBetween(steady.Series, from, to)) / (to - from).Seconds() / e2e.Big.Refill
 	out = append(out, within("saturated: ", steady)...)
-	return append(out, e2e.Unfailing(steady),
-		e2e.AtLeast("saturated: long-run rate / r, at least", rate, .99-s.Slack), e2e.AtMost("saturated: long-run rate / r, at most", rate, 1.01)), nil
+	return append(out, promise.Unfailing(steady),
+		promise.AtLeast("saturated: long-run rate / r, at least", rate, .99-s.Slack), promise.AtMost("saturated: long-run rate / r, at most", rate, 1.01)), nil
 }
 
 // within are the promises of a run under a rule with a bound of its own.
-func within(what string, r *bench.Report) []e2e.Result {
-	return []e2e.Result{
-		e2e.AtMost(what+"admitted / its bound over the run", r.OfBound, 1),
-		e2e.AtMost(what+"admitted / its bound over its worst interval", r.WorstOfBound.Gain, 1),
+func within(what string, r *bench.Report) []promise.Result {
+	return []promise.Result{
+		promise.AtMost(what+"admitted / its bound over the run", r.OfBound, 1),
+		promise.AtMost(what+"admitted / its bound over its worst interval", r.WorstOfBound.Gain, 1),
 	}
 }
 
 // enforcements: one client that rotates gets its limit once, with one extra burst, or
 // once in each region, as the rule says; and the comparison leaves the rules as they
 // were.
-func enforcements(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func enforcements(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	at, err := l.Follower(ctx)
 	if err != nil {
 		return nil, err
@@ -82,7 +84,7 @@ func enforcements(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Resul
 	if err != nil {
 		return nil, err
 	}
-	c := bench.CompareConfig{Config: e2e.BigLoad(l, s.Run/3), Enforcements: []string{strictly, elastically, independently}}
+	c := bench.CompareConfig{Config: clients.BigLoad(l, s.Run/3), Enforcements: []string{strictly, elastically, independently}}
 	c.Coordinator = at.Address
 	table, err := bench.Compare(ctx, c)
 	if err != nil {
@@ -93,16 +95,16 @@ func enforcements(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Resul
 		return nil, err
 	}
 	strict, burst, alone := table.Rows[0], table.Rows[1], table.Rows[2]
-	out := []e2e.Result{
-		e2e.AtMost("strict: gain", max(strict.Gain, strict.Worst.Gain), 1),
-		e2e.AtLeast("strict: utilisation", strict.Utilisation, .95-s.Slack),
-		e2e.AtMost("elastic: admitted / its bound", max(burst.OfBound, burst.WorstOfBound.Gain), 1),
-		e2e.AtLeast("independent: gain, about 3", alone.Gain, 2.7),
-		e2e.AtMost("independent: gain, about 3", alone.Gain, 3.01),
-		e2e.AtMost("independent: admitted / its bound", max(alone.OfBound, alone.WorstOfBound.Gain), 1),
-		e2e.None("checks without an answer", table.Failed(), ""),
+	out := []promise.Result{
+		promise.AtMost("strict: gain", max(strict.Gain, strict.Worst.Gain), 1),
+		promise.AtLeast("strict: utilisation", strict.Utilisation, .95-s.Slack),
+		promise.AtMost("elastic: admitted / its bound", max(burst.OfBound, burst.WorstOfBound.Gain), 1),
+		promise.AtLeast("independent: gain, about 3", alone.Gain, 2.7),
+		promise.AtMost("independent: gain, about 3", alone.Gain, 3.01),
+		promise.AtMost("independent: admitted / its bound", max(alone.OfBound, alone.WorstOfBound.Gain), 1),
+		promise.None("checks without an answer", table.Failed(), ""),
 	}
-	same := e2e.Result{Promise: "rules afterwards", Want: "as before", Got: "as before", OK: before == after}
+	same := promise.Result{Promise: "rules afterwards", Want: "as before", Got: "as before", OK: before == after}
 	if !same.OK {
 		same.Got = after
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/promise"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -17,7 +18,7 @@ import (
 // blocksHold: keys are blocked before, during and after an apply, while a version is staged,
 // after a rollback, without the leader there was, and each holds in every region from then on:
 // through all of these, and through a restart of a regional daemon that no coordinator answers.
-func blocksHold(ctx context.Context, l *e2e.Cluster, _ e2e.Scale) (out []e2e.Result, err error) {
+func blocksHold(ctx context.Context, l *e2e.Cluster, _ promise.Scale) (out []promise.Result, err error) {
 	w := watchBlocks(ctx, l)
 	defer w.stop()
 	changed := strings.Replace(e2e.RulesYAML, "capacity: 60,", "capacity: 61,", 1)
@@ -80,11 +81,11 @@ func blocksHold(ctx context.Context, l *e2e.Cluster, _ e2e.Scale) (out []e2e.Res
 		}
 	}
 	_, err = l.ApplyRules(ctx, e2e.RulesYAML, 60)
-	return []e2e.Result{
-		e2e.None("answers of blocked keys that passed", int64(len(passed)), passed),
-		e2e.AtLeast("answers of blocked keys", float64(answers), 500),
-		e2e.AtMost("seconds until a block is in force everywhere, at most", slowest.Seconds(), 2),
-		e2e.None("blocks that could not be taken away", int64(len(left)), left),
+	return []promise.Result{
+		promise.None("answers of blocked keys that passed", int64(len(passed)), passed),
+		promise.AtLeast("answers of blocked keys", float64(answers), 500),
+		promise.AtMost("seconds until a block is in force everywhere, at most", slowest.Seconds(), 2),
+		promise.None("blocks that could not be taken away", int64(len(left)), left),
 	}, err
 }
 

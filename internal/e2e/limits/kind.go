@@ -10,12 +10,14 @@ import (
 
 	"aliquot/internal/bench"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 )
 
 // kindChanged: rules by which a client would have one limit in the staged regions and another one
 // in the rest are not staged. Applied everywhere at once they give no more than both limits while
 // they come, and then one.
-func kindChanged(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func kindChanged(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	at, err := l.SomeLeader(ctx)
 	if err != nil {
 		return nil, err
@@ -28,21 +30,21 @@ func kindChanged(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result
 	if err != nil {
 		return nil, err
 	}
-	out := []e2e.Result{
+	out := []promise.Result{
 		refused("a stage that changes a rule's placement", code, said,
 			`rule "per-key" changes its placement (auto to split)`, "everywhere at once, without a stage", "new id"),
 	}
 	if code == 0 { // what it would admit, and whether the coordinators see it
-		staged, err := bench.Rotate(ctx, e2e.Paced(l, s.Run))
+		staged, err := bench.Rotate(ctx, clients.Paced(l, s.Run))
 		if err != nil {
 			return nil, err
 		}
 		_, _, err = l.Command(ctx, "rules", "abort", "--addr", at.Address)
-		return append(out, e2e.Prefixed("while it is staged: ", e2e.Bounded(staged)...)...), err
+		return append(out, promise.Prefixed("while it is staged: ", promise.Bounded(staged)...)...), err
 	}
-	c := e2e.Paced(l, s.Run)
+	c := clients.Paced(l, s.Run)
 	c.Limit = bench.Limit{Capacity: 2 * e2e.Big.Capacity, Refill: e2e.Big.Refill}
-	during := e2e.Begin(ctx, c)
+	during := clients.Begin(ctx, c)
 	e2e.Pause(ctx, 2*time.Second)
 	if _, err := l.ApplyRules(ctx, e2e.AnotherKind(), 61); err != nil {
 		return nil, err
@@ -51,18 +53,18 @@ func kindChanged(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result
 	if err != nil {
 		return nil, err
 	}
-	out = append(out, e2e.Prefixed("while another placement comes into force, of both bursts and the rate: ", e2e.Bounded(r)...)...)
-	if r, err = bench.Rotate(ctx, e2e.Paced(l, max(s.Run, 10*time.Second))); err != nil {
+	out = append(out, promise.Prefixed("while another placement comes into force, of both bursts and the rate: ", promise.Bounded(r)...)...)
+	if r, err = bench.Rotate(ctx, clients.Paced(l, max(s.Run, 10*time.Second))); err != nil {
 		return nil, err
 	}
-	out = append(out, e2e.Prefixed("under the other placement: ", e2e.Bounded(r)...)...)
+	out = append(out, promise.Prefixed("under the other placement: ", promise.Bounded(r)...)...)
 	_, err = l.ApplyRules(ctx, e2e.RulesYAML, 60)
 	return out, err
 }
 
 // refused is the promise that a command fails and says all of these words.
-func refused(what string, code int, said string, words ...string) e2e.Result {
-	r := e2e.Result{Promise: what + " is refused, with what to do", Want: "exit code 1 and the reason", Got: fmt.Sprintf("exit code %d: %s", code, said), OK: code == 1}
+func refused(what string, code int, said string, words ...string) promise.Result {
+	r := promise.Result{Promise: what + " is refused, with what to do", Want: "exit code 1 and the reason", Got: fmt.Sprintf("exit code %d: %s", code, said), OK: code == 1}
 	for _, word := range words {
 		r.OK = r.OK && strings.Contains(said, word)
 	}

@@ -1,12 +1,14 @@
 // Package limits has the scenarios of what a limit admits, with and without changes of its rules.
 package limits
 
-import "aliquot/internal/e2e"
+import (
+	"aliquot/internal/e2e/promise"
+)
 
 // Scenarios are those of limits, in the order in which they are told: what is admitted while all goes well and
 // while rules change.
-func Scenarios() []e2e.Scenario {
-	return []e2e.Scenario{
+func Scenarios() []promise.Scenario {
+	return []promise.Scenario{
 		{Name: "rotate", Run: rotate},
 		{Name: "stay", Run: stay},
 		{Name: "agrees with the simulator", Run: agrees, Long: true},

@@ -7,6 +7,8 @@ import (
 
 	"aliquot/internal/bench"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 	"aliquot/internal/sim/compare"
 )
 
@@ -14,9 +16,9 @@ import (
 const agreement = .02
 
 // agrees: the same workload, on these processes and in the simulator, admits the same.
-func agrees(ctx context.Context, l *e2e.Cluster, _ e2e.Scale) ([]e2e.Result, error) {
+func agrees(ctx context.Context, l *e2e.Cluster, _ promise.Scale) ([]promise.Result, error) {
 	rotation, step, flood := compare.Agreed()
-	var out []e2e.Result
+	var out []promise.Result
 	for _, one := range []struct {
 		load compare.Workload
 		run  func(context.Context, *e2e.Cluster, compare.Workload) ([]seen, error)
@@ -44,10 +46,10 @@ type seen struct {
 }
 
 // against compares a figure of both.
-func (s seen) against(load compare.Workload, o compare.Outcome) e2e.Result {
+func (s seen) against(load compare.Workload, o compare.Outcome) promise.Result {
 	want := s.want(load, o)
 	apart := math.Abs(s.got/want - 1)
-	return e2e.Result{
+	return promise.Result{
 		Promise: fmt.Sprintf("%s: %s", load.Name, s.what),
 		Want:    fmt.Sprintf("%.4f, as simulated, within %.0f %%", want, agreement*100),
 		Got:     fmt.Sprintf("%.4f (%.2f %% apart)", s.got, apart*100),
@@ -57,7 +59,7 @@ func (s seen) against(load compare.Workload, o compare.Outcome) e2e.Result {
 
 // loadOf is a source as a configuration of a real load.
 func loadOf(l *e2e.Cluster, w compare.Workload, s compare.Source) bench.Config {
-	c := e2e.BigLoad(l, w.Length)
+	c := clients.BigLoad(l, w.Length)
 	c.Limit = bench.Limit{Capacity: float64(w.Keys[s.Key].Capacity), Refill: float64(w.Keys[s.Key].Rate)}
 	c.Rate = s.Rate
 	c.Batch = max(1, int(s.Rate/200)) // 200 calls a second are no load

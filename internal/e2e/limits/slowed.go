@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 // three that are slowed: alone has a rate, and one client of shared and of ending has a fast
 // override until a time. The buckets of alone and ending are each region's own.
 func slowedRules(smallest int, rate float64, until time.Time) string {
-	override := fmt.Sprintf(`{%q: {capacity: %d, refill_rate: %v, until: %q}}`, e2e.SlowedClient(0), e2e.SlowedBurst, e2e.FastRate, until.UTC().Format(time.RFC3339Nano))
+	override := fmt.Sprintf(`{%q: {capacity: %d, refill_rate: %v, until: %q}}`, clients.SlowedClient(0), clients.SlowedBurst, clients.FastRate, until.UTC().Format(time.RFC3339Nano))
 	return strings.Replace(e2e.RulesYAML, "capacity: 60,", fmt.Sprintf("capacity: %d,", smallest), 1) + fmt.Sprintf(`  - id: alone
     match: {attributes: {plan: alone}}
     params: {capacity: %[1]d, refill_rate: %[2]v}
@@ -38,33 +40,33 @@ func slowedRules(smallest int, rate float64, until time.Time) string {
     params: {capacity: %[1]d, refill_rate: %[3]v}
     enforcement: independent
     override: %[4]s
-`, e2e.SlowedBurst, rate, e2e.SlowRate, override)
+`, clients.SlowedBurst, rate, clients.SlowRate, override)
 }
 
 // ruleSlowed: a client that has emptied its bucket when its rule is slowed, by other rules or by
 // the end of its override, is not given a full one because the record of the fast one has expired.
-func ruleSlowed(ctx context.Context, l *e2e.Cluster, _ e2e.Scale) ([]e2e.Result, error) {
+func ruleSlowed(ctx context.Context, l *e2e.Cluster, _ promise.Scale) ([]promise.Result, error) {
 	until := time.Now().Add(overrideLasts)
-	if _, err := l.ApplyRules(ctx, slowedRules(61, e2e.FastRate, until), 61); err != nil {
+	if _, err := l.ApplyRules(ctx, slowedRules(61, clients.FastRate, until), 61); err != nil {
 		return nil, err
 	}
-	shared, ending := &e2e.Account{Change: until}, make([]*e2e.Account, len(l.Regions))
+	shared, ending := &clients.Account{Change: until}, make([]*clients.Account, len(l.Regions))
 
 	e2e.Pause(ctx, time.Until(until.Add(-shortlyBefore)))
-	err := e2e.Everywhere(l, func(i int, client e2e.Spender) error {
+	err := clients.Everywhere(l, func(i int, client clients.Spender) error {
 		// Less than half of the region's floor of the shared key, which stays cold.
-		if _, err := client.Spend(ctx, shared, "shared", 0, int64(e2e.SlowedBurst/len(l.Regions)/2-e2e.SpendCost/2)); err != nil {
+		if _, err := client.Spend(ctx, shared, "shared", 0, int64(clients.SlowedBurst/len(l.Regions)/2-clients.SpendCost/2)); err != nil {
 			return err
 		}
-		ending[i] = &e2e.Account{Change: until}
-		_, err := client.Spend(ctx, ending[i], "ending", 0, e2e.SlowedBurst)
+		ending[i] = &clients.Account{Change: until}
+		_, err := client.Spend(ctx, ending[i], "ending", 0, clients.SlowedBurst)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	e2e.Pause(ctx, time.Until(until.Add(forgottenAfter)))
-	if err = e2e.Everywhere(l, func(i int, client e2e.Spender) error {
+	if err = clients.Everywhere(l, func(i int, client clients.Spender) error {
 		if err := client.Empty(ctx, shared, "shared", 0); err != nil {
 			return err
 		}
@@ -75,18 +77,18 @@ func ruleSlowed(ctx context.Context, l *e2e.Cluster, _ e2e.Scale) ([]e2e.Result,
 
 	applied := make(chan error, 1)
 	go func() {
-		_, err := l.ApplyRules(ctx, slowedRules(62, e2e.SlowRate, until), 62)
+		_, err := l.ApplyRules(ctx, slowedRules(62, clients.SlowRate, until), 62)
 		applied <- err
 	}()
-	alone := make([][]*e2e.Account, len(l.Regions))
-	if err = errors.Join(e2e.Everywhere(l, func(i int, client e2e.Spender) (err error) {
+	alone := make([][]*clients.Account, len(l.Regions))
+	if err = errors.Join(clients.Everywhere(l, func(i int, client clients.Spender) (err error) {
 		alone[i], err = client.UntilSlow(ctx)
 		return err
 	}), <-applied); err != nil {
 		return nil, err
 	}
 	e2e.Pause(ctx, forgottenAfter)
-	if err = e2e.Everywhere(l, func(i int, client e2e.Spender) error {
+	if err = clients.Everywhere(l, func(i int, client clients.Spender) error {
 		for n, a := range alone[i] {
 			if err := client.Empty(ctx, a, "alone", n); err != nil {
 				return err
@@ -97,14 +99,14 @@ func ruleSlowed(ctx context.Context, l *e2e.Cluster, _ e2e.Scale) ([]e2e.Result,
 		return nil, err
 	}
 	_, err = l.ApplyRules(ctx, e2e.RulesYAML, 60)
-	return []e2e.Result{
-		e2e.AtMost("gain over the worst interval, an override of a strict limit ends", shared.Gain(), 1),
-		e2e.AtMost("gain over the worst interval, an override of an independent limit ends", worst(ending), 1),
-		e2e.AtMost("gain over the worst interval, a rule is slowed", worst(slices.Concat(alone...)), 1),
+	return []promise.Result{
+		promise.AtMost("gain over the worst interval, an override of a strict limit ends", shared.Gain(), 1),
+		promise.AtMost("gain over the worst interval, an override of an independent limit ends", worst(ending), 1),
+		promise.AtMost("gain over the worst interval, a rule is slowed", worst(slices.Concat(alone...)), 1),
 	}, err
 }
 
-func worst(accounts []*e2e.Account) (gain float64) {
+func worst(accounts []*clients.Account) (gain float64) {
 	for _, a := range accounts {
 		gain = max(gain, a.Gain())
 	}

@@ -7,20 +7,22 @@ import (
 
 	"aliquot/internal/bench"
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/clients"
+	"aliquot/internal/e2e/promise"
 )
 
 // budgetsWatched: while a client moves from region to region and its budget after
 // it, all coordinators show the same shares and no sample adds up to more than 1.
-func budgetsWatched(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
-	c := e2e.BigLoad(l, s.Watch)
+func budgetsWatched(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
+	c := clients.BigLoad(l, s.Watch)
 	c.Run = "watch" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	c.Pattern, c.Dwell, c.Rate = bench.Dwell, 2*time.Second, 500
 	key := map[string]string{"api_key": "bench-" + c.Run + "-0"}
-	run := e2e.Begin(ctx, c)
-	w := e2e.Watch(ctx, l, run.Done, key)
+	run := clients.Begin(ctx, c)
+	w := promise.Watch(ctx, l, run.Done, key)
 	r, err := run.Wait()
 	if err != nil {
 		return nil, err
 	}
-	return append(append(e2e.Bounded(r), e2e.Unfailing(r)), w.Results(s)...), nil
+	return append(append(promise.Bounded(r), promise.Unfailing(r)), w.Results(s)...), nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/promise"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -25,7 +26,7 @@ var counting = []string{"fixed", "counter", "log"}
 // Windows: a client that turns to another region with every request, and asks for twice
 // what it may, never gets more in a window than a limit that counts allows, also while
 // the leader is killed.
-func Windows(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, error) {
+func Windows(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	run := fmt.Sprint("windows", time.Now().UnixNano())
 	got, errs := make([]passed, len(counting)), make([]error, len(counting))
 	deadline, stop := context.WithTimeout(ctx, s.Run+4*window)
@@ -46,7 +47,7 @@ func Windows(ctx context.Context, l *e2e.Cluster, s e2e.Scale) ([]e2e.Result, er
 	if err := errors.Join(append(errs, leader.Start(), l.AwaitLeases(ctx), l.AwaitAllCoordinators(ctx))...); err != nil {
 		return nil, err
 	}
-	var out []e2e.Result
+	var out []promise.Result
 	for i, plan := range counting {
 		out = append(out, got[i].results(plan, s)...)
 	}
@@ -91,13 +92,13 @@ func turnRound(ctx context.Context, l *e2e.Cluster, plan, run string) (p passed,
 
 // results: the most in a window of the clock, and for a log in any window at all, and
 // how much of what the limit allows was had once the budgets had found the demand.
-func (p *passed) results(plan string, s e2e.Scale) []e2e.Result {
-	out := []e2e.Result{e2e.AtMost(plan+": admitted in one window", float64(p.inWindow()), windowLimit)}
+func (p *passed) results(plan string, s promise.Scale) []promise.Result {
+	out := []promise.Result{promise.AtMost(plan+": admitted in one window", float64(p.inWindow()), windowLimit)}
 	if plan == "log" {
-		out = append(out, e2e.AtMost(plan+": admitted in any window", float64(p.inAny()), windowLimit))
+		out = append(out, promise.AtMost(plan+": admitted in any window", float64(p.inAny()), windowLimit))
 	}
 	possible := windowLimit * p.length.Seconds() / window.Seconds()
-	return append(out, e2e.AtLeast(plan+": utilisation", float64(len(p.at))/possible, .8-s.Slack))
+	return append(out, promise.AtLeast(plan+": utilisation", float64(len(p.at))/possible, .8-s.Slack))
 }
 
 // inWindow is the most that was certainly counted in one window of the stores' clocks.

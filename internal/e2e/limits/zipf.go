@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/promise"
 	"aliquot/internal/rpc"
 	"aliquot/internal/sim/compare"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -30,8 +31,8 @@ const (
 
 // zipf: of many clients, whose sizes follow Zipf and who ask in several regions, hardly any
 // request is denied that one exact bucket for the whole world admits.
-func zipf(ctx context.Context, l *e2e.Cluster, _ e2e.Scale) ([]e2e.Result, error) {
-	var out []e2e.Result
+func zipf(ctx context.Context, l *e2e.Cluster, _ promise.Scale) ([]promise.Result, error) {
+	var out []promise.Result
 	for _, rate := range []float64{zipfRate, largerZipfRate} {
 		w := compare.AgreedCrowd(rate)
 		simulated, err := compare.Run(compare.KindOf("strict"), w, 1)
@@ -48,7 +49,7 @@ func zipf(ctx context.Context, l *e2e.Cluster, _ e2e.Scale) ([]e2e.Result, error
 		if rate > zipfRate {
 			most += simulated.FalseRejections
 		}
-		out = append(out, admitted.against(w, simulated), e2e.AtMost(
+		out = append(out, admitted.against(w, simulated), promise.AtMost(
 			fmt.Sprintf("%s: denied of %d what that bucket admits (simulated %.5f)", w.Name, got.asked, simulated.FalseRejections),
 			float64(got.falsely)/float64(got.asked), most))
 	}

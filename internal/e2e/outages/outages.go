@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
+	"aliquot/internal/e2e/promise"
 )
 
 // The limits of plans: a bucket's burst and rate a second, and requests a window, or at a time.
@@ -201,7 +202,7 @@ func (o Outages) with(ctx context.Context, l *e2e.Cluster, all []outage, results
 // String is the result in one line.
 func (r *OutageResult) String() string {
 	text := fmt.Sprintf("%s %s %s: %d of %d refused, %d unanswered, %d turned away, %d unsettled, gain %.4f, normal after %.2f s, p99 %.1f ms before, %.1f in the first second, %.1f later",
-		r.Fault, r.Enforcement, r.Plan, r.Refused, r.Asked, r.Unanswered, r.TurnedAway, r.Unsettled, r.Gain, r.Normal.Seconds(), e2e.Milliseconds(r.Before), e2e.Milliseconds(r.First), e2e.Milliseconds(r.Later))
+		r.Fault, r.Enforcement, r.Plan, r.Refused, r.Asked, r.Unanswered, r.TurnedAway, r.Unsettled, r.Gain, r.Normal.Seconds(), promise.Milliseconds(r.Before), promise.Milliseconds(r.First), promise.Milliseconds(r.Later))
 	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
 		text += fmt.Sprintf("\n    %d: %s", r.Refusals[why], why)
 	}

@@ -1,4 +1,5 @@
-package e2e
+// Package promise compares what was seen of an installation of processes with what is promised.
+package promise
 
 import (
 	"fmt"
@@ -7,6 +8,7 @@ import (
 	"time"
 
 	"aliquot/internal/bench"
+	"aliquot/internal/e2e"
 )
 
 // Result is one promise with what was seen.
@@ -70,7 +72,7 @@ func Prefixed(what string, results ...Result) []Result {
 }
 
 // UnfailingBut is Unfailing for all regions but one; nil: for all.
-func UnfailingBut(r *bench.Report, dead *Region) Result {
+func UnfailingBut(r *bench.Report, dead *e2e.Region) Result {
 	n, detail := int64(0), ""
 	for _, region := range r.Regions {
 		if dead == nil || region.Address != dead.Address {

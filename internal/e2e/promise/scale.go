@@ -1,15 +1,17 @@
-package e2e
+package promise
 
 import (
 	"context"
 	"time"
+
+	"aliquot/internal/e2e"
 )
 
 // Scenario is one story with its promises. It leaves the cluster as it found it: all
 // processes running, every region leased.
 type Scenario struct {
 	Name string
-	Run  func(context.Context, *Cluster, Scale) ([]Result, error)
+	Run  func(context.Context, *e2e.Cluster, Scale) ([]Result, error)
 	// Long ones are left out of the tests: another one, or another package's test,
 	// tells the same in less time.
 	Long bool

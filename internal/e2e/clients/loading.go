@@ -1,19 +1,21 @@
-package e2e
+// Package clients asks an installation of processes for what it can, and counts what it was given.
+package clients
 
 import (
 	"context"
 	"time"
 
 	"aliquot/internal/bench"
+	"aliquot/internal/e2e"
 )
 
 // Bucket is the width of the time series that outages are read from.
 const Bucket = 100 * time.Millisecond
 
 // BigLoad is the configuration of a run under the big limit.
-func BigLoad(l *Cluster, d time.Duration) bench.Config {
+func BigLoad(l *e2e.Cluster, d time.Duration) bench.Config {
 	c := bench.DefaultConfig()
-	c.Regions, c.Duration, c.Limit, c.Bucket = l.RegionAddresses(), d, Big, Bucket
+	c.Regions, c.Duration, c.Limit, c.Bucket = l.RegionAddresses(), d, e2e.Big, Bucket
 	c.Attributes = map[string]string{"plan": "big", "api_key": "bench-{run}-{client}"}
 	return c
 }
@@ -58,8 +60,8 @@ const greedyBy = 5
 
 // Paced is a client that turns to one region after the other and asks for a few times its
 // limit. One that asks as fast as it can takes all of the machine that the load leaves.
-func Paced(l *Cluster, d time.Duration) bench.Config {
+func Paced(l *e2e.Cluster, d time.Duration) bench.Config {
 	c := BigLoad(l, d)
-	c.Rate = greedyBy * Big.Refill
+	c.Rate = greedyBy * e2e.Big.Refill
 	return c
 }

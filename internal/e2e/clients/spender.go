@@ -1,4 +1,4 @@
-package e2e
+package clients
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"aliquot/internal/e2e"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -21,7 +22,7 @@ const (
 )
 
 // Everywhere does something in every region at once.
-func Everywhere(l *Cluster, do func(int, Spender) error) error {
+func Everywhere(l *e2e.Cluster, do func(int, Spender) error) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(l.Regions))
 	for i, r := range l.Regions {
@@ -41,7 +42,7 @@ type Spender struct {
 	aliquotv1connect.LimiterServiceClient
 }
 
-func newSpender(l *Cluster, r *Region) Spender {
+func newSpender(l *e2e.Cluster, r *e2e.Region) Spender {
 	return Spender{aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address))}
 }
 
@@ -67,9 +68,9 @@ func (c Spender) Empty(ctx context.Context, in *Account, plan string, number int
 // UntilSlow empties one client's bucket after the other until an answer shows the slow rate. It
 // does not touch the others again, whose records are kept for as long as the fast one takes.
 func (c Spender) UntilSlow(ctx context.Context) (out []*Account, err error) {
-	ctx, cancel := context.WithTimeout(ctx, ReadyWithin)
+	ctx, cancel := context.WithTimeout(ctx, e2e.ReadyWithin)
 	defer cancel()
-	for slow := false; !slow; Pause(ctx, DrainEvery) {
+	for slow := false; !slow; e2e.Pause(ctx, DrainEvery) {
 		a := &Account{}
 		answer, err := c.Spend(ctx, a, "alone", len(out), SlowedBurst)
 		if err != nil {

@@ -1,4 +1,4 @@
-package e2e
+package promise
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"aliquot/internal/e2e"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -15,7 +16,7 @@ const sampleEvery = 100 * time.Millisecond
 
 // Watch samples the budgets of keys at all coordinators, and the regions' floors,
 // until done is closed.
-func Watch(ctx context.Context, l *Cluster, done <-chan struct{}, keys ...map[string]string) *Watched {
+func Watch(ctx context.Context, l *e2e.Cluster, done <-chan struct{}, keys ...map[string]string) *Watched {
 	w := &Watched{last: map[string]string{}}
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -51,12 +52,12 @@ func (w *Watched) Results(s Scale) []Result {
 }
 
 // sample asks all coordinators at once.
-func (w *Watched) sample(ctx context.Context, l *Cluster, key map[string]string) {
+func (w *Watched) sample(ctx context.Context, l *e2e.Cluster, key map[string]string) {
 	answers := make([]*aliquotv1.Budget, len(l.Coordinators))
 	errs := make([]error, len(l.Coordinators))
 	var all sync.WaitGroup
 	for i, c := range l.Coordinators {
-		all.Go(func() { answers[i], errs[i] = l.Budget(ctx, c, BigRule, key) })
+		all.Go(func() { answers[i], errs[i] = l.Budget(ctx, c, e2e.BigRule, key) })
 	}
 	all.Wait()
 	w.samples++
@@ -90,7 +91,7 @@ func (w *Watched) fail(err error) {
 
 // sampleFloors adds up what regions may enforce of any key that is not hot, from
 // what they have acknowledged.
-func (w *Watched) sampleFloors(ctx context.Context, l *Cluster) {
+func (w *Watched) sampleFloors(ctx context.Context, l *e2e.Cluster) {
 	for _, c := range l.Coordinators {
 		regions, err := l.Declared(ctx, c)
 		if err != nil {
