@@ -72,6 +72,7 @@ func TestPutTier(t *testing.T) {
 		{"free", `{"limit":5,"window":"90s"}`, nil, 200, `"version":"3"`},
 		{"free", `{"capacity":5,"refill_rate":0.5}`, []string{"If-Match", "*", "Content-Type", "application/json"}, 200, `"version":"4"`},
 		{"free", `{"capacity":5,"refill_rate":0.5}`, []string{"Content-Type", ""}, 200, `"version":"4"`}, // it is so already
+		{"free", `{"limit":5,"LIMIT":500}`, nil, 400, `\"LIMIT\" is there twice`},
 		{"gold", `{"limit":5}`, nil, 404, `no rule names the tier \"gold\", and the file assigns no request to it; known here: free`},
 		{"free", `{"limit":5,"refill_rate":1}`, nil, 400, "limit and refill_rate both state a rate; state one of them"},
 		{"free", `{"window":5}`, nil, 400, "window alone states no limit"},

@@ -144,6 +144,13 @@ func (s *Redis) dialPrimary(ctx context.Context, _, _ string) (net.Conn, error) 
 	return conn, err
 }
 
+// ownOptions are options of a Redis URL that the daemon sets itself. A deadline of the URL's own could contradict the
+// daemon's, which its breaker and its answers rely on.
+var ownOptions = []string{
+	"dial_timeout", "read_timeout", "write_timeout", "pool_timeout", "pool_size", "min_idle_conns",
+	"max_retries", "min_retry_backoff", "max_retry_backoff",
+}
+
 // redisOptions reads the URL. Its errors never show the URL, which may hold a password.
 func redisOptions(c RedisConfig) (*redis.Options, error) {
 	scheme, _, found := strings.Cut(c.URL, "://")
@@ -160,6 +167,16 @@ func redisOptions(c RedisConfig) (*redis.Options, error) {
 			err = bad.Err
 		}
 		return nil, fmt.Errorf("store: the Redis URL cannot be read: %s", withoutSecrets(err.Error(), c.URL))
+	}
+	if u, err := url.Parse(c.URL); err == nil {
+		for _, option := range ownOptions {
+			if u.Query().Has(option) {
+				return nil, fmt.Errorf("store: the Redis URL sets %s, which the daemon sets itself; remove it", option)
+			}
+		}
+	}
+	if o.DB < 0 {
+		return nil, fmt.Errorf("store: the Redis URL names database %d; give 0 or more, or none for 0", o.DB)
 	}
 	o.ContextTimeoutEnabled = true
 	o.DialTimeout = c.DialTimeout

@@ -3,6 +3,7 @@
 package rest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -250,15 +251,43 @@ func (h handler) serveTier(w http.ResponseWriter, r *http.Request, tier *aliquot
 	serveJSON(w, http.StatusOK, res)
 }
 
+// repeatedName returns a name that a JSON object has twice, in any letter case; the later one would count silently. It
+// returns "" if there is none.
+func repeatedName(object []byte) string {
+	d := json.NewDecoder(bytes.NewReader(object))
+	_, _ = d.Token() // the object's start
+	seen := map[string]bool{}
+	for d.More() {
+		name, _ := d.Token()
+		text, _ := name.(string)
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return ""
+		}
+		if seen[strings.ToLower(text)] {
+			return text
+		}
+		seen[strings.ToLower(text)] = true
+	}
+	return ""
+}
+
 func readTier(body io.Reader) (*aliquotv1.TierEdit, error) {
 	in := tierBody{}
-	d := json.NewDecoder(body)
+	object, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(object))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows the JSON object")
+	}
+	if name := repeatedName(object); name != "" {
+		return nil, fmt.Errorf("%q is there twice", name)
 	}
 	out := &aliquotv1.TierEdit{}
 	for _, n := range []struct {

@@ -44,12 +44,11 @@ func (s *ruleService) changeEntries(ctx context.Context, c cluster.EntriesChange
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	select { // one at a time: each answer shows the effect of its change alone
-	case s.edits <- struct{}{}:
-		defer func() { <-s.edits }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	done, err := s.turn(ctx) // each answer shows the effect of its change alone
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	if err := s.node.Barrier(ctx); err != nil {
 		return nil, err
 	}

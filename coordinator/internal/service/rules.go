@@ -33,8 +33,8 @@ type ruleService struct {
 	forward    *forwarder
 	metrics    *metrics
 	plans      *planner
-	// edits has room for the one change of entries that may be made at a time.
-	edits chan struct{}
+	// changes has room for the one change that may be made at a time.
+	changes chan struct{}
 	// parsing is held while the rules of a plan are parsed: that takes a hundred times the memory of their
 	// text.
 	parsing sync.Mutex
@@ -106,6 +106,22 @@ func (s *ruleService) ApplyRules(ctx context.Context, req *aliquotv1.ApplyRulesR
 	})
 }
 
+// turn waits until no other change is made here; done ends the caller's turn. Rules that are parsed at once take memory at
+// once, and each change would drop what another one has parsed. err is cluster.ErrNotProposed if ctx is over first.
+func (s *ruleService) turn(ctx context.Context) (done func(), err error) {
+	select {
+	case s.changes <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", cluster.ErrNotProposed, ctx.Err())
+	}
+	done = func() { <-s.changes }
+	if ctx.Err() != nil {
+		done()
+		return nil, fmt.Errorf("%w: %w", cluster.ErrNotProposed, ctx.Err())
+	}
+	return done, nil
+}
+
 func checkWords(author, comment string) error {
 	if len(author) > maxAuthorBytes || len(comment) > maxCommentBytes {
 		return invalid("author and comment have at most %d and %d bytes", maxAuthorBytes, maxCommentBytes)
@@ -147,6 +163,11 @@ func (s *ruleService) apply(ctx context.Context, change cluster.RulesChange) (*a
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
+	done, err := s.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	set, warnings, err := s.parse(change)
 	if err != nil {
 		return nil, err
@@ -407,6 +428,11 @@ func (s *ruleService) stage(ctx context.Context, change cluster.RulesChange, sta
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
+	done, err := s.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	set, warnings, err := s.parse(change)
 	if err != nil {
 		return nil, err

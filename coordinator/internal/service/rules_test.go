@@ -1,9 +1,13 @@
 package service
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"aliquot/cluster"
 )
 
 func TestLongDiffsAreCut(t *testing.T) {
@@ -54,4 +58,29 @@ func TestDiffsOfLargeFiles(t *testing.T) {
 	if err != nil || !strings.Contains(diff, "\n-70000\n+x\n") || strings.Count(diff, "\n") != 11 {
 		t.Errorf("%v: %.300s", err, diff)
 	}
+}
+
+// A change waits for the one before it, and is not made if its time is over meanwhile.
+func TestChangesTakeTurns(t *testing.T) {
+	t.Parallel()
+	s := &ruleService{changes: make(chan struct{}, 1)}
+	done, err := s.turn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.turn(over); !errors.Is(err, cluster.ErrNotProposed) {
+		t.Errorf("while another change is made: %v", err)
+	}
+	done()
+	for range 20 { // a turn that is free is no turn after the caller's time
+		if _, err := s.turn(over); !errors.Is(err, cluster.ErrNotProposed) {
+			t.Fatalf("after the caller's time: %v", err)
+		}
+	}
+	if done, err = s.turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	done()
 }

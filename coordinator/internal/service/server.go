@@ -71,7 +71,7 @@ func New(c Config) *Services {
 	m, plans := newMetrics(c.Registerer), &planner{}
 	seen := &daemons{}
 	regions := &regionService{node: c.Node, leadership: c.Leadership, forward: forward, daemons: seen}
-	rulesService := &ruleService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, edits: make(chan struct{}, 1)}
+	rulesService := &ruleService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, changes: make(chan struct{}, 1)}
 	return &Services{
 		budgets: &budgetService{
 			node: c.Node, leadership: c.Leadership, forward: forward, index: c.Index,
