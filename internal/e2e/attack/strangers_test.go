@@ -1,16 +1,25 @@
 package attack
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // eu starts a daemon of the region eu, which nobody attacks otherwise, and returns its address.
@@ -268,4 +277,79 @@ func (p *peers) files(t *testing.T) string {
 		t.Errorf("Redis refused the daemon something: %s", answer)
 	}
 	return fmt.Sprintf("%d files and folders", seen)
+}
+
+// decisions reads the ids of denials and what Explain says of them. Neither has the daemon's incarnation or session, with
+// which a stranger could report in its place; and no number in an id ends the session.
+func (p *peers) decisions(t *testing.T) string {
+	incarnations := make(chan uint64, 1)
+	to, err := url.Parse("http://" + p.nodes[0].at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/Hello") {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			var hello aliquotv1.HelloRequest
+			if proto.Unmarshal(body, &hello) == nil {
+				select {
+				case incarnations <- hello.GetIncarnation():
+				default:
+				}
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer relay.Close()
+	_, at, ops := p.eu(t, "--coordinators", strings.TrimPrefix(relay.URL, "http://"), "--state-file", "none")
+	p.until(t, "the region eu holds a lease", func() bool { return metricOf(ops, "aliquot_lease_remaining_seconds") > 0 })
+	incarnation := <-incarnations
+	if incarnation == 0 {
+		t.Fatal("the daemon's Hello has no incarnation")
+	}
+	reports := 0
+	for range 20 {
+		var denial struct{ DecisionID string }
+		p.until(t, "a denial has an id", func() bool {
+			out, err := http.Post("http://"+at+"/aliquot.v1.LimiterService/Check", "application/json", strings.NewReader(`{"attributes":{"endpoint":"/v1/x"}}`))
+			if err != nil {
+				return false
+			}
+			defer out.Body.Close()
+			return json.NewDecoder(out.Body).Decode(&denial) == nil && denial.DecisionID != ""
+		})
+		out, err := http.Post("http://"+at+"/aliquot.v1.LimiterService/Explain", "application/json", strings.NewReader(fmt.Sprintf(`{"decisionId":%q}`, denial.DecisionID)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(out.Body)
+		out.Body.Close()
+		var explained struct{ Session string }
+		if err := json.Unmarshal(text, &explained); out.StatusCode != http.StatusOK || err != nil || strings.Trim(explained.Session, "0") != "" {
+			t.Errorf("Explain answers %s, %v: %s", out.Status, err, text)
+		}
+		for _, base := range []int{10, 16, 36} {
+			if number := strconv.FormatUint(incarnation, base); strings.Contains(denial.DecisionID+string(text), number) {
+				t.Errorf("%s and its explanation tell the incarnation, %s", denial.DecisionID, number)
+			}
+			for part := range strings.SplitSeq(denial.DecisionID, "-") {
+				number, err := strconv.ParseUint(part, base, 64)
+				if err != nil || number == 0 {
+					continue
+				}
+				reports++
+				answer := call(p.nodes[0].at, "/aliquot.v1.LeaseService/Report", "application/json",
+					fmt.Appendf(nil, `{"region":"eu","epoch":"1","session":"%d","seq":"1000000"}`, number))
+				if strings.HasPrefix(answer, "200") {
+					t.Errorf("a report with the number %d of the id %s is taken", number, denial.DecisionID)
+				}
+			}
+		}
+	}
+	if metricOf(ops, "aliquot_lease_remaining_seconds") <= 0 {
+		t.Error("the region eu lost its lease")
+	}
+	return fmt.Sprintf("20 ids, %d reports by their numbers", reports)
 }
