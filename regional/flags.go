@@ -28,6 +28,8 @@ func (c *Config) Bind(fs *pflag.FlagSet) {
 	fs.IntVar(&c.RememberKeys, "remember-keys", c.RememberKeys, "`number` of keys whose values stay in memory, so that 'aliquot hotkeys --values' can show them to everybody who reaches --ops-listen; 0: none")
 	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "`host` under which others reach this daemon (default: the host of --listen)")
 	fs.BoolVar(&c.Insecure, "insecure", c.Insecure, "listen without TLS where other machines can reach it")
+	fs.String("gossip-listen", "", "ignored")
+	_ = fs.MarkDeprecated("gossip-listen", "a regional daemon does not gossip; leave it out") // the flag is there
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "join" {
 			name = "coordinators"

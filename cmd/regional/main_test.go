@@ -175,10 +175,10 @@ func eventually(t *testing.T, done func() bool) {
 	}
 }
 
-// TestJoinIsCoordinators gives the addresses of coordinators under the flag's other name.
-func TestJoinIsCoordinators(t *testing.T) {
+// TestOtherNamesOfFlags: --join is --coordinators, and --gossip-listen changes nothing.
+func TestOtherNamesOfFlags(t *testing.T) {
 	var out bytes.Buffer
-	c, code := configured([]string{"--region", "us", "--join", "h:1,h:2"}, []string{"HOME=" + t.TempDir()}, &out, &out)
+	c, code := configured([]string{"--region", "us", "--join", "h:1,h:2", "--gossip-listen", "127.0.0.1:7502"}, []string{"HOME=" + t.TempDir()}, &out, &out)
 	if c == nil || !slices.Equal(c.Coordinators, []string{"h:1", "h:2"}) {
 		t.Errorf("exit %d, %+v: %s", code, c, out.String())
 	}
