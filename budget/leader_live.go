@@ -77,15 +77,18 @@ func (l *Leader) weigh(key *leaderKey) {
 }
 
 // overdrawn reports whether E of the protocol sums above the limit: the shares last sent, and for a
-// silent region at least its floor.
+// silent region at least its floor. What regions may have in use can sum above the limit although
+// the truth cannot: each store that has lost its memory reports the most it may have. While no
+// region was sent anything of the burst, a lease adds nothing to that.
 func (l *Leader) overdrawn(key *leaderKey) bool {
-	var rate, burst int64
+	var rate, burst, sent int64
 	for i := range key.regions {
 		e := l.reserved(i, key)
 		rate += int64(e.Rate)
 		burst += int64(e.Burst)
+		sent += int64(key.regions[i].sent.Burst)
 	}
-	return rate > Unit || burst > Unit
+	return rate > Unit || burst > Unit && sent > 0
 }
 
 func (l *Leader) reserved(i int, key *leaderKey) Share {

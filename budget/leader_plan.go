@@ -185,7 +185,25 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 			Used: kr.used, Recent: kr.demand.offered > 0 && r.lastReport.Sub(kr.demand.used) < recentUse+2*r.pace,
 		}
 	}
+	if in.Counts {
+		in.keepNoBurst()
+	}
 	return in
+}
+
+// keepNoBurst lets regions keep nothing of a burst that has not even that much left, because other
+// use may count against it.
+func (a *allocation) keepNoBurst() {
+	left := int64(a.Avail.Burst)
+	for i := range a.Regions {
+		left -= int64(a.Regions[i].Keep.Burst)
+	}
+	if left >= 0 {
+		return
+	}
+	for i := range a.Regions {
+		a.Regions[i].Keep.Burst = 0
+	}
 }
 
 // current returns the share last sent, or the one about to be sent.

@@ -11,6 +11,7 @@ type rights struct {
 	used  [][]Instant
 	label int64   // the label that every store reports of its window, if the limit has labels
 	froms []int64 // the windows from which growths count
+	lost  Instant // until then the stores have lost what they knew, and say that everything may be in use
 }
 
 // counting returns a world whose key is a log of 90 requests in any 12 seconds.
@@ -62,7 +63,9 @@ func (w *world) useRights(i int, load int64) {
 func (w *world) storeRights(i int, c ShareChange) ShareResult {
 	used, most := w.inUse(i), Scale(w.limit.Capacity, c.Share.Burst)/microToken
 	res := ShareResult{Key: c.Key, InUse: used * microToken, Label: w.rights.label, Tokens: max(0, most-used) * microToken}
-	if excess := used - most; excess > 0 {
+	if w.now < w.rights.lost {
+		res.InUse, res.Tokens, res.Due = 1e15, 0, w.rights.lost.Sub(w.now)
+	} else if excess := used - most; excess > 0 {
 		res.Due = w.rights.used[i][excess-1].Add(w.limit.Tail).Sub(w.now)
 	}
 	if h := w.regions[i].hot[c.Key]; h != nil && h.share.Burst < c.Share.Burst {
@@ -251,6 +254,35 @@ func TestUsedFloorsAreReserved(t *testing.T) {
 	w.runUntil("a has the limit again", time.Minute, func() bool { return w.inUse(0) >= 84 }) // I3 holds meanwhile
 	if took := w.now.Sub(back); took < w.limit.Tail-6*time.Second {
 		t.Errorf("after %v", took)
+	}
+}
+
+// Regions whose stores have lost what they knew report the most that they may have in use. That sums above the limit,
+// although the truth cannot. Leases go on meanwhile, because other keys need them.
+func TestUnknownUseEndsNoLease(t *testing.T) {
+	for _, n := range []int{2, 5} {
+		for _, placement := range []Placement{PlacementSplit, PlacementAuto} {
+			w := counting(t, n)
+			w.limit.Placement = placement
+			w.load[0] = 3
+			w.runUntil("a uses up the limit", 20*time.Second, func() bool { return w.inUse(0) >= 80 })
+			w.fall()
+			w.run(w.ledger.Config.leaseAtLeader())
+			w.rights.lost = w.now.Add(60 * time.Second)
+			clear(w.load)
+			w.elect()
+			w.run(10 * time.Second)
+			before := slices.Clone(w.renewed)
+			w.run(10 * time.Second)
+			for i := range w.regions {
+				if w.renewed[i] < before[i]+5 {
+					t.Errorf("%d regions: the lease of region %d was renewed %d times in 10 s", n, i, w.renewed[i]-before[i])
+				}
+			}
+			w.run(w.rights.lost.Sub(w.now))
+			w.load[1] = 3
+			w.runUntil("what was lost has passed", 20*time.Second, func() bool { return w.inUse(1) >= 80 }) // I3 holds meanwhile
+		}
 	}
 }
 
