@@ -54,12 +54,12 @@ func keyOn(c *redistest.Cluster, server, number int) string {
 }
 
 func TestClusterURL(t *testing.T) {
-	options, seeds, err := clusterOptions(DefaultRedisConfig("rediss+cluster://u:hunter2@a:1,b:2,c?read_timeout=1s"))
+	options, seeds, err := clusterOptions(DefaultRedisConfig("rediss+cluster://u:hunter2@a:1,b:2,c?client_name=x"))
 	if err != nil || options.Password != "hunter2" || options.TLSConfig == nil || strings.Join(seeds, " ") != "a:1 b:2 c:6379" || options.MaxRetries != -1 {
 		t.Errorf("%v, %v, %v", options, seeds, err)
 	}
 	for _, bad := range []string{"redis://u:hunter2@a:1", "redis+cluster://", "redis+cluster://u:hunter2@a:1,", "redis+cluster://u:hunter2@a:1/3",
-		"redis+cluster://u:hunter2%zz@a:1", "http+cluster://u:hunter2@a:1"} {
+		"redis+cluster://u:hunter2%zz@a:1", "redis+cluster://u:hunter2@a:1?read_timeout=1s", "http+cluster://u:hunter2@a:1"} {
 		if _, err := NewCluster(DefaultRedisConfig(bad)); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", bad, err)
 		}
