@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -184,87 +182,4 @@ type pushNode struct {
 	Incarnation uint32
 	State       int
 	Vsn         []uint8
-}
-
-// replayedGossip listens as a member while a follower is killed and started again, and then sends all that it heard to
-// each coordinator many times. Writes are in force afterwards, through each.
-func (p *peers) replayedGossip(t *testing.T) string {
-	_, cluster := p.gossiped(t)
-	_, followers := p.leader(t)
-	address, err := net.ResolveUDPAddr("udp", testaddr.Free())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ear, err := net.ListenUDP("udp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := ear.LocalAddr().(*net.UDPAddr)
-	var mu sync.Mutex
-	var heard [][]byte
-	var listening sync.WaitGroup
-	listening.Go(func() {
-		packet := make([]byte, 1<<16)
-		for {
-			n, err := ear.Read(packet)
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			heard = append(heard, bytes.Clone(packet[:n]))
-			mu.Unlock()
-		}
-	})
-	send := func(packets ...[]byte) (sent int) {
-		for _, v := range p.nodes {
-			to, err := net.ResolveUDPAddr("udp", v.gossip)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, packet := range packets {
-				if _, err := ear.WriteToUDP(packet, to); err == nil {
-					sent++
-				}
-			}
-		}
-		return sent
-	}
-	meta, _ := json.Marshal(map[string]any{"r": "coordinator", "n": "c8", "i": "00000008", "a": at.String(), "p": at.String(), "b": true, "c": cluster})
-	incarnation := uint32(0)
-	member := func() {
-		incarnation++
-		send(gossip(t, kindAlive, &alive{incarnation, "c8/00000008", at.IP.To4(), uint16(at.Port), meta, []uint8{1, 5, 2, 0, 5, 0}}))
-	}
-	follower := followers[0]
-	for _, step := range []struct {
-		what string
-		do   func()
-		over func() bool
-	}{
-		{"it is killed", follower.kill, func() bool { return len(heard) > 20 }},
-		{"it starts again", func() {
-			follower.cmd = run(p.t, p.dir, filepath.Join(p.bin, "coordinator"), follower.args...)
-			p.others()
-		},
-			func() bool { return len(heard) > 40 && follower.status(t).State == "follower" }},
-	} {
-		step.do()
-		p.until(t, "a stranger hears while "+step.what, func() bool {
-			member()
-			mu.Lock()
-			defer mu.Unlock()
-			return step.over()
-		})
-	}
-	mu.Lock()
-	packets := slices.Clone(heard)
-	mu.Unlock()
-	sent := 0
-	for range scaled(20, 200) {
-		sent += send(packets...)
-	}
-	_ = ear.Close()
-	listening.Wait()
-	p.commits(t)
-	return fmt.Sprintf("%d packets heard, %d sent", len(packets), sent)
 }

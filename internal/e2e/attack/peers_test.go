@@ -32,7 +32,6 @@ var peerAttacks = []struct {
 	{"forged gossip", (*peers).forgedGossip},
 	{"changes of rules in a hurry", (*peers).hurriedWriters},
 	{"ids of decisions", (*peers).decisions},
-	{"replayed gossip", (*peers).replayedGossip},
 	{"state exchanges that are as large as they may be", (*peers).heavyExchanges},
 	{"32 MiB to every method by every protocol", (*peers).everyMethod},
 	{"a restart of all coordinators after these", (*peers).restart},
