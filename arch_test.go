@@ -113,7 +113,9 @@ var houses = map[string]row{
 	"internal/testaddr":    {},
 	"internal/testmetrics": {outside: []string{"github.com/prometheus/client_golang"}},
 	// Values of before, for tests.
-	"internal/pinned":   {},
+	"internal/pinned": {},
+	// Files that are replaced in one step.
+	"internal/durable":  {},
 	"internal/boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},
 	"internal/rpc":      {aliquot: []string{"proto/..."}, outside: []string{"connectrpc.com/connect", "golang.org/x/net/netutil", "google.golang.org/protobuf"}},
 	// How many connections the daemons' listeners have, which clients have no use for.
@@ -165,7 +167,7 @@ var houses = map[string]row{
 	// A store in the daemon's own process.
 	"regional/store/memory": {aliquot: []string{"lua", "limit"}},
 	"regional/store":        {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":              {aliquot: []string{"regional/...", "internal/storeclock", "internal/leasewire", "internal/ratelog", "internal/recall", "internal/penalty", "internal/prefetch", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/entitlement", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/httpanswer", "internal/checkwire", "internal/envoyrls", "proto/aliquot/..."}, outside: anyModule},
+	"regional":              {aliquot: []string{"regional/...", "internal/durable", "internal/storeclock", "internal/leasewire", "internal/ratelog", "internal/recall", "internal/penalty", "internal/prefetch", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/entitlement", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/httpanswer", "internal/checkwire", "internal/envoyrls", "proto/aliquot/..."}, outside: anyModule},
 	// What is replicated: the state machine, the codec, the rules. Raft itself is in cluster.
 	"cluster/state": {aliquot: []string{"budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Who is there, as hints.
@@ -204,7 +206,7 @@ var houses = map[string]row{
 	// The file of `aliquot snapshot save`.
 	"internal/snapshot":   {aliquot: []string{"proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	"internal/cli/doctor": {aliquot: []string{"budget", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
-	"internal/cli":        {aliquot: []string{"internal/capacity", "internal/cli/benchmark", "internal/cli/console", "internal/cli/doctor", "internal/dev", "internal/envoyimport", "rules", "rules/source", "limit", "internal/rpc", "internal/config", "internal/snapshot", "proto/aliquot/..."}, outside: anyModule},
+	"internal/cli":        {aliquot: []string{"internal/capacity", "internal/cli/benchmark", "internal/cli/console", "internal/cli/doctor", "internal/dev", "internal/durable", "internal/envoyimport", "rules", "rules/source", "limit", "internal/rpc", "internal/config", "internal/snapshot", "proto/aliquot/..."}, outside: anyModule},
 
 	"cmd/coordinator": {aliquot: []string{"coordinator", "internal/config"}, outside: anyModule},
 	"cmd/regional":    {aliquot: []string{"regional", "internal/config"}, outside: anyModule},

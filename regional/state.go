@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/durable"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/policy"
 	"aliquot/regional/internal/session"
@@ -106,16 +107,11 @@ func makeStateDir(file string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("--state-file %s: its directory is missing and cannot be made: %w; make it, or name another file", file, err)
 	}
-	temp, err := createTemp(file)
+	temp, err := durable.CreateTemp(file)
 	if err != nil {
 		return fmt.Errorf("--state-file %s cannot be written: %w; name a file in a directory that this daemon may write to", file, err)
 	}
 	return errors.Join(temp.Close(), os.Remove(temp.Name()))
-}
-
-// createTemp creates a temporary file beside a file that it may replace, with mode 0600.
-func createTemp(file string) (*os.File, error) {
-	return os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.tmp")
 }
 
 // readState reads a state file. It is no error if the file is missing or its name is empty. A
@@ -343,26 +339,5 @@ func writeState(file string, s *state) error {
 	}
 	data = append(data, '\n')
 	data = bytes.Replace(data, []byte(noSum), []byte(stateSum(data, noSum)), 1)
-	temp, err := createTemp(file)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name()) // fails after the file was renamed
-	_, err = temp.Write(data)
-	if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temp.Name(), file); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(file))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return durable.WriteFile(file, data)
 }

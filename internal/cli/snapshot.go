@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"aliquot/internal/cli/console"
+	"aliquot/internal/durable"
 	"aliquot/internal/snapshot"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
@@ -56,7 +56,7 @@ func newSnapshotSave(g *console.Globals) *cobra.Command {
 				_, err := g.Out.Write(file)
 				return err
 			}
-			if err := replaceFile(args[0], file); err != nil {
+			if err := durable.WriteFile(args[0], file); err != nil {
 				return err
 			}
 			return g.Print(shot, func(w io.Writer) {
@@ -82,20 +82,6 @@ func readSnapshotOf(ctx context.Context, g *console.Globals) ([]byte, error) {
 	return file, stream.Err()
 }
 
-// replaceFile writes a file that its owner alone may read, whole or not at all.
-func replaceFile(name string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // it is gone under this name after the renaming
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
-}
-
 func newSnapshotInspect(g *console.Globals) *cobra.Command {
 	var rulesFile, entries string
 	cmd := &cobra.Command{
@@ -114,7 +100,7 @@ func newSnapshotInspect(g *console.Globals) *cobra.Command {
 			return err
 		}
 		if rulesFile != "" {
-			if err := replaceFile(rulesFile, []byte(shot.GetRulesYaml())); err != nil {
+			if err := durable.WriteFile(rulesFile, []byte(shot.GetRulesYaml())); err != nil {
 				return err
 			}
 		}
@@ -161,7 +147,7 @@ func writeEntries(name string, shot *aliquotv1.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(name, text)
+	return durable.WriteFile(name, text)
 }
 
 func printSnapshot(w io.Writer, s *aliquotv1.Snapshot) {
