@@ -18,7 +18,7 @@ type storeCalls struct {
 	guard     *storeguard.Guard
 	emergency *emergency.Limit
 	slots     *charge.SlotNames
-	held      *heldReservations
+	held      heldReservations
 	wordings  sync.Pool // of *wording
 }
 

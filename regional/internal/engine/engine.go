@@ -35,7 +35,6 @@ type Engine struct {
 	// direct makes calls to the store that are not shared. alone runs such a call with the same
 	// patience as shared calls: it is atOnce or batcher.alone.
 	direct *storeCalls
-	held   *heldReservations
 	alone  func(ctx context.Context, call func(context.Context) error) error
 	// Keys learns of all decisions.
 	Keys      *keywatch.Watch
@@ -76,10 +75,10 @@ type Config struct {
 
 // New returns an engine.
 func New(c Config) *Engine {
-	direct := &storeCalls{auth: c.Auth, guard: c.Guard, emergency: c.Emergency, slots: c.Slots, held: &heldReservations{}}
+	direct := &storeCalls{auth: c.Auth, guard: c.Guard, emergency: c.Emergency, slots: c.Slots}
 	l := &Engine{
 		Policies: c.Policies, Auth: c.Auth, emergency: c.Emergency, Keys: c.Keys, metrics: c.Metrics, log: c.Log,
-		Ask: direct.ask, direct: direct, held: direct.held, alone: atOnce, turns: c.Turns, clock: c.Clock,
+		Ask: direct.ask, direct: direct, alone: atOnce, turns: c.Turns, clock: c.Clock,
 	}
 	if c.Shared {
 		b := &storeguard.Batcher{Ask: direct.ask, Refused: c.Guard.TurnedAway, Caught: func(cause any) { _ = c.Bugs.Caught("a call of the store", cause) }}

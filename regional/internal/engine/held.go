@@ -95,6 +95,11 @@ func (t *heldReservations) drop(key string) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.remove(key)
+}
+
+// remove is drop for a caller that holds mu.
+func (t *heldReservations) remove(key string) {
 	if one := t.byKey[key]; one != nil {
 		delete(t.byKey, key)
 		t.limits -= one.limits()
@@ -105,9 +110,9 @@ func (t *heldReservations) drop(key string) {
 // hold decides groups without the store, and holds the reservation of an admitted request. Repeated
 // requests with the same id are charged once. made: the store has made the reservation after all.
 func (l *Engine) hold(groups []*charge.Transaction, one held, made *atomic.Bool, out *ReserveResult) error {
-	l.held.mu.Lock()
-	defer l.held.mu.Unlock()
-	if earlier := l.held.byKey[one.key]; earlier != nil {
+	l.direct.held.mu.Lock()
+	defer l.direct.held.mu.Unlock()
+	if earlier := l.direct.held.byKey[one.key]; earlier != nil {
 		return out.repeat(&earlier.reservation, &lua.Kept{}, one.reservation.Print)
 	}
 	one.since = l.emergency.Moment()
@@ -120,10 +125,9 @@ func (l *Engine) hold(groups []*charge.Transaction, one held, made *atomic.Bool,
 	ttl := time.Duration(one.reservation.TTL) * time.Microsecond
 	one.over = l.Auth.Now().Add(ttl)
 	one.reservation = describeWithout(out.Decision, one.reservation.Print, ttl, ends, groups, one.since.At)
-	added := l.held.add(&one)
-	if made.Load() && added { // the store's answer came meanwhile, and found nothing held
-		delete(l.held.byKey, one.key)
-		l.held.limits -= one.limits()
+	added := l.direct.held.add(&one)
+	if made.Load() { // the store's answer came meanwhile, and found nothing held
+		l.direct.held.remove(one.key)
 	}
 	out.made(added || made.Load(), ends)
 	return nil
@@ -182,9 +186,9 @@ func (l *Engine) HandOver(ctx context.Context) {
 }
 
 func (l *Engine) handOverAll(ctx context.Context) {
-	for _, one := range l.held.all() {
+	for _, one := range l.direct.held.all() {
 		if now := l.Auth.Now(); now >= one.over.Add(keepReservation) {
-			l.held.drop(one.key)
+			l.direct.held.drop(one.key)
 			continue
 		}
 		if l.direct.guard.Breaker.Open.Load() || l.handOver(ctx, one) != nil {
@@ -209,7 +213,7 @@ func (l *Engine) handOver(ctx context.Context, one *held) error {
 	if err != nil && !errors.Is(err, errForgotten) && !errors.Is(err, errOtherStore) {
 		return err
 	}
-	l.held.drop(one.key)
+	l.direct.held.drop(one.key)
 	return nil
 }
 

@@ -98,7 +98,7 @@ func (l *Engine) remember(ctx context.Context, p *policy.Policy, r *Reserving, g
 		}
 	}
 	print, key := printOf(p.Hasher, &r.Request), ReservationKey(p.Hasher, r.Namespace, r.ID)
-	if one := l.held.of(key); one != nil {
+	if one := l.direct.held.of(key); one != nil {
 		return out.repeat(&one.reservation, &lua.Kept{}, print)
 	}
 	ends := time.Now().Add(r.TTL).UnixMilli()

@@ -79,7 +79,7 @@ func (l *Engine) Settle(ctx context.Context, namespace, id string, said Usage) (
 		return SettledResult{}, fmt.Errorf("%w: this region knows no rules yet", ErrNotSettled)
 	}
 	key := ReservationKey(p.Hasher, namespace, id)
-	if one := l.held.of(key); one != nil {
+	if one := l.direct.held.of(key); one != nil {
 		if err := l.handOver(ctx, one); err != nil {
 			return SettledResult{}, notSettled(err)
 		}
