@@ -176,7 +176,7 @@ var houses = map[string]row{
 	"cluster/raftnet": {aliquot: []string{"cluster/state"}, outside: []string{"github.com/hashicorp"}},
 	// What a coordinator keeps of Raft on its disk.
 	"cluster/raftlog": {outside: []string{"github.com/hashicorp"}},
-	"cluster":         {aliquot: []string{"cluster/...", "internal/ratelog", "budget", "rules", "proto/raftlog/v1"}, outside: anyModule},
+	"cluster":         {aliquot: []string{"cluster/...", "internal/durable", "internal/ratelog", "budget", "rules", "proto/raftlog/v1"}, outside: anyModule},
 	"coordinator":     {aliquot: []string{"internal/leasewire", "coordinator/internal/...", "internal/ratelog", "cluster", "cluster/state", "internal/boottime", "internal/hashslot", "budget", "internal/entitlement", "rules", "limit", "internal/rpc", "internal/rpc/connections", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 
 	// What regions report, against what is promised of each limit.

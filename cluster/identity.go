@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"aliquot/cluster/gossip"
+	"aliquot/internal/durable"
 )
 
 const (
@@ -145,7 +146,7 @@ func (d *dataDir) store(id identity) error {
 	if err != nil {
 		return fmt.Errorf("cluster: encode %s: %w", identityFile, err)
 	}
-	if err := writeDurably(filepath.Join(d.path, identityFile), append(data, '\n')); err != nil {
+	if err := durable.WriteFile(filepath.Join(d.path, identityFile), append(data, '\n')); err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
 	d.id = id
@@ -162,28 +163,6 @@ func (d *dataDir) sub(name string) (string, error) {
 }
 
 func (d *dataDir) close() error { return d.lock.Close() }
-
-// writeDurably replaces a file. After a crash there is either the old file or the new one: it writes beside the
-// file, syncs, renames, and syncs the directory.
-func writeDurably(path string, data []byte) error {
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
 
 // readBounded reads a file of at most limit bytes.
 func readBounded(path string, limit int64) ([]byte, error) {
