@@ -28,9 +28,9 @@ const homedBelow = 10
 
 // Homed reports whether a key of this limit has a home: one region that holds all of it while the
 // key is hot. By default that is a token bucket whose mean floor holds less than ten requests and
-// earns less than ten a second. A counting limit has none, because what a region leaves unused of it is lent whole, however small it is. The
-// answer affects how well the limit is used, never safety, so the leader and a region with an older
-// configuration may disagree.
+// earns less than ten a second. A counting limit has none, because what a region leaves unused of it
+// is lent whole, however small it is. The answer affects how well the limit is used, never safety, so
+// the leader and a region with an older configuration may disagree.
 func (c *Config) Homed(limit KeyLimit) bool {
 	switch limit.Placement {
 	case PlacementSplit:
