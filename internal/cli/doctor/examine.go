@@ -2,6 +2,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -178,9 +179,9 @@ func (e *examination) daemons() {
 func (e *examination) store(about string, d Daemon) {
 	switch {
 	case d.Store.Down:
-		e.problem(about, "its store does not answer, and each rule's on_redis_failure decides%s", orElse(d.Store.Remedy, "repair the Redis"), colon(d.Store.Error))
+		e.problem(about, "its store does not answer, and each rule's on_redis_failure decides%s", cmp.Or(d.Store.Remedy, "repair the Redis"), colon(d.Store.Error))
 	case d.Store.Error != "":
-		e.warn(about, "its store did not say how it is set up: %s", orElse(d.Store.Remedy, "let the user of --redis call INFO"), d.Store.Error)
+		e.warn(about, "its store did not say how it is set up: %s", cmp.Or(d.Store.Remedy, "let the user of --redis call INFO"), d.Store.Error)
 	}
 	for _, s := range d.Store.Servers {
 		if s.EvictionPolicy != "noeviction" && s.EvictionPolicy != "" {
@@ -192,7 +193,7 @@ func (e *examination) store(about string, d Daemon) {
 		}
 	}
 	for _, n := range d.WithoutStore {
-		e.warn(about, "rule %s decided %.0f requests without the store since the daemon's start (%s)", "look for gaps of its Redis in the log and in aliquot_store_errors_total", orElse(n.Rule, "-"), n.Count, n.Mode)
+		e.warn(about, "rule %s decided %.0f requests without the store since the daemon's start (%s)", "look for gaps of its Redis in the log and in aliquot_store_errors_total", cmp.Or(n.Rule, "-"), n.Count, n.Mode)
 	}
 }
 
@@ -235,13 +236,6 @@ func (e *examination) clocks() {
 		e.warn(ahead.name, "its clock is at least %v ahead of that of %s: windows begin, and blocks and overrides end, at another time there",
 			"let a time service set the clocks of all hosts", apart.Round(time.Second), behind.name)
 	}
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 func colon(s string) string {

@@ -107,9 +107,11 @@ func clockOf(date string, sent, received time.Time) Clock {
 // ops addresses and at those that the leader names. Each call takes timeout at most.
 func Look(ctx context.Context, addresses, ops []string, timeout time.Duration) View {
 	var v View
+	client := rpc.NewHTTPClient()
+	defer client.CloseIdleConnections()
 	asked := map[string]bool{}
 	for len(addresses) > 0 {
-		found := each(addresses, func(address string) Coordinator { return askCoordinator(ctx, address, timeout) })
+		found := each(addresses, func(address string) Coordinator { return askCoordinator(ctx, client, address, timeout) })
 		for _, address := range addresses {
 			asked[address] = true
 		}
@@ -125,7 +127,7 @@ func Look(ctx context.Context, addresses, ops []string, timeout time.Duration) V
 		}
 	}
 	slices.Sort(ops)
-	v.Daemons = each(slices.Compact(ops), func(at string) Daemon { return askDaemon(ctx, at, regions[at], timeout) })
+	v.Daemons = each(slices.Compact(ops), func(at string) Daemon { return askDaemon(ctx, client, at, regions[at], timeout) })
 	slices.SortFunc(v.Daemons, func(a, b Daemon) int {
 		return cmp.Or(strings.Compare(a.Region, b.Region), strings.Compare(a.Ops, b.Ops))
 	})
@@ -199,24 +201,24 @@ func (v *View) best() *aliquotv1.GetStatusResponse {
 func (v *View) members() []*aliquotv1.Member { return v.best().GetMembers() }
 func (v *View) regions() []*aliquotv1.Region { return v.best().GetRegions() }
 
-func askCoordinator(ctx context.Context, address string, timeout time.Duration) Coordinator {
+func askCoordinator(ctx context.Context, client *http.Client, address string, timeout time.Duration) Coordinator {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ctx, call := connect.NewClientContext(ctx)
 	sent := time.Now()
-	status, err := aliquotv1connect.NewClusterServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(address)).GetStatus(ctx, &aliquotv1.GetStatusRequest{})
+	status, err := aliquotv1connect.NewClusterServiceClient(client, rpc.BaseURL(address)).GetStatus(ctx, &aliquotv1.GetStatusRequest{})
 	if err != nil {
 		return Coordinator{Address: address, Err: err}
 	}
 	return Coordinator{Address: address, NodeID: status.GetNodeId(), Status: status, Clock: clockOf(call.ResponseHeader().Get("Date"), sent, time.Now())}
 }
 
-func askDaemon(ctx context.Context, at, region string, timeout time.Duration) Daemon {
+func askDaemon(ctx context.Context, client *http.Client, at, region string, timeout time.Duration) Daemon {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	d := Daemon{Region: region, Ops: at}
 	sent := time.Now()
-	text, header, err := page(ctx, at, "/readyz")
+	text, header, err := page(ctx, client, at, "/readyz")
 	if err == nil {
 		err = json.Unmarshal(text, &d.Ready)
 	}
@@ -225,10 +227,10 @@ func askDaemon(ctx context.Context, at, region string, timeout time.Duration) Da
 		return d
 	}
 	d.Region, d.Clock = d.Ready.Region, clockOf(header.Get("Date"), sent, time.Now())
-	if text, _, err = page(ctx, at, "/store"); err == nil && json.Unmarshal(text, &d.Store) != nil {
+	if text, _, err = page(ctx, client, at, "/store"); err == nil && json.Unmarshal(text, &d.Store) != nil {
 		d.Store = Store{} // a daemon of an earlier version has no such page
 	}
-	if text, _, err = page(ctx, at, "/metrics"); err == nil {
+	if text, _, err = page(ctx, client, at, "/metrics"); err == nil {
 		d.WithoutStore = withoutStore(string(text))
 	}
 	return d
@@ -237,12 +239,12 @@ func askDaemon(ctx context.Context, at, region string, timeout time.Duration) Da
 // maxPage bounds what is read of a page.
 const maxPage = 16 << 20
 
-func page(ctx context.Context, at, path string) (text []byte, header http.Header, err error) {
+func page(ctx context.Context, client *http.Client, at, path string) (text []byte, header http.Header, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rpc.BaseURL(at)+path, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	answer, err := rpc.NewHTTPClient().Do(r)
+	answer, err := client.Do(r)
 	if err != nil {
 		return nil, nil, err
 	}
