@@ -27,17 +27,22 @@ func newRules(g *console.Globals) *cobra.Command {
 	return cmd
 }
 
+// openInput opens a file, or standard input for the path -, and says what to call it in messages.
+func openInput(g *console.Globals, path string) (in io.ReadCloser, name string, err error) {
+	if path == "-" {
+		return io.NopCloser(g.In), "<stdin>", nil
+	}
+	in, err = os.Open(path)
+	return in, path, err
+}
+
 // readRules reads a file and says what to call it in positions.
 func readRules(g *console.Globals, path string) (data []byte, name string, err error) {
-	in, name := g.In, "<stdin>"
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, "", fmt.Errorf("rules file: %w", err)
-		}
-		defer f.Close()
-		in, name = f, path
+	in, name, err := openInput(g, path)
+	if err != nil {
+		return nil, "", fmt.Errorf("rules file: %w", err)
 	}
+	defer in.Close()
 	data, err = io.ReadAll(io.LimitReader(in, maxRulesFile))
 	if err != nil {
 		return nil, "", fmt.Errorf("rules file %s: %w", name, err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/goccy/go-yaml"
@@ -18,9 +17,6 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
-
-// snapshotPart is how many bytes of a file one message has.
-const snapshotPart = 64 << 10
 
 func newSnapshot(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{
@@ -114,20 +110,14 @@ func newSnapshotInspect(g *console.Globals) *cobra.Command {
 	return cmd
 }
 
-// readSnapshot reads a file and verifies it. The name - is standard input.
-func readSnapshot(g *console.Globals, name string) ([]byte, *aliquotv1.Snapshot, error) {
-	from := g.In
-	if name == "-" {
-		name = "<stdin>"
-	} else {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		defer f.Close()
-		from = f
+// readSnapshot reads a file and verifies it.
+func readSnapshot(g *console.Globals, path string) ([]byte, *aliquotv1.Snapshot, error) {
+	in, name, err := openInput(g, path)
+	if err != nil {
+		return nil, nil, err
 	}
-	file, err := io.ReadAll(io.LimitReader(from, snapshot.MaxBytes+1))
+	defer in.Close()
+	file, err := io.ReadAll(io.LimitReader(in, snapshot.MaxBytes+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -209,7 +199,7 @@ func sendSnapshot(ctx context.Context, g *console.Globals, file []byte, by chang
 	if err != nil {
 		return nil, err
 	}
-	for part := range slices.Chunk(file, snapshotPart) {
+	for part := range slices.Chunk(file, snapshot.PartBytes) {
 		err := stream.Send(&aliquotv1.RestoreSnapshotRequest{Data: part, Author: by.author, Comment: by.comment})
 		if errors.Is(err, io.EOF) {
 			break // the coordinator has refused it, and says why

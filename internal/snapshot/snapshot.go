@@ -27,6 +27,9 @@ const (
 // be with texts of 1 KiB each.
 const MaxBytes = 16 << 20
 
+// PartBytes is how many bytes of a file one message of a stream has.
+const PartBytes = 64 << 10
+
 // ErrDamaged is wrapped by the errors of Decode.
 var ErrDamaged = errors.New("this is no whole snapshot file")
 

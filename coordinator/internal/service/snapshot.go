@@ -15,9 +15,6 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// snapshotPart is how many bytes of a file one message of a stream has.
-const snapshotPart = 64 << 10
-
 // errNotRestorable is wrapped by the refusals of a sound file that would not be safe to restore here.
 var errNotRestorable = errors.New("this snapshot cannot be restored")
 
@@ -31,7 +28,7 @@ func (s *clusterService) SaveSnapshot(_ context.Context, _ *aliquotv1.SaveSnapsh
 	if err != nil {
 		return toRPC(err)
 	}
-	for part := range slices.Chunk(file, snapshotPart) {
+	for part := range slices.Chunk(file, snapshot.PartBytes) {
 		if err := stream.Send(&aliquotv1.SaveSnapshotResponse{Data: part}); err != nil {
 			return err
 		}
@@ -142,8 +139,9 @@ func (s *clusterService) restore(ctx context.Context, shot *aliquotv1.Snapshot, 
 
 // kept says what differs between a snapshot and this cluster and stays as it is here.
 func (s *clusterService) kept(shot *aliquotv1.Snapshot) (out []string) {
+	declared := s.regions.declared()
 	here := map[string]*aliquotv1.Region{}
-	for _, r := range s.regions.declared() {
+	for _, r := range declared {
 		here[r.GetName()] = r
 	}
 	for _, was := range shot.GetRegions() {
@@ -155,7 +153,7 @@ func (s *clusterService) kept(shot *aliquotv1.Snapshot) (out []string) {
 		}
 		delete(here, was.GetName())
 	}
-	for _, r := range s.regions.declared() {
+	for _, r := range declared {
 		if here[r.GetName()] != nil {
 			out = append(out, fmt.Sprintf("region %s was not declared, and is now", r.GetName()))
 		}
