@@ -123,61 +123,53 @@ func (l *Cluster) AnyRules(context.Context) (aliquotv1connect.RuleServiceClient,
 	return nil, errors.New("no coordinator runs")
 }
 
-// Stage brings rules into force in one region.
-func (l *Cluster) Stage(ctx context.Context, yaml, region string) error {
+// changeRules makes a change by a coordinator that runs, again if nobody led.
+func (l *Cluster) changeRules(ctx context.Context, change func(aliquotv1connect.RuleServiceClient) error) error {
 	client, err := l.AnyRules(ctx)
 	if err != nil {
 		return err
 	}
-	return WhenLed(ctx, func() error {
+	return WhenLed(ctx, func() error { return change(client) })
+}
+
+// changeStaged makes a change of the version that is being rolled out.
+func (l *Cluster) changeStaged(ctx context.Context, change func(client aliquotv1connect.RuleServiceClient, version uint64) error) error {
+	return l.changeRules(ctx, func(client aliquotv1connect.RuleServiceClient) error {
+		rules, err := client.GetRules(ctx, &aliquotv1.GetRulesRequest{})
+		if err != nil {
+			return err
+		}
+		return change(client, rules.GetRollout().GetVersion())
+	})
+}
+
+// Stage brings rules into force in one region.
+func (l *Cluster) Stage(ctx context.Context, yaml, region string) error {
+	return l.changeRules(ctx, func(client aliquotv1connect.RuleServiceClient) error {
 		_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: yaml, Author: "e2e", Stage: &aliquotv1.Stage{Regions: []string{region}}})
 		return err
 	})
 }
 
-// staged is the version that is being rolled out.
-func (l *Cluster) staged(ctx context.Context, client aliquotv1connect.RuleServiceClient) (uint64, error) {
-	rules, err := client.GetRules(ctx, &aliquotv1.GetRulesRequest{})
-	return rules.GetRollout().GetVersion(), err
-}
-
 // Promote brings staged rules into force everywhere.
 func (l *Cluster) Promote(ctx context.Context) error {
-	client, err := l.AnyRules(ctx)
-	if err != nil {
-		return err
-	}
-	return WhenLed(ctx, func() error {
-		version, err := l.staged(ctx, client)
-		if err == nil {
-			_, err = client.PromoteRules(ctx, &aliquotv1.PromoteRulesRequest{Version: version})
-		}
+	return l.changeStaged(ctx, func(client aliquotv1connect.RuleServiceClient, version uint64) error {
+		_, err := client.PromoteRules(ctx, &aliquotv1.PromoteRulesRequest{Version: version})
 		return err
 	})
 }
 
 // Abort takes staged rules back.
 func (l *Cluster) Abort(ctx context.Context) error {
-	client, err := l.AnyRules(ctx)
-	if err != nil {
-		return err
-	}
-	return WhenLed(ctx, func() error {
-		version, err := l.staged(ctx, client)
-		if err == nil {
-			_, err = client.AbortRules(ctx, &aliquotv1.AbortRulesRequest{Version: version})
-		}
+	return l.changeStaged(ctx, func(client aliquotv1connect.RuleServiceClient, version uint64) error {
+		_, err := client.AbortRules(ctx, &aliquotv1.AbortRulesRequest{Version: version})
 		return err
 	})
 }
 
 // Rollback brings an earlier version of the rules into force.
 func (l *Cluster) Rollback(ctx context.Context, version uint64) error {
-	client, err := l.AnyRules(ctx)
-	if err != nil {
-		return err
-	}
-	return WhenLed(ctx, func() error {
+	return l.changeRules(ctx, func(client aliquotv1connect.RuleServiceClient) error {
 		_, err := client.RollbackRules(ctx, &aliquotv1.RollbackRulesRequest{Version: version, Author: "e2e"})
 		return err
 	})

@@ -15,22 +15,11 @@ import (
 // coordinatorsKilled: without any coordinator the regions serve from their leases
 // and then from their floors, and all recovers by itself.
 func coordinatorsKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
-	const settle = 4 * time.Second
-	total := settle + s.Outage + s.Run
-	rotating, staying := clients.BigLoad(l, total), clients.BigLoad(l, total)
-	rotating.Run = "out-rotate" + fmt.Sprint(time.Now().UnixNano())
-	staying.Run = "out-stay" + fmt.Sprint(time.Now().UnixNano())
-	staying.Pattern, staying.Rate = bench.Stay, 300
-	runs := []*clients.Loading{clients.Begin(ctx, rotating), clients.Begin(ctx, staying)}
-	e2e.Pause(ctx, settle)
-	roving, err := rights(ctx, l, rotating.Run)
+	p, err := beginPair(ctx, l, "out", pairSettles+s.Outage+s.Run)
 	if err != nil {
 		return nil, err
 	}
-	alone, err := rights(ctx, l, staying.Run)
-	if err != nil {
-		return nil, err
-	}
+	runs := []*clients.Loading{p.rotating, p.staying}
 	killed := runs[0].At()
 	if err := l.KillCoordinators(); err != nil {
 		return nil, err
@@ -42,7 +31,7 @@ func coordinatorsKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([
 		return nil, err
 	}
 	out := []promise.Result{promise.AtMost("seconds to recover by itself", recovered.Seconds(), 30)}
-	for i, rights := range [][]right{roving, alone[:1]} { // who stays is in the first region
+	for i, rights := range [][]right{p.rotatingRights, p.stayingRights[:1]} { // who stays is in the first region
 		r, err := runs[i].Wait()
 		if err != nil {
 			return nil, err
@@ -57,6 +46,32 @@ func coordinatorsKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([
 			promise.AtLeast("admitted / what leases and then floors allow, at least", got/least, .9-s.Slack))...)...)
 	}
 	return out, nil
+}
+
+// pairSettles is how long the clients of a pair ask before an outage.
+const pairSettles = 4 * time.Second
+
+// pair is a client that rotates over the regions, and one that stays in the first of them.
+type pair struct {
+	rotating, staying *clients.Loading
+	stays             bench.Config // of the client that stays
+	// What the regions may admit of each client after pairSettles.
+	rotatingRights, stayingRights []right
+}
+
+// beginPair begins a pair of runs and waits until it has settled. name begins the names of the runs.
+func beginPair(ctx context.Context, l *e2e.Cluster, name string, total time.Duration) (p pair, err error) {
+	unique := fmt.Sprint(time.Now().UnixNano())
+	rotates := clients.BigLoad(l, total)
+	p.stays = clients.BigLoad(l, total)
+	rotates.Run, p.stays.Run = name+"-rotate"+unique, name+"-stay"+unique
+	p.stays.Pattern, p.stays.Rate = bench.Stay, 300
+	p.rotating, p.staying = clients.Begin(ctx, rotates), clients.Begin(ctx, p.stays)
+	e2e.Pause(ctx, pairSettles)
+	if p.rotatingRights, err = rights(ctx, l, rotates.Run); err == nil {
+		p.stayingRights, err = rights(ctx, l, p.stays.Run)
+	}
+	return p, err
 }
 
 // right is what one region may admit of one saturated key in an outage that begins

@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"aliquot/internal/bench"
@@ -18,31 +17,21 @@ import (
 // floor. One client rotates; the other was in the first region only, so that the
 // restarted one had lent its part, and turns to that too.
 func restartedAlone(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
-	const settle = 4 * time.Second
-	victim, total := l.Regions[1], settle+s.Outage+s.Run
+	victim, total := l.Regions[1], pairSettles+s.Outage+s.Run
 	if err := victim.ForgetDaemons(); err != nil { // of scenarios before this one
 		return nil, err
 	}
-	name := fmt.Sprint(time.Now().UnixNano())
-	rotating, staying := clients.BigLoad(l, total), clients.BigLoad(l, total)
-	rotating.Run, staying.Run = "alone-rotate"+name, "alone-stay"+name
-	staying.Pattern, staying.Rate = bench.Stay, 300
-	here, there := clients.Begin(ctx, rotating), clients.Begin(ctx, staying)
-	e2e.Pause(ctx, settle)
-	roving, err := rights(ctx, l, rotating.Run)
+	p, err := beginPair(ctx, l, "alone", total)
 	if err != nil {
 		return nil, err
 	}
-	lent, err := rights(ctx, l, staying.Run)
-	if err != nil {
-		return nil, err
-	}
+	here, there := p.rotating, p.staying
 	killed := here.At()
 	if err := errors.Join(l.KillCoordinators(), victim.Kill9(), victim.Start(), l.AwaitRules(ctx, victim)); err != nil {
 		return nil, err
 	}
 	down := here.At() - killed
-	late := staying
+	late := p.stays
 	late.Regions, late.Duration = []string{victim.Address}, total-here.At()
 	too := clients.Begin(ctx, late)
 	e2e.Pause(ctx, s.Outage-down)
@@ -63,7 +52,7 @@ func restartedAlone(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]pro
 	}
 	outage := back - killed
 	least, most := 0., 0.
-	for j, r := range roving {
+	for j, r := range p.rotatingRights {
 		if l.Regions[j] == victim {
 			r = r.restarted(down)
 		}
@@ -74,10 +63,10 @@ func restartedAlone(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]pro
 		promise.AtMost("admitted / what leases and floors allow, at most", of(0, here.Began)/most, 1),
 		promise.AtLeast("admitted / what leases and floors allow, at least", of(0, here.Began)/least, .9-s.Slack))...),
 		promise.Prefixed("lent: ", append(promise.Bounded(both), promise.Unfailing(both))...)...)
-	own := lent[1].restarted(down)
+	own := p.stayingRights[1].restarted(down)
 	return append(out,
 		promise.AtMost("lent: admitted by the restarted region / what it allows, at most", of(2, too.Began)/own.most(outage), 1),
 		promise.AtLeast("lent: admitted by the restarted region / what it allows, at least", of(2, too.Began)/own.least(outage), .9-s.Slack),
-		promise.AtLeast("lent: admitted by the first region / what it allows, at least", of(1, there.Began)/lent[0].least(outage), .9-s.Slack),
+		promise.AtLeast("lent: admitted by the first region / what it allows, at least", of(1, there.Began)/p.stayingRights[0].least(outage), .9-s.Slack),
 		promise.AtMost("seconds to recover by itself", recovered.Seconds(), 30)), nil
 }
