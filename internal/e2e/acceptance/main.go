@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"aliquot/internal/e2e"
-	"aliquot/internal/e2e/faults"
 	"aliquot/internal/e2e/promise"
 )
 
@@ -42,7 +41,7 @@ func run(ctx context.Context, bin, dir, only string, short bool) (ok bool, err e
 		scale = promise.Short()
 	}
 	ok = true
-	for _, s := range faults.Scenarios() {
+	for _, s := range scenarios() {
 		if !strings.Contains(s.Name, only) || ctx.Err() != nil {
 			continue
 		}
