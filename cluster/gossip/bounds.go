@@ -47,8 +47,9 @@ type transport struct {
 	*memberlist.NetTransport
 	streams chan net.Conn
 	packets chan *memberlist.Packet
-	ended   chan struct{}
-	end     sync.Once
+	// After ended what comes is dropped. After stopped nothing comes any more.
+	ended, stopped chan struct{}
+	end, stop      sync.Once
 
 	mu   sync.Mutex
 	open map[string]int // connections, by their address
@@ -76,7 +77,7 @@ func listen(c *memberlist.Config) (*transport, error) {
 	}
 	t := &transport{
 		NetTransport: inner, streams: make(chan net.Conn), packets: make(chan *memberlist.Packet),
-		ended: make(chan struct{}), open: map[string]int{},
+		ended: make(chan struct{}), stopped: make(chan struct{}), open: map[string]int{},
 	}
 	go t.accept()
 	go t.receive()
@@ -89,7 +90,7 @@ func (t *transport) accept() {
 		var conn net.Conn
 		select {
 		case conn = <-t.NetTransport.StreamCh():
-		case <-t.ended:
+		case <-t.stopped:
 			return
 		}
 		peer, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
@@ -101,7 +102,6 @@ func (t *transport) accept() {
 		case t.streams <- &stream{Conn: conn, closed: sync.OnceFunc(func() { t.leave(peer) })}:
 		case <-t.ended:
 			_ = conn.Close()
-			return
 		}
 	}
 }
@@ -137,9 +137,8 @@ func (t *transport) receive() {
 			select {
 			case t.packets <- p:
 			case <-t.ended:
-				return
 			}
-		case <-t.ended:
+		case <-t.stopped:
 			return
 		}
 	}
@@ -165,10 +164,13 @@ func (t *transport) DialAddressTimeout(address memberlist.Address, timeout time.
 	return &stream{Conn: conn, closed: func() {}}, nil
 }
 
-// Shutdown implements memberlist.Transport.
+// Shutdown implements memberlist.Transport. The inner transport waits for its listeners, which wait until
+// somebody takes what they have read, so that is still taken meanwhile.
 func (t *transport) Shutdown() error {
 	t.end.Do(func() { close(t.ended) })
-	return t.NetTransport.Shutdown()
+	err := t.NetTransport.Shutdown()
+	t.stop.Do(func() { close(t.stopped) })
+	return err
 }
 
 // stream is a connection whose first message is looked at before it is read.

@@ -6,10 +6,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"log"
 	"net"
+	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/hashicorp/memberlist"
 )
 
 func encoded(t testing.TB, kind byte, message any) []byte {
@@ -142,6 +146,50 @@ func TestOnePeerHasAPartOfTheStreams(t *testing.T) {
 	if tr.enter("c") {
 		t.Error("more than all")
 	}
+}
+
+// TestATransportEndsWhileMessagesCome: memberlist takes nothing any more, and others still send packets and open connections.
+func TestATransportEndsWhileMessagesCome(t *testing.T) {
+	c := memberlist.DefaultLANConfig()
+	c.BindAddr, c.BindPort, c.Logger = "127.0.0.1", 0, log.New(io.Discard, "", 0)
+	transport, err := listen(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := net.JoinHostPort(c.BindAddr, strconv.Itoa(c.BindPort))
+	stop := make(chan struct{})
+	var senders sync.WaitGroup
+	begun := make(chan struct{}, 1)
+	senders.Go(func() {
+		conn, err := net.Dial("udp", at)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_, _ = conn.Write([]byte{kindUser, 'x'}) // an error after the end
+			if n == 100 {
+				begun <- struct{}{}
+			}
+			if n < 100 {
+				if conn, err := net.Dial("tcp", at); err == nil {
+					_ = conn.Close()
+				}
+			}
+		}
+	})
+	<-begun
+	if err := transport.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	close(stop)
+	senders.Wait()
 }
 
 func FuzzStream(f *testing.F) {
