@@ -326,7 +326,9 @@ type HelloRequest struct {
 	Spent      []*KeyReport `protobuf:"bytes,120,rep,name=spent,proto3" json:"spent,omitempty"`
 	SpentSince uint64       `protobuf:"varint,121,opt,name=spent_since,json=spentSince,proto3" json:"spent_since,omitempty"`
 	// As in ReportRequest.
-	RulesEnded    uint32 `protobuf:"varint,90,opt,name=rules_ended,json=rulesEnded,proto3" json:"rules_ended,omitempty"`
+	RulesEnded uint32 `protobuf:"varint,90,opt,name=rules_ended,json=rulesEnded,proto3" json:"rules_ended,omitempty"`
+	// The place that was kept for this daemon when it last stopped; see ReportRequest. 0: it asks for none.
+	Place         uint64 `protobuf:"fixed64,240,opt,name=place,proto3" json:"place,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -480,6 +482,13 @@ func (x *HelloRequest) GetRulesEnded() uint32 {
 	return 0
 }
 
+func (x *HelloRequest) GetPlace() uint64 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
 type HeldKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   *KeyId                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -578,8 +587,11 @@ type HelloResponse struct {
 	// Another region that last named the same redis_epoch; empty: none has. Each region needs a store of its own: two
 	// that share one take from the same records, and admit too little.
 	StoreSharedWith string `protobuf:"bytes,230,opt,name=store_shared_with,json=storeSharedWith,proto3" json:"store_shared_with,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The place that the request names was kept: no other daemon of the region has said Hello since this one
+	// stopped. What it remembered of its store then still holds.
+	PlaceKept     bool `protobuf:"varint,240,opt,name=place_kept,json=placeKept,proto3" json:"place_kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HelloResponse) Reset() {
@@ -701,6 +713,13 @@ func (x *HelloResponse) GetStoreSharedWith() string {
 		return x.StoreSharedWith
 	}
 	return ""
+}
+
+func (x *HelloResponse) GetPlaceKept() bool {
+	if x != nil {
+		return x.PlaceKept
+	}
+	return false
 }
 
 // RegionConfig is what a region must know to enforce anything.
@@ -997,7 +1016,10 @@ type ReportRequest struct {
 	// What was admitted and given back of keys in this report beside its counters: before they were
 	// hot, or without a session. It is for the watch over promises, and told once: keys, limits,
 	// these counters and age_micros alone, at most 1,000.
-	Spent         []*KeyReport `protobuf:"bytes,130,rep,name=spent,proto3" json:"spent,omitempty"`
+	Spent []*KeyReport `protobuf:"bytes,130,rep,name=spent,proto3" json:"spent,omitempty"`
+	// With leaving: a random number under which the coordinators keep the daemon's place until any daemon of the
+	// region says Hello; see HelloRequest. 0: none is asked for.
+	Place         uint64 `protobuf:"fixed64,240,opt,name=place,proto3" json:"place,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1191,6 +1213,13 @@ func (x *ReportRequest) GetSpent() []*KeyReport {
 		return x.Spent
 	}
 	return nil
+}
+
+func (x *ReportRequest) GetPlace() uint64 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
 }
 
 // KeyReport: counters are cumulative over the session.
@@ -1839,7 +1868,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\"/\n" +
 	"\x05KeyId\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\rR\x04rule\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xb1\x04\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xc8\x04\n" +
 	"\fHelloRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1f\n" +
@@ -1862,12 +1891,13 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\vspent_since\x18y \x01(\x04R\n" +
 	"spentSince\x12\x1f\n" +
 	"\vrules_ended\x18Z \x01(\rR\n" +
-	"rulesEndedJ\x04\b\a\x10\b\"\xad\x01\n" +
+	"rulesEnded\x12\x15\n" +
+	"\x05place\x18\xf0\x01 \x01(\x06R\x05placeJ\x04\b\a\x10\b\"\xad\x01\n" +
 	"\aHeldKey\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
 	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\x12*\n" +
-	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xf6\x03\n" +
+	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\x96\x04\n" +
 	"\rHelloResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x14\n" +
@@ -1882,7 +1912,9 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	" \x01(\x0e2\x17.aliquot.v1.FloorHolderR\vfloorHolder\x12\x12\n" +
 	"\x04wait\x182 \x01(\bR\x04wait\x12.\n" +
 	"\x13leader_clock_micros\x18d \x01(\x03R\x11leaderClockMicros\x12+\n" +
-	"\x11store_shared_with\x18\xe6\x01 \x01(\tR\x0fstoreSharedWithJ\x04\b\t\x10\n" +
+	"\x11store_shared_with\x18\xe6\x01 \x01(\tR\x0fstoreSharedWith\x12\x1e\n" +
+	"\n" +
+	"place_kept\x18\xf0\x01 \x01(\bR\tplaceKeptJ\x04\b\t\x10\n" +
 	"\"\xc3\x02\n" +
 	"\fRegionConfig\x12\x1d\n" +
 	"\n" +
@@ -1907,7 +1939,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\aentries\x18Q \x03(\v2\x11.aliquot.v1.EntryR\aentries\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\bn\x10o\"\xc8\x05\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\bn\x10o\"\xdf\x05\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1934,7 +1966,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\vrules_ended\x18Z \x01(\rR\n" +
 	"rulesEnded\x12\x1b\n" +
 	"\bcontents\x18\xa0\x01 \x01(\aR\bcontents\x12,\n" +
-	"\x05spent\x18\x82\x01 \x03(\v2\x15.aliquot.v1.KeyReportR\x05spentJ\x04\b\t\x10\n" +
+	"\x05spent\x18\x82\x01 \x03(\v2\x15.aliquot.v1.KeyReportR\x05spent\x12\x15\n" +
+	"\x05place\x18\xf0\x01 \x01(\x06R\x05placeJ\x04\b\t\x10\n" +
 	"\"\x9b\x04\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +

@@ -76,7 +76,7 @@ func (x ChangeRegion_Change) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeRegion_Change.Descriptor instead.
 func (ChangeRegion_Change) EnumDescriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10, 0}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12, 0}
 }
 
 type EndRollout_Outcome int32
@@ -132,7 +132,7 @@ func (x EndRollout_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EndRollout_Outcome.Descriptor instead.
 func (EndRollout_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{19, 0}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{21, 0}
 }
 
 // Command is one log entry. Times are the proposing leader's.
@@ -155,6 +155,7 @@ type Command struct {
 	//	*Command_ChangeEntries
 	//	*Command_EndEntries
 	//	*Command_ChangeTier
+	//	*Command_ChangePlace
 	Kind          isCommand_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -330,6 +331,15 @@ func (x *Command) GetChangeTier() *ChangeTier {
 	return nil
 }
 
+func (x *Command) GetChangePlace() *ChangePlace {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_ChangePlace); ok {
+			return x.ChangePlace
+		}
+	}
+	return nil
+}
+
 type isCommand_Kind interface {
 	isCommand_Kind()
 }
@@ -392,6 +402,10 @@ type Command_ChangeTier struct {
 	ChangeTier *ChangeTier `protobuf:"bytes,110,opt,name=change_tier,json=changeTier,proto3,oneof"`
 }
 
+type Command_ChangePlace struct {
+	ChangePlace *ChangePlace `protobuf:"bytes,240,opt,name=change_place,json=changePlace,proto3,oneof"`
+}
+
 func (*Command_Bootstrap) isCommand_Kind() {}
 
 func (*Command_ApplyRules) isCommand_Kind() {}
@@ -420,6 +434,133 @@ func (*Command_EndEntries) isCommand_Kind() {}
 
 func (*Command_ChangeTier) isCommand_Kind() {}
 
+func (*Command_ChangePlace) isCommand_Kind() {}
+
+// ChangePlace keeps the place of a region's daemon that has stopped, gives it to the daemon that comes back, or
+// drops it because another one has come.
+type ChangePlace struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Region string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	// 0: the place is dropped.
+	Token uint64 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	// The incarnation of the daemon that takes the place of this token; 0: the place is kept for whoever names it.
+	TakenBy       uint64 `protobuf:"varint,3,opt,name=taken_by,json=takenBy,proto3" json:"taken_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangePlace) Reset() {
+	*x = ChangePlace{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangePlace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangePlace) ProtoMessage() {}
+
+func (x *ChangePlace) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangePlace.ProtoReflect.Descriptor instead.
+func (*ChangePlace) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ChangePlace) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *ChangePlace) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *ChangePlace) GetTakenBy() uint64 {
+	if x != nil {
+		return x.TakenBy
+	}
+	return 0
+}
+
+// Place is kept for a daemon that has stopped.
+type Place struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	Token         uint64                 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	TakenBy       uint64                 `protobuf:"varint,3,opt,name=taken_by,json=takenBy,proto3" json:"taken_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Place) Reset() {
+	*x = Place{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Place) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Place) ProtoMessage() {}
+
+func (x *Place) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Place.ProtoReflect.Descriptor instead.
+func (*Place) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Place) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Place) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *Place) GetTakenBy() uint64 {
+	if x != nil {
+		return x.TakenBy
+	}
+	return 0
+}
+
 // ChangeEntries puts entries above the rules file, and takes others away.
 type ChangeEntries struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -443,7 +584,7 @@ type ChangeEntries struct {
 
 func (x *ChangeEntries) Reset() {
 	*x = ChangeEntries{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[1]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -455,7 +596,7 @@ func (x *ChangeEntries) String() string {
 func (*ChangeEntries) ProtoMessage() {}
 
 func (x *ChangeEntries) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[1]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -468,7 +609,7 @@ func (x *ChangeEntries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEntries.ProtoReflect.Descriptor instead.
 func (*ChangeEntries) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{1}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ChangeEntries) GetPut() []*Entry {
@@ -544,7 +685,7 @@ type EndEntries struct {
 
 func (x *EndEntries) Reset() {
 	*x = EndEntries{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -556,7 +697,7 @@ func (x *EndEntries) String() string {
 func (*EndEntries) ProtoMessage() {}
 
 func (x *EndEntries) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -569,7 +710,7 @@ func (x *EndEntries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndEntries.ProtoReflect.Descriptor instead.
 func (*EndEntries) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{2}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *EndEntries) GetUnixMs() int64 {
@@ -606,7 +747,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +759,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +772,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{3}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Entry) GetKind() string {
@@ -738,7 +879,7 @@ type EntryChange struct {
 
 func (x *EntryChange) Reset() {
 	*x = EntryChange{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +891,7 @@ func (x *EntryChange) String() string {
 func (*EntryChange) ProtoMessage() {}
 
 func (x *EntryChange) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +904,7 @@ func (x *EntryChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryChange.ProtoReflect.Descriptor instead.
 func (*EntryChange) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{4}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *EntryChange) GetRevision() uint64 {
@@ -847,7 +988,7 @@ type ChangeTier struct {
 
 func (x *ChangeTier) Reset() {
 	*x = ChangeTier{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +1000,7 @@ func (x *ChangeTier) String() string {
 func (*ChangeTier) ProtoMessage() {}
 
 func (x *ChangeTier) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +1013,7 @@ func (x *ChangeTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeTier.ProtoReflect.Descriptor instead.
 func (*ChangeTier) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{5}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ChangeTier) GetValue() *TierValue {
@@ -945,7 +1086,7 @@ type TierValue struct {
 
 func (x *TierValue) Reset() {
 	*x = TierValue{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1098,7 @@ func (x *TierValue) String() string {
 func (*TierValue) ProtoMessage() {}
 
 func (x *TierValue) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1111,7 @@ func (x *TierValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierValue.ProtoReflect.Descriptor instead.
 func (*TierValue) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{6}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TierValue) GetTier() string {
@@ -1044,7 +1185,7 @@ type Noop struct {
 
 func (x *Noop) Reset() {
 	*x = Noop{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1197,7 @@ func (x *Noop) String() string {
 func (*Noop) ProtoMessage() {}
 
 func (x *Noop) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1210,7 @@ func (x *Noop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noop.ProtoReflect.Descriptor instead.
 func (*Noop) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{7}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
 }
 
 // SetAddresses replaces the addresses at which the coordinators serve RPC, as each
@@ -1084,7 +1225,7 @@ type SetAddresses struct {
 
 func (x *SetAddresses) Reset() {
 	*x = SetAddresses{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1237,7 @@ func (x *SetAddresses) String() string {
 func (*SetAddresses) ProtoMessage() {}
 
 func (x *SetAddresses) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1250,7 @@ func (x *SetAddresses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAddresses.ProtoReflect.Descriptor instead.
 func (*SetAddresses) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SetAddresses) GetAddresses() []*ServerAddress {
@@ -1131,7 +1272,7 @@ type ServerAddress struct {
 
 func (x *ServerAddress) Reset() {
 	*x = ServerAddress{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1284,7 @@ func (x *ServerAddress) String() string {
 func (*ServerAddress) ProtoMessage() {}
 
 func (x *ServerAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1297,7 @@ func (x *ServerAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerAddress.ProtoReflect.Descriptor instead.
 func (*ServerAddress) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ServerAddress) GetServer() string {
@@ -1188,7 +1329,7 @@ type ChangeRegion struct {
 
 func (x *ChangeRegion) Reset() {
 	*x = ChangeRegion{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1341,7 @@ func (x *ChangeRegion) String() string {
 func (*ChangeRegion) ProtoMessage() {}
 
 func (x *ChangeRegion) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1354,7 @@ func (x *ChangeRegion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeRegion.ProtoReflect.Descriptor instead.
 func (*ChangeRegion) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ChangeRegion) GetName() string {
@@ -1264,7 +1405,7 @@ type SetTiming struct {
 
 func (x *SetTiming) Reset() {
 	*x = SetTiming{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1276,7 +1417,7 @@ func (x *SetTiming) String() string {
 func (*SetTiming) ProtoMessage() {}
 
 func (x *SetTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,7 +1430,7 @@ func (x *SetTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTiming.ProtoReflect.Descriptor instead.
 func (*SetTiming) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SetTiming) GetLeaseMicros() int64 {
@@ -1336,7 +1477,7 @@ type AdvanceFloors struct {
 
 func (x *AdvanceFloors) Reset() {
 	*x = AdvanceFloors{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1489,7 @@ func (x *AdvanceFloors) String() string {
 func (*AdvanceFloors) ProtoMessage() {}
 
 func (x *AdvanceFloors) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1502,7 @@ func (x *AdvanceFloors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceFloors.ProtoReflect.Descriptor instead.
 func (*AdvanceFloors) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AdvanceFloors) GetConfigVersion() uint64 {
@@ -1410,7 +1551,7 @@ type Bootstrap struct {
 
 func (x *Bootstrap) Reset() {
 	*x = Bootstrap{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1563,7 @@ func (x *Bootstrap) String() string {
 func (*Bootstrap) ProtoMessage() {}
 
 func (x *Bootstrap) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1576,7 @@ func (x *Bootstrap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bootstrap.ProtoReflect.Descriptor instead.
 func (*Bootstrap) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Bootstrap) GetClusterId() string {
@@ -1517,7 +1658,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1670,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1683,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{14}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Region) GetName() string {
@@ -1625,7 +1766,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1778,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1791,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{15}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Share) GetRate() int32 {
@@ -1685,7 +1826,7 @@ type ApplyRules struct {
 
 func (x *ApplyRules) Reset() {
 	*x = ApplyRules{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +1838,7 @@ func (x *ApplyRules) String() string {
 func (*ApplyRules) ProtoMessage() {}
 
 func (x *ApplyRules) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +1851,7 @@ func (x *ApplyRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRules.ProtoReflect.Descriptor instead.
 func (*ApplyRules) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{16}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ApplyRules) GetYaml() string {
@@ -1786,7 +1927,7 @@ type StageRules struct {
 
 func (x *StageRules) Reset() {
 	*x = StageRules{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1939,7 @@ func (x *StageRules) String() string {
 func (*StageRules) ProtoMessage() {}
 
 func (x *StageRules) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1952,7 @@ func (x *StageRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageRules.ProtoReflect.Descriptor instead.
 func (*StageRules) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{17}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StageRules) GetRules() *ApplyRules {
@@ -1861,7 +2002,7 @@ type Decisions struct {
 
 func (x *Decisions) Reset() {
 	*x = Decisions{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2014,7 @@ func (x *Decisions) String() string {
 func (*Decisions) ProtoMessage() {}
 
 func (x *Decisions) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2027,7 @@ func (x *Decisions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decisions.ProtoReflect.Descriptor instead.
 func (*Decisions) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{18}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Decisions) GetRegion() string {
@@ -1926,7 +2067,7 @@ type EndRollout struct {
 
 func (x *EndRollout) Reset() {
 	*x = EndRollout{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2079,7 @@ func (x *EndRollout) String() string {
 func (*EndRollout) ProtoMessage() {}
 
 func (x *EndRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2092,7 @@ func (x *EndRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRollout.ProtoReflect.Descriptor instead.
 func (*EndRollout) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{19}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EndRollout) GetVersion() uint64 {
@@ -1999,7 +2140,7 @@ type MintEpoch struct {
 
 func (x *MintEpoch) Reset() {
 	*x = MintEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2011,7 +2152,7 @@ func (x *MintEpoch) String() string {
 func (*MintEpoch) ProtoMessage() {}
 
 func (x *MintEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2024,7 +2165,7 @@ func (x *MintEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintEpoch.ProtoReflect.Descriptor instead.
 func (*MintEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{20}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MintEpoch) GetNodeId() string {
@@ -2053,7 +2194,7 @@ type CommitPlan struct {
 
 func (x *CommitPlan) Reset() {
 	*x = CommitPlan{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[21]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2206,7 @@ func (x *CommitPlan) String() string {
 func (*CommitPlan) ProtoMessage() {}
 
 func (x *CommitPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[21]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2219,7 @@ func (x *CommitPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPlan.ProtoReflect.Descriptor instead.
 func (*CommitPlan) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{21}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CommitPlan) GetEpoch() uint64 {
@@ -2116,7 +2257,7 @@ type Liabilities struct {
 
 func (x *Liabilities) Reset() {
 	*x = Liabilities{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[22]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2269,7 @@ func (x *Liabilities) String() string {
 func (*Liabilities) ProtoMessage() {}
 
 func (x *Liabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[22]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2282,7 @@ func (x *Liabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Liabilities.ProtoReflect.Descriptor instead.
 func (*Liabilities) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{22}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Liabilities) GetRule() uint32 {
@@ -2182,7 +2323,7 @@ type InitialRedisEpoch struct {
 
 func (x *InitialRedisEpoch) Reset() {
 	*x = InitialRedisEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[23]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2335,7 @@ func (x *InitialRedisEpoch) String() string {
 func (*InitialRedisEpoch) ProtoMessage() {}
 
 func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[23]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2348,7 @@ func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InitialRedisEpoch.ProtoReflect.Descriptor instead.
 func (*InitialRedisEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{23}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *InitialRedisEpoch) GetRegion() uint32 {
@@ -2265,14 +2406,16 @@ type Snapshot struct {
 	// The version that brought rules_yaml into force; 0: rules_version.
 	AppliedVersion uint64 `protobuf:"varint,83,opt,name=applied_version,json=appliedVersion,proto3" json:"applied_version,omitempty"`
 	// Of snapshots before above.
-	TierValues    []*TierValue `protobuf:"bytes,110,rep,name=tier_values,json=tierValues,proto3" json:"tier_values,omitempty"`
+	TierValues []*TierValue `protobuf:"bytes,110,rep,name=tier_values,json=tierValues,proto3" json:"tier_values,omitempty"`
+	// Sorted by region.
+	Places        []*Place `protobuf:"bytes,240,rep,name=places,proto3" json:"places,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[24]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2284,7 +2427,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[24]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2297,7 +2440,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{24}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -2503,6 +2646,13 @@ func (x *Snapshot) GetTierValues() []*TierValue {
 	return nil
 }
 
+func (x *Snapshot) GetPlaces() []*Place {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
 // RuleVersion is one version of the rules as it was applied.
 type RuleVersion struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -2524,7 +2674,7 @@ type RuleVersion struct {
 
 func (x *RuleVersion) Reset() {
 	*x = RuleVersion{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[25]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2536,7 +2686,7 @@ func (x *RuleVersion) String() string {
 func (*RuleVersion) ProtoMessage() {}
 
 func (x *RuleVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[25]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2549,7 +2699,7 @@ func (x *RuleVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuleVersion.ProtoReflect.Descriptor instead.
 func (*RuleVersion) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{25}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RuleVersion) GetVersion() uint64 {
@@ -2637,7 +2787,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[26]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2799,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[26]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2812,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{26}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Rollout) GetVersion() uint64 {
@@ -2740,7 +2890,7 @@ var File_raftlog_v1_raftlog_proto protoreflect.FileDescriptor
 const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\n" +
 	"\x18raftlog/v1/raftlog.proto\x12\n" +
-	"raftlog.v1\"\xe4\x06\n" +
+	"raftlog.v1\"\xa3\a\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x125\n" +
 	"\tbootstrap\x18\x02 \x01(\v2\x15.raftlog.v1.BootstrapH\x00R\tbootstrap\x129\n" +
@@ -2765,8 +2915,17 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\vend_entries\x18Q \x01(\v2\x16.raftlog.v1.EndEntriesH\x00R\n" +
 	"endEntries\x129\n" +
 	"\vchange_tier\x18n \x01(\v2\x16.raftlog.v1.ChangeTierH\x00R\n" +
-	"changeTierB\x06\n" +
-	"\x04kind\"\xb9\x02\n" +
+	"changeTier\x12=\n" +
+	"\fchange_place\x18\xf0\x01 \x01(\v2\x17.raftlog.v1.ChangePlaceH\x00R\vchangePlaceB\x06\n" +
+	"\x04kind\"V\n" +
+	"\vChangePlace\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x19\n" +
+	"\btaken_by\x18\x03 \x01(\x04R\atakenBy\"P\n" +
+	"\x05Place\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x19\n" +
+	"\btaken_by\x18\x03 \x01(\x04R\atakenBy\"\xb9\x02\n" +
 	"\rChangeEntries\x12#\n" +
 	"\x03put\x18\x01 \x03(\v2\x11.raftlog.v1.EntryR\x03put\x12)\n" +
 	"\x06remove\x18\x02 \x03(\v2\x11.raftlog.v1.EntryR\x06remove\x12\x18\n" +
@@ -2932,7 +3091,7 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x11InitialRedisEpoch\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x1f\n" +
 	"\vredis_epoch\x18\x02 \x01(\tR\n" +
-	"redisEpoch\"\x89\n" +
+	"redisEpoch\"\xb5\n" +
 	"\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
@@ -2969,7 +3128,8 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\rentry_changes\x18R \x03(\v2\x17.raftlog.v1.EntryChangeR\fentryChanges\x12'\n" +
 	"\x0fapplied_version\x18S \x01(\x04R\x0eappliedVersion\x126\n" +
 	"\vtier_values\x18n \x03(\v2\x15.raftlog.v1.TierValueR\n" +
-	"tierValues\x1a>\n" +
+	"tierValues\x12*\n" +
+	"\x06places\x18\xf0\x01 \x03(\v2\x11.raftlog.v1.PlaceR\x06places\x1a>\n" +
 	"\x10RuleNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\b\x11\x10\x12\"\xec\x01\n" +
@@ -3012,88 +3172,92 @@ func file_raftlog_v1_raftlog_proto_rawDescGZIP() []byte {
 }
 
 var file_raftlog_v1_raftlog_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_raftlog_v1_raftlog_proto_goTypes = []any{
 	(ChangeRegion_Change)(0),  // 0: raftlog.v1.ChangeRegion.Change
 	(EndRollout_Outcome)(0),   // 1: raftlog.v1.EndRollout.Outcome
 	(*Command)(nil),           // 2: raftlog.v1.Command
-	(*ChangeEntries)(nil),     // 3: raftlog.v1.ChangeEntries
-	(*EndEntries)(nil),        // 4: raftlog.v1.EndEntries
-	(*Entry)(nil),             // 5: raftlog.v1.Entry
-	(*EntryChange)(nil),       // 6: raftlog.v1.EntryChange
-	(*ChangeTier)(nil),        // 7: raftlog.v1.ChangeTier
-	(*TierValue)(nil),         // 8: raftlog.v1.TierValue
-	(*Noop)(nil),              // 9: raftlog.v1.Noop
-	(*SetAddresses)(nil),      // 10: raftlog.v1.SetAddresses
-	(*ServerAddress)(nil),     // 11: raftlog.v1.ServerAddress
-	(*ChangeRegion)(nil),      // 12: raftlog.v1.ChangeRegion
-	(*SetTiming)(nil),         // 13: raftlog.v1.SetTiming
-	(*AdvanceFloors)(nil),     // 14: raftlog.v1.AdvanceFloors
-	(*Bootstrap)(nil),         // 15: raftlog.v1.Bootstrap
-	(*Region)(nil),            // 16: raftlog.v1.Region
-	(*Share)(nil),             // 17: raftlog.v1.Share
-	(*ApplyRules)(nil),        // 18: raftlog.v1.ApplyRules
-	(*StageRules)(nil),        // 19: raftlog.v1.StageRules
-	(*Decisions)(nil),         // 20: raftlog.v1.Decisions
-	(*EndRollout)(nil),        // 21: raftlog.v1.EndRollout
-	(*MintEpoch)(nil),         // 22: raftlog.v1.MintEpoch
-	(*CommitPlan)(nil),        // 23: raftlog.v1.CommitPlan
-	(*Liabilities)(nil),       // 24: raftlog.v1.Liabilities
-	(*InitialRedisEpoch)(nil), // 25: raftlog.v1.InitialRedisEpoch
-	(*Snapshot)(nil),          // 26: raftlog.v1.Snapshot
-	(*RuleVersion)(nil),       // 27: raftlog.v1.RuleVersion
-	(*Rollout)(nil),           // 28: raftlog.v1.Rollout
-	nil,                       // 29: raftlog.v1.Snapshot.RuleNumbersEntry
-	nil,                       // 30: raftlog.v1.Rollout.RuleNumbersEntry
+	(*ChangePlace)(nil),       // 3: raftlog.v1.ChangePlace
+	(*Place)(nil),             // 4: raftlog.v1.Place
+	(*ChangeEntries)(nil),     // 5: raftlog.v1.ChangeEntries
+	(*EndEntries)(nil),        // 6: raftlog.v1.EndEntries
+	(*Entry)(nil),             // 7: raftlog.v1.Entry
+	(*EntryChange)(nil),       // 8: raftlog.v1.EntryChange
+	(*ChangeTier)(nil),        // 9: raftlog.v1.ChangeTier
+	(*TierValue)(nil),         // 10: raftlog.v1.TierValue
+	(*Noop)(nil),              // 11: raftlog.v1.Noop
+	(*SetAddresses)(nil),      // 12: raftlog.v1.SetAddresses
+	(*ServerAddress)(nil),     // 13: raftlog.v1.ServerAddress
+	(*ChangeRegion)(nil),      // 14: raftlog.v1.ChangeRegion
+	(*SetTiming)(nil),         // 15: raftlog.v1.SetTiming
+	(*AdvanceFloors)(nil),     // 16: raftlog.v1.AdvanceFloors
+	(*Bootstrap)(nil),         // 17: raftlog.v1.Bootstrap
+	(*Region)(nil),            // 18: raftlog.v1.Region
+	(*Share)(nil),             // 19: raftlog.v1.Share
+	(*ApplyRules)(nil),        // 20: raftlog.v1.ApplyRules
+	(*StageRules)(nil),        // 21: raftlog.v1.StageRules
+	(*Decisions)(nil),         // 22: raftlog.v1.Decisions
+	(*EndRollout)(nil),        // 23: raftlog.v1.EndRollout
+	(*MintEpoch)(nil),         // 24: raftlog.v1.MintEpoch
+	(*CommitPlan)(nil),        // 25: raftlog.v1.CommitPlan
+	(*Liabilities)(nil),       // 26: raftlog.v1.Liabilities
+	(*InitialRedisEpoch)(nil), // 27: raftlog.v1.InitialRedisEpoch
+	(*Snapshot)(nil),          // 28: raftlog.v1.Snapshot
+	(*RuleVersion)(nil),       // 29: raftlog.v1.RuleVersion
+	(*Rollout)(nil),           // 30: raftlog.v1.Rollout
+	nil,                       // 31: raftlog.v1.Snapshot.RuleNumbersEntry
+	nil,                       // 32: raftlog.v1.Rollout.RuleNumbersEntry
 }
 var file_raftlog_v1_raftlog_proto_depIdxs = []int32{
-	15, // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
-	18, // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
-	22, // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
-	23, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
-	9,  // 4: raftlog.v1.Command.noop:type_name -> raftlog.v1.Noop
-	12, // 5: raftlog.v1.Command.change_region:type_name -> raftlog.v1.ChangeRegion
-	14, // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
-	13, // 7: raftlog.v1.Command.set_timing:type_name -> raftlog.v1.SetTiming
-	19, // 8: raftlog.v1.Command.stage_rules:type_name -> raftlog.v1.StageRules
-	21, // 9: raftlog.v1.Command.end_rollout:type_name -> raftlog.v1.EndRollout
-	10, // 10: raftlog.v1.Command.set_addresses:type_name -> raftlog.v1.SetAddresses
-	3,  // 11: raftlog.v1.Command.change_entries:type_name -> raftlog.v1.ChangeEntries
-	4,  // 12: raftlog.v1.Command.end_entries:type_name -> raftlog.v1.EndEntries
-	7,  // 13: raftlog.v1.Command.change_tier:type_name -> raftlog.v1.ChangeTier
-	5,  // 14: raftlog.v1.ChangeEntries.put:type_name -> raftlog.v1.Entry
-	5,  // 15: raftlog.v1.ChangeEntries.remove:type_name -> raftlog.v1.Entry
-	5,  // 16: raftlog.v1.EntryChange.put:type_name -> raftlog.v1.Entry
-	5,  // 17: raftlog.v1.EntryChange.removed:type_name -> raftlog.v1.Entry
-	8,  // 18: raftlog.v1.ChangeTier.value:type_name -> raftlog.v1.TierValue
-	11, // 19: raftlog.v1.SetAddresses.addresses:type_name -> raftlog.v1.ServerAddress
-	0,  // 20: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
-	16, // 21: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
-	17, // 22: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
-	17, // 23: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
-	17, // 24: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
-	18, // 25: raftlog.v1.StageRules.rules:type_name -> raftlog.v1.ApplyRules
-	20, // 26: raftlog.v1.StageRules.before:type_name -> raftlog.v1.Decisions
-	1,  // 27: raftlog.v1.EndRollout.outcome:type_name -> raftlog.v1.EndRollout.Outcome
-	24, // 28: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
-	25, // 29: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
-	16, // 30: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
-	29, // 31: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
-	24, // 32: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
-	27, // 33: raftlog.v1.Snapshot.rule_versions:type_name -> raftlog.v1.RuleVersion
-	28, // 34: raftlog.v1.Snapshot.rollout:type_name -> raftlog.v1.Rollout
-	11, // 35: raftlog.v1.Snapshot.addresses:type_name -> raftlog.v1.ServerAddress
-	5,  // 36: raftlog.v1.Snapshot.above:type_name -> raftlog.v1.Entry
-	6,  // 37: raftlog.v1.Snapshot.entry_changes:type_name -> raftlog.v1.EntryChange
-	8,  // 38: raftlog.v1.Snapshot.tier_values:type_name -> raftlog.v1.TierValue
-	20, // 39: raftlog.v1.Rollout.before:type_name -> raftlog.v1.Decisions
-	21, // 40: raftlog.v1.Rollout.end:type_name -> raftlog.v1.EndRollout
-	30, // 41: raftlog.v1.Rollout.rule_numbers:type_name -> raftlog.v1.Rollout.RuleNumbersEntry
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	17, // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
+	20, // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
+	24, // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
+	25, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
+	11, // 4: raftlog.v1.Command.noop:type_name -> raftlog.v1.Noop
+	14, // 5: raftlog.v1.Command.change_region:type_name -> raftlog.v1.ChangeRegion
+	16, // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
+	15, // 7: raftlog.v1.Command.set_timing:type_name -> raftlog.v1.SetTiming
+	21, // 8: raftlog.v1.Command.stage_rules:type_name -> raftlog.v1.StageRules
+	23, // 9: raftlog.v1.Command.end_rollout:type_name -> raftlog.v1.EndRollout
+	12, // 10: raftlog.v1.Command.set_addresses:type_name -> raftlog.v1.SetAddresses
+	5,  // 11: raftlog.v1.Command.change_entries:type_name -> raftlog.v1.ChangeEntries
+	6,  // 12: raftlog.v1.Command.end_entries:type_name -> raftlog.v1.EndEntries
+	9,  // 13: raftlog.v1.Command.change_tier:type_name -> raftlog.v1.ChangeTier
+	3,  // 14: raftlog.v1.Command.change_place:type_name -> raftlog.v1.ChangePlace
+	7,  // 15: raftlog.v1.ChangeEntries.put:type_name -> raftlog.v1.Entry
+	7,  // 16: raftlog.v1.ChangeEntries.remove:type_name -> raftlog.v1.Entry
+	7,  // 17: raftlog.v1.EntryChange.put:type_name -> raftlog.v1.Entry
+	7,  // 18: raftlog.v1.EntryChange.removed:type_name -> raftlog.v1.Entry
+	10, // 19: raftlog.v1.ChangeTier.value:type_name -> raftlog.v1.TierValue
+	13, // 20: raftlog.v1.SetAddresses.addresses:type_name -> raftlog.v1.ServerAddress
+	0,  // 21: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
+	18, // 22: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
+	19, // 23: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
+	19, // 24: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
+	19, // 25: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
+	20, // 26: raftlog.v1.StageRules.rules:type_name -> raftlog.v1.ApplyRules
+	22, // 27: raftlog.v1.StageRules.before:type_name -> raftlog.v1.Decisions
+	1,  // 28: raftlog.v1.EndRollout.outcome:type_name -> raftlog.v1.EndRollout.Outcome
+	26, // 29: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
+	27, // 30: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
+	18, // 31: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
+	31, // 32: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
+	26, // 33: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
+	29, // 34: raftlog.v1.Snapshot.rule_versions:type_name -> raftlog.v1.RuleVersion
+	30, // 35: raftlog.v1.Snapshot.rollout:type_name -> raftlog.v1.Rollout
+	13, // 36: raftlog.v1.Snapshot.addresses:type_name -> raftlog.v1.ServerAddress
+	7,  // 37: raftlog.v1.Snapshot.above:type_name -> raftlog.v1.Entry
+	8,  // 38: raftlog.v1.Snapshot.entry_changes:type_name -> raftlog.v1.EntryChange
+	10, // 39: raftlog.v1.Snapshot.tier_values:type_name -> raftlog.v1.TierValue
+	4,  // 40: raftlog.v1.Snapshot.places:type_name -> raftlog.v1.Place
+	22, // 41: raftlog.v1.Rollout.before:type_name -> raftlog.v1.Decisions
+	23, // 42: raftlog.v1.Rollout.end:type_name -> raftlog.v1.EndRollout
+	32, // 43: raftlog.v1.Rollout.rule_numbers:type_name -> raftlog.v1.Rollout.RuleNumbersEntry
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_raftlog_v1_raftlog_proto_init() }
@@ -3116,6 +3280,7 @@ func file_raftlog_v1_raftlog_proto_init() {
 		(*Command_ChangeEntries)(nil),
 		(*Command_EndEntries)(nil),
 		(*Command_ChangeTier)(nil),
+		(*Command_ChangePlace)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3123,7 +3288,7 @@ func file_raftlog_v1_raftlog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_raftlog_v1_raftlog_proto_rawDesc), len(file_raftlog_v1_raftlog_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
