@@ -8,6 +8,7 @@ type RegionStatus struct {
 	LeaseRemaining time.Duration
 	RulesVersion   uint64
 	Incarnation    uint64
+	Session        uint64  // 0: none is open
 	LastReport     Instant // 0: none in this epoch
 	// Absent: the region has no floor and is not heard, so nothing is expected of it.
 	Absent bool
@@ -31,6 +32,9 @@ func (l *Leader) Region(i int, now Instant, tail time.Duration) RegionStatus {
 		Absent:       l.cfg.Regions[i].gone() && !r.open,
 		Acknowledged: r.open && r.acked && now.Sub(r.adoptedAt) >= l.cfg.adoptAfter(tail),
 		RulesVersion: r.rules.version, Incarnation: r.incarnation, LastReport: r.lastReport,
+	}
+	if r.open {
+		s.Session = r.session
 	}
 	if r.renewedAt != 0 && r.leaseEnd > now {
 		s.LeaseRemaining = r.leaseEnd.Sub(now)

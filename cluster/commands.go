@@ -173,6 +173,27 @@ func (n *Node) SetTiming(ctx context.Context, lease time.Duration, rhoPPM int32,
 	return err
 }
 
+// KeepPlace keeps the place of a region's daemon that has stopped, under a token that is not 0.
+func (n *Node) KeepPlace(ctx context.Context, region string, token uint64) error {
+	return n.changePlace(ctx, &raftlogv1.ChangePlace{Region: region, Token: token})
+}
+
+// GivePlace gives a region's place to an incarnation, if it is kept under the token and nobody has taken it.
+// State.PlaceOf says who has it then.
+func (n *Node) GivePlace(ctx context.Context, region string, token, incarnation uint64) error {
+	return n.changePlace(ctx, &raftlogv1.ChangePlace{Region: region, Token: token, TakenBy: incarnation})
+}
+
+// DropPlace drops a region's place, if there is one.
+func (n *Node) DropPlace(ctx context.Context, region string) error {
+	return n.changePlace(ctx, &raftlogv1.ChangePlace{Region: region})
+}
+
+func (n *Node) changePlace(ctx context.Context, c *raftlogv1.ChangePlace) error {
+	_, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_ChangePlace{ChangePlace: c}})
+	return err
+}
+
 // MintEpoch begins this leader's epoch of the budgets and returns it.
 func (n *Node) MintEpoch(ctx context.Context) (uint64, error) {
 	mint := &raftlogv1.MintEpoch{NodeId: n.cfg.NodeID, UnixMs: time.Now().UnixMilli()}

@@ -31,6 +31,7 @@ func fuzzedCommands() []*raftlogv1.Command {
 			Put: []*raftlogv1.Entry{{Kind: "block", Name: "sk_1", UnixMs: 3}}, Author: "ann",
 		}}},
 		{Kind: &raftlogv1.Command_SetAddresses{SetAddresses: &raftlogv1.SetAddresses{}}},
+		placeCmd("us", 9, 0), placeCmd("us", 9, 4), placeCmd("us", 0, 0),
 		{Kind: &raftlogv1.Command_Noop{Noop: &raftlogv1.Noop{}}},
 	}
 }

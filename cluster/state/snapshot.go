@@ -135,6 +135,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 		LastRulesVersion: s.Rules.Last,
 		Rollout:          encodeRollout(s.Rules.Rollout),
 		Addresses:        EncodeAddresses(s.Addresses),
+		Places:           encodePlaces(s.Places),
 		Above:            encodeEntries(s.Rules.Entries),
 		EntriesRevision:  s.Rules.EntriesRevision,
 		EntryChanges:     encodeChanges(s.Rules.EntryChanges),
@@ -157,6 +158,9 @@ func decodeState(m *raftlogv1.Snapshot) (*State, error) {
 	}
 	var err error
 	if s.Addresses, err = decodeAddresses(m.GetAddresses()); err != nil {
+		return nil, err
+	}
+	if s.Places, err = decodePlaces(m.GetPlaces()); err != nil {
 		return nil, err
 	}
 	if s.Rules, err = decodeRuleBook(m); err != nil {

@@ -34,6 +34,8 @@ type State struct {
 	Rules RuleBook
 	// Addresses are the addresses at which the coordinators serve RPC, sorted by server; immutable.
 	Addresses []ServerAddress
+	// Places are kept for regional daemons that have stopped, sorted by region; immutable.
+	Places []Place
 }
 
 // apply executes one command. The same state and command give the same state and answer on every node, now and on
@@ -74,6 +76,8 @@ func (s *State) apply(cmd *raftlogv1.Command, parser *ruleParser) (answer any, c
 		changed = err == nil
 	case *raftlogv1.Command_SetAddresses:
 		changed, err = s.setAddresses(kind.SetAddresses)
+	case *raftlogv1.Command_ChangePlace:
+		changed, err = s.changePlace(kind.ChangePlace)
 	case *raftlogv1.Command_Noop:
 	default:
 		panic(fmt.Sprintf("cluster: command %T passed the decoder but has no meaning here", kind))

@@ -140,6 +140,9 @@ func (l *Loop) SessionlessHello(ctx context.Context, h budget.Hello, since uint6
 // Now returns the instant of the leader's clock.
 func (l *Loop) Now() budget.Instant { return l.now() }
 
+// Epoch returns the epoch of the budgets. Sessions are numbered within it.
+func (l *Loop) Epoch() uint64 { return l.epoch }
+
 // StartedAt returns the instant at which the epoch began on this node.
 func (l *Loop) StartedAt() budget.Instant { return l.startedAt }
 

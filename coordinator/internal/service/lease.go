@@ -32,6 +32,7 @@ type leaseService struct {
 	daemons    *daemons
 	claims     claims.Floors
 	stopped    claims.Stopped
+	places     *places
 }
 
 // Report takes the usage of a region and answers with a directive.
@@ -48,14 +49,24 @@ func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest)
 		return nil, toRPC(err)
 	}
 	if req.GetLeaving() {
-		if req.GetSession() != 0 {
-			s.stopped.Add(req.GetRegion(), leader.SessionID{Epoch: req.GetEpoch(), Session: req.GetSession()})
-		}
-		return &aliquotv1.ReportResponse{}, toRPC(loop.DaemonLeft(region, budget.DaemonID(req.GetDaemon())))
+		return &aliquotv1.ReportResponse{}, toRPC(s.leave(ctx, loop, region, req))
 	}
 	res, err := s.report(ctx, loop, region, req)
 	s.metrics.countReport(req.GetRegion(), res, err)
 	return res, toRPC(err)
+}
+
+// leave takes the last word of a daemon that stops.
+func (s *leaseService) leave(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.ReportRequest) error {
+	if req.GetSession() != 0 {
+		if req.GetPlace() != 0 {
+			if err := s.places.keep(ctx, loop, region, req); err != nil {
+				return err
+			}
+		}
+		s.stopped.Add(req.GetRegion(), leader.SessionID{Epoch: req.GetEpoch(), Session: req.GetSession()})
+	}
+	return loop.DaemonLeft(region, budget.DaemonID(req.GetDaemon()))
 }
 
 // report answers a report on the node that is in charge.
@@ -239,6 +250,12 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	if err != nil {
 		return nil, err
 	}
+	place := s.places.in(req.GetRegion())
+	place.RLock()
+	defer place.RUnlock()
+	if err := s.places.claim(ctx, place, req); err != nil {
+		return nil, err
+	}
 	if h.RedisEpoch == "" {
 		return s.helloWithoutStore(ctx, loop, h, req)
 	}
@@ -262,7 +279,7 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 		}
 	}
 	res := leasewire.HelloResponse(ok)
-	res.LeaderClockMicros = clockMicros(loop)
+	res.LeaderClockMicros, res.PlaceKept = clockMicros(loop), s.places.claimed(req)
 	s.node.View(func(state *clusterstate.State) {
 		setConfig(res, state, region, req)
 	})

@@ -51,7 +51,7 @@ func newHelloTest(t *testing.T) *helloTest {
 		t.Fatalf("the regions' first store contents were not put on record: %v", err)
 	}
 	h.now = h.now.Add(time.Hour)
-	h.service = leaseService{node: h.node, leadership: l, plans: &planner{}, daemons: &daemons{}}
+	h.service = leaseService{node: h.node, leadership: l, plans: &planner{}, daemons: &daemons{}, places: &places{node: h.node}}
 	return h
 }
 

@@ -79,7 +79,7 @@ func New(c Config) *Services {
 		},
 		rules:   rulesService,
 		regions: regions,
-		lease:   &leaseService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, daemons: seen},
+		lease:   &leaseService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, daemons: seen, places: &places{node: c.Node}},
 		cluster: &clusterService{node: c.Node, forward: forward, regions: regions, rules: rulesService},
 	}
 }
