@@ -48,7 +48,7 @@ const (
 	// drainFor is how long calls under way may take at shutdown.
 	drainFor = 5 * time.Second
 	// leaveFor is how long telling the coordinators that this daemon stops may take.
-	leaveFor = 500 * time.Millisecond
+	leaveFor = time.Second
 	// readyLook is the interval at which a daemon looks whether it is ready.
 	readyLook = 20 * time.Millisecond
 )
@@ -172,11 +172,12 @@ func (d *Daemon) build(kept *state) error {
 	d.bugs = &background.Panics{Count: d.metrics.Panics, Log: d.log}
 	d.emergency = emergency.New(c.Now, clock)
 	id := stateID(c.StateFile, kept)
+	returns := d.readRecords(kept)
 	d.others = d.newOthers(id, kept)
 	d.keeper = newKeeper(c.StateFile, c.Region, id, kept, d.policies, d.others, d.log)
 	d.guard = storeguard.New(storeguard.Config{
 		Store: d.store, Observer: d.auth, Now: c.Now, Metrics: d.metrics, Changed: d.storeTripped, Failed: d.lookAtStore,
-		Spends: d.others.Spends, Bugs: d.bugs,
+		Spends: d.spends, Bugs: d.bugs,
 	})
 	d.door = overload.NewDoor(runtime.GOMAXPROCS(0), d.metrics.Overload)
 	d.conduct = keywatch.New(c.Now, c.RememberKeys, d.metrics, d.log)
@@ -197,8 +198,8 @@ func (d *Daemon) build(kept *state) error {
 		Recent: recent, Planner: sample.NewPlanner(d.policies, d.auth, recent),
 		Coordinators: c.Coordinators, HTTP: c.HTTPClient, Metrics: d.metrics, Registry: c.Registry, Log: d.log, Bugs: d.bugs,
 		Live:         func() { d.readyOnce.Do(func() { go d.becomeReady() }) },
-		WrongCluster: d.fail,
-		WatchWall:    c.bootClock,
+		WrongCluster: d.fail, Returns: returns,
+		WatchWall: c.bootClock,
 	}
 	if parted, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
 		of.Unreached = parted.Unreached
@@ -280,6 +281,11 @@ func (d *Daemon) openStore() (storeguard.Store, error) {
 		return store.NewCluster(redis)
 	}
 	return store.NewRedis(redis)
+}
+
+// spends reports whether this daemon may spend from its store.
+func (d *Daemon) spends() bool {
+	return d.others.Spends() && !d.emergency.HoldsBack(d.auth.CurrentEpoch())
 }
 
 // newPrimary is called when the store is now another server. That server is tried at once.
@@ -402,7 +408,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	work.Wait()
 	leaving, cancel := context.WithTimeout(context.Background(), d.leaveFor)
 	defer cancel()
-	d.session.Leave(leaving, open)
+	d.session.Leave(leaving, open, d.keepRecords(open))
 	return errors.Join(err, d.store.Close())
 }
 

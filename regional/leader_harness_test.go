@@ -53,6 +53,8 @@ type leader struct {
 	exclusive bool
 	holder    uint64
 	knows     []uint64 // the daemons that the holder has said it knows of
+	// place is the number of the place that is kept, and taker the incarnation that has it.
+	place, taker uint64
 	heard     time.Time
 	// floor is whose the floor is, for a daemon without a store while none is heard.
 	floor aliquotv1.FloorHolder
@@ -142,6 +144,10 @@ func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv
 			Wait: in.GetRedisEpoch() != "" && !slices.Contains(l.knows, in.GetDaemon()),
 		}, nil
 	}
+	if l.place != in.GetPlace() || l.taker != 0 && l.taker != in.GetIncarnation() {
+		l.place = 0
+	}
+	l.taker = in.GetIncarnation()
 	l.holder, l.heard, l.knows = in.GetIncarnation(), time.Now(), in.GetOthers()
 	l.hellos = append(l.hellos, in)
 	if l.initial == "" && !l.later {
@@ -150,7 +156,7 @@ func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv
 	l.session++
 	return &aliquotv1.HelloResponse{
 		Epoch: l.epoch, Session: l.session, Nonce: in.GetNonce(), Rules: l.rulesFor(in.GetRulesVersion()), NoRules: l.noRules(),
-		Config: l.config(), LeaderClockMicros: l.clock(), Actions: l.opening(in.GetHeld()),
+		Config: l.config(), LeaderClockMicros: l.clock(), Actions: l.opening(in.GetHeld()), PlaceKept: in.GetPlace() != 0 && l.place == in.GetPlace(),
 	}, nil
 }
 
@@ -201,7 +207,7 @@ func (l *leader) Report(ctx context.Context, in *aliquotv1.ReportRequest) (*aliq
 		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("not the session"))
 	}
 	if in.GetLeaving() {
-		l.heard = time.Time{}
+		l.heard, l.place, l.taker = time.Time{}, in.GetPlace(), 0
 		return &aliquotv1.ReportResponse{}, nil
 	}
 	l.heard, l.knows = time.Now(), in.GetOthers()

@@ -121,7 +121,7 @@ func readState(file, region string, log *slog.Logger) (*state, error) {
 	if file == "" {
 		return nil, nil
 	}
-	data, err := readBounded(file)
+	data, err := readBounded(file, maxStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -150,7 +150,7 @@ func readState(file, region string, log *slog.Logger) (*state, error) {
 	return s, nil
 }
 
-func readBounded(file string) ([]byte, error) {
+func readBounded(file string, most int64) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
@@ -158,8 +158,8 @@ func readBounded(file string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
 	}
-	if info.Size() > maxStateBytes {
-		return nil, fmt.Errorf("it has %d bytes, no state file is larger than %d; is it the right file?", info.Size(), maxStateBytes)
+	if info.Size() > most {
+		return nil, fmt.Errorf("it has %d bytes, no such file is larger than %d; is it the right file?", info.Size(), most)
 	}
 	return os.ReadFile(file)
 }

@@ -29,6 +29,8 @@ type Limit struct {
 	clock *storeclock.Map
 	// owing counts the keys that owe something. While it is 0, checks skip the search for them.
 	owing atomic.Int64
+	// holdsBack: returning may hold calls of the store back.
+	holdsBack atomic.Bool
 
 	mu    sync.Mutex
 	table *recall.Table
@@ -47,7 +49,8 @@ type Limit struct {
 	payments, lostAt uint64
 	// lapses is when left ends for a daemon that is cut off, because no other daemon was heard when
 	// left was set; 0: never.
-	lapses budget.Instant
+	lapses    budget.Instant
+	returning returning
 }
 
 // New returns a limit that remembers nothing yet, by the boot clock and the map of the store's clock.
@@ -323,7 +326,7 @@ func (e *Limit) memory(a *charge.Charge, now budget.Instant) *limit.Memory {
 	c := e.charge(a, now)
 	c.Forgives, c.Birth = forgives, e.born
 	c.Full, c.Extra = a.TimeToFull(), a.Right.Hot && a.Enforcement == rules.Elastic
-	c.Foreign = e.left || e.isBeside || e.isUnread || !a.Alone() && a.Right.Blind && a.Right.Phase != budget.CutOff
+	c.Foreign = e.left || e.isBeside || e.isUnread || !a.Alone() && a.Right.Blind && !e.returning.resumed && a.Right.Phase != budget.CutOff
 	return e.table.Memory(&c, now)
 }
 
@@ -406,6 +409,8 @@ func (e *Limit) lapse(phase budget.Phase, now budget.Instant) {
 // caller holds mu.
 func (e *Limit) bucketOf(a *charge.Charge, now budget.Instant) limit.Bucket {
 	switch {
+	case e.returning.holdsBack(e.contents):
+		return limit.Bucket{}
 	case a.Alone():
 	case a.Right.Until != 0 && now >= a.Right.Until:
 		return limit.Bucket{}

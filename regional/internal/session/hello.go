@@ -40,8 +40,12 @@ func (s *Session) hello(ctx context.Context, h budget.Hello) budget.RegionEvent 
 	in.Address, in.OpsAddress, in.DaemonVersion = s.address, s.opsAddress, s.version
 	since, spent := s.auth.TellUnreported()
 	in.SpentSince, in.Spent = since, leasewire.SpentTo(spent)
+	if s.returns != nil {
+		in.Place = s.returns.Place
+	}
 	sent := s.auth.Now()
 	out, ev := s.sendHello(ctx, in)
+	s.comeBack(in, out, ev)
 	if _, opens := ev.(budget.HelloAnswered); opens {
 		s.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
 		s.auth.CountUnreported(0) // the session's reports will tell it

@@ -82,6 +82,7 @@ type Session struct {
 	phaseTold bool
 	watch     sessionWatch
 	lastPart  time.Duration // how long the latest part of a directive took to apply
+	returns   *Return       // nil: there is nothing to return to, or it is decided; guarded by helloMu
 }
 
 // Config is what a session works with. All fields are required but those that say otherwise.
@@ -115,6 +116,8 @@ type Config struct {
 	// WrongCluster is called if, before any session was open, a cluster answers that is not the one
 	// in the state file.
 	WrongCluster func(error)
+	// Returns is what the last run of this daemon left; nil: nothing.
+	Returns *Return
 	// WatchWall: the authority's clock is this machine's boot clock, and is compared with the wall
 	// clock.
 	WatchWall bool
@@ -148,7 +151,7 @@ func New(c Config) *Session {
 		auth: c.Authority, store: c.Store, policies: c.Policies, emergency: c.Emergency, others: c.Others, file: c.File,
 		planner: c.Planner, recent: c.Recent, peers: newCoordinators(c.Coordinators, c.HTTP, c.Log, c.Metrics),
 		metrics: c.Metrics, log: c.Log, bugs: c.Bugs, unreached: c.Unreached, live: c.Live, wrongCluster: c.WrongCluster,
-		wall: newWall(c.WatchWall),
+		wall: newWall(c.WatchWall), returns: c.Returns,
 	}
 	s.export(c.Registry)
 	return s
@@ -186,12 +189,14 @@ func (s *Session) Run(ctx context.Context) {
 // not wait until this one was silent for long enough. If no coordinator receives it before ctx ends,
 // the next daemon does wait. session is the one that was open before Run was told to end; its zero
 // value is none. Leave must be called after Run has returned.
-func (s *Session) Leave(ctx context.Context, session budget.SessionID) {
+//
+// place is a random number under which the coordinators keep the daemon's place; 0: none is asked for.
+func (s *Session) Leave(ctx context.Context, session budget.SessionID, place uint64) {
 	if session == (budget.SessionID{}) && !s.opened {
 		return
 	}
 	s.peers.leave(ctx, &aliquotv1.ReportRequest{Region: s.region, Epoch: session.Epoch, Session: session.Number, Leaving: true,
-		Daemon: uint64(s.others.Self())})
+		Daemon: uint64(s.others.Self()), Place: place})
 }
 
 // tellReach tells the state machine which of the store's keys cannot be reached, when that has
@@ -240,6 +245,9 @@ func (s *Session) StoreAnswers(answers bool) { s.storeless.Store(!answers) }
 func (s *Session) watchPhase() {
 	info := s.auth.Info()
 	s.watchSession(info)
+	if info.Phase != budget.Limbo {
+		s.emergency.Opened()
+	}
 	if s.phaseTold && info.Phase == s.phase {
 		return
 	}

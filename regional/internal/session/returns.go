@@ -1,0 +1,57 @@
+package session
+
+import (
+	"aliquot/budget"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// Return is what the last run of a daemon left when it stopped, besides what it remembered of its store's
+// records.
+type Return struct {
+	// Place is the number under which the coordinators were asked to keep the daemon's place.
+	Place uint64
+	Terms Terms
+	// Decided is called once, when it is decided whether what was remembered holds.
+	Decided func()
+}
+
+// Terms identify what a daemon enforces. What it remembers of records holds only under the same terms.
+type Terms struct {
+	// Config is the version of the configuration, Rules that of the rules, and RulesEnded how many
+	// overrides of those have ended.
+	Config, Rules uint64
+	RulesEnded    uint32
+}
+
+// Terms returns the present terms.
+func (s *Session) Terms() Terms {
+	p := s.policies.Load()
+	return Terms{Config: p.Cluster.Version, Rules: p.Text.Version, RulesEnded: s.overridesEnded.Load()}
+}
+
+// comeBack decides by the answer to a Hello (nil: there was none) whether what the last run remembered
+// holds. It does so before the state machine gets the answer, because the shares in it are applied in the
+// store by what is remembered. The caller holds helloMu.
+func (s *Session) comeBack(in *aliquotv1.HelloRequest, out *aliquotv1.HelloResponse, ev budget.RegionEvent) {
+	_, opens := ev.(budget.HelloAnswered)
+	if s.returns == nil || !opens && (!out.GetBusy() || in.GetRedisEpoch() == "") {
+		return // nothing is decided by it
+	}
+	switch {
+	case !out.GetPlaceKept():
+		s.forgo("the coordinators have not kept this daemon's place, or another daemon of the region has come since")
+	case s.returns.Terms != s.Terms():
+		s.forgo("the rules or the configuration have changed since")
+	default:
+		if keys := s.emergency.Resume(in.GetRedisEpoch()); keys > 0 {
+			s.log.Info("the store has lost its contents since this daemon stopped, and is told of what the daemon remembers", "keys", keys)
+		}
+	}
+	s.returns.Decided()
+	s.returns = nil
+}
+
+func (s *Session) forgo(why string) {
+	s.emergency.Forgo()
+	s.log.Info("what this daemon remembered of its store when it stopped is not used", "reason", why)
+}

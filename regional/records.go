@@ -1,0 +1,151 @@
+package regional
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/boottime"
+	"aliquot/internal/durable"
+	"aliquot/regional/internal/emergency"
+	"aliquot/regional/internal/session"
+)
+
+// A daemon that stops writes beside its state file what it remembers of its store's records. If the store
+// has lost its contents when the daemon comes back, as a Redis without persistence has on the same host,
+// the daemon tells the store of them. It does so only if the coordinators have kept its place: no other
+// daemon of the region has come meanwhile.
+
+const (
+	// recordsSuffix is added to the name of the state file.
+	recordsSuffix = ".records"
+	// recordsMagic begins the file. The SHA-256 of what follows it comes next, then the records in gob.
+	recordsMagic = "aliquot records 1\n"
+	// maxRecordsBytes is well above the size of a full table, which is about 40 MB.
+	maxRecordsBytes = 256 << 20
+	// clocksApart is how far two clocks may differ in what they say of the time that a daemon was away.
+	clocksApart = time.Second
+)
+
+// records is the content of the file.
+type records struct {
+	Region, Cluster string
+	Place           uint64
+	Terms           session.Terms
+	// Boot identifies the boot clock; empty: it is not known. Wall is the wall clock at the end, in Unix
+	// nanoseconds.
+	Boot string
+	Wall int64
+	Kept emergency.Kept
+}
+
+func (d *Daemon) recordsFile() string { return d.cfg.StateFile + recordsSuffix }
+
+// keepRecords writes what this daemon remembers, and returns the place to ask for; 0 if nothing is worth a
+// place. open is the session that was open when the daemon stopped to spend.
+func (d *Daemon) keepRecords(open budget.SessionID) (place uint64) {
+	if d.cfg.StateFile == "" || open == (budget.SessionID{}) {
+		return 0
+	}
+	kept := d.emergency.Keep()
+	if kept == nil {
+		return 0
+	}
+	var number [8]byte
+	rand.Read(number[:]) // never fails: crypto/rand crashes the process instead
+	r := records{
+		Region: d.cfg.Region, Cluster: d.policies.Load().Cluster.ClusterID, Place: binary.BigEndian.Uint64(number[:]) | 1,
+		Terms: d.session.Terms(), Boot: d.boot(), Wall: time.Now().UnixNano(), Kept: *kept,
+	}
+	data, err := encodeRecords(&r)
+	if err == nil {
+		err = durable.WriteFile(d.recordsFile(), data)
+	}
+	if err != nil {
+		d.log.Error("what this daemon remembers of its store cannot be written: if the store is restarted too, its limits start from empty",
+			"file", d.recordsFile(), "error", err)
+		return 0
+	}
+	return r.Place
+}
+
+// boot identifies the clock that Config.Now reads; empty: it is no boot clock.
+func (d *Daemon) boot() string {
+	if !d.cfg.bootClock {
+		return ""
+	}
+	return boottime.Boot()
+}
+
+func encodeRecords(r *records) ([]byte, error) {
+	var body bytes.Buffer
+	if err := gob.NewEncoder(&body).Encode(r); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(body.Bytes())
+	return append(append([]byte(recordsMagic), sum[:]...), body.Bytes()...), nil
+}
+
+func decodeRecords(data []byte) (*records, error) {
+	rest, is := bytes.CutPrefix(data, []byte(recordsMagic))
+	if !is || len(rest) < sha256.Size {
+		return nil, errors.New("it is not a file of records that this version can read")
+	}
+	body := rest[sha256.Size:]
+	if sha256.Sum256(body) != [sha256.Size]byte(rest) {
+		return nil, errors.New("its content does not match its checksum")
+	}
+	var r records
+	if err := gob.NewDecoder(bytes.NewReader(body)).Decode(&r); err != nil {
+		return nil, err
+	}
+	if r.Kept.Records == nil || r.Place == 0 {
+		return nil, errors.New("it has no records")
+	}
+	return &r, nil
+}
+
+// readRecords gives the emergency limit what the last run of this daemon remembered, and returns what the
+// session must know of it; nil: there is nothing. kept is the state file, or nil. A file that cannot be used
+// is no error: the store then starts from empty.
+func (d *Daemon) readRecords(kept *state) *session.Return {
+	if kept == nil || d.cfg.StateFile == "" {
+		return nil
+	}
+	file := d.recordsFile()
+	data, err := readBounded(file, maxRecordsBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var r *records
+	if err == nil {
+		r, err = decodeRecords(data)
+	}
+	if err == nil && (r.Region != d.cfg.Region || r.Cluster != kept.Cluster.ClusterID) {
+		err = fmt.Errorf("it is of region %q of another cluster or daemon", r.Region)
+	}
+	if err != nil {
+		d.log.Warn("what this daemon remembered of its store when it stopped cannot be read, and is not used", "file", file, "error", err)
+		os.Remove(file)
+		return nil
+	}
+	d.emergency.Return(&r.Kept, d.ranOn(r))
+	return &session.Return{Place: r.Place, Terms: r.Terms, Decided: func() { os.Remove(file) }}
+}
+
+// ranOn reports whether the boot clock has run on since records were written, and agrees with the wall clock
+// about how long that is.
+func (d *Daemon) ranOn(r *records) bool {
+	boot := d.boot()
+	away := d.cfg.Now().Sub(r.Kept.Records.At)
+	apart := away - time.Duration(time.Now().UnixNano()-r.Wall)
+	return boot != "" && boot == r.Boot && away >= 0 && apart.Abs() < clocksApart
+}

@@ -1,0 +1,142 @@
+package regional
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"aliquot/regional/internal/modes"
+)
+
+// recordRules are rules of 100 in this region, of which nothing is earned in a test's time.
+var recordRules = map[string]string{
+	"bucket":  `{id: r0, enforcement: strict, params: {capacity: 200, refill_rate: 0.01}, local_cache: false}`,
+	"elastic": `{id: r0, params: {capacity: 100, refill_rate: 0.01}, local_cache: false}`,
+	"fixed":   `{id: r0, algorithm: fixed_window, params: {limit: 200, window: 31536000}}`,
+	"counter": `{id: r0, algorithm: sliding_window_counter, params: {limit: 200, window: 31536000}}`,
+	"log":     `{id: r0, algorithm: sliding_window_log, params: {limit: 200, window: 31536000}}`,
+}
+
+// admittedUntilDenied is how many checks of a client pass until the store denies one.
+func admittedUntilDenied(t *testing.T, d *Daemon, apiKey string) (passed int) {
+	t.Helper()
+	eventually(t, "the store denies", func() bool {
+		a := check(t, d, apiKey)
+		if a.Allowed {
+			passed++
+		}
+		return !a.Allowed && a.Mode == modes.Store
+	})
+	return passed
+}
+
+// TestRestartOfDaemonAndStore: a daemon stops in order, its store loses its contents, and the daemon comes back. A
+// client that has used 40 of 100 gets exactly 60 more.
+func TestRestartOfDaemonAndStore(t *testing.T) {
+	t.Parallel()
+	for name, rule := range recordRules {
+		t.Run(name, func(t *testing.T) {
+			redis := startRedis(t)
+			c := testConfig(newLeader(t, "rules: ["+rule+"]").address())
+			c.Redis, c.StateFile = redis.url(), filepath.Join(t.TempDir(), "state.json")
+			d, stop := startLive(t, c)
+			for range 40 {
+				if a := check(t, d, "k"); !a.Allowed {
+					t.Fatalf("%+v", a)
+				}
+			}
+			failed := failedTakes(t, d)
+			stop()
+			redis.kill()
+			redis.start()
+			d, stop = startLive(t, c)
+			if n := admittedUntilDenied(t, d, "k"); n > 60 || n < 60-failed {
+				t.Errorf("%d more passed of a client that has used 40 of 100; %d calls failed", n, failed)
+			}
+			if _, err := os.Stat(c.StateFile + recordsSuffix); !os.IsNotExist(err) {
+				t.Errorf("the file of records is still there: %v", err)
+			}
+			stop()
+		})
+	}
+}
+
+// TestRestartWithTheMemoryStore: the memory store ends with its daemon. The next run goes on where the last one stopped,
+// for clients that the last one knew and for those that it would have known. It does not if another daemon has come
+// since, if the rules have changed, or if the daemon was killed: then nothing is known.
+func TestRestartWithTheMemoryStore(t *testing.T) {
+	nothing := func(*leader, string) {}
+	for name, is := range map[string]struct {
+		meanwhile func(l *leader, file string)
+		known     bool
+	}{
+		"restart":        {meanwhile: nothing, known: true},
+		"another daemon": {meanwhile: func(l *leader, _ string) { l.set(func() { l.place = 0 }) }},
+		"other rules": {meanwhile: func(l *leader, _ string) {
+			l.setRules(2, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}, {id: r1, enforcement: strict, params: {capacity: 200, refill_rate: 4}}]")
+		}},
+		"other floors":      {meanwhile: func(l *leader, _ string) { l.set(func() { l.version++ }) }},
+		"killed":            {meanwhile: func(_ *leader, file string) { os.Remove(file) }},
+		"damaged":           {meanwhile: func(_ *leader, file string) { damage(t, file) }},
+		"of another region": {meanwhile: func(_ *leader, file string) { ofRegion(t, file, "eu") }},
+	} {
+		inNetwork(t, func(t *testing.T) {
+			oneCase(t, name, func(t *testing.T) {
+				l := newLeader(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}, {id: r1, enforcement: strict, params: {capacity: 200, refill_rate: 2}}]")
+				c := testConfig(l.address())
+				c.StateFile = filepath.Join(t.TempDir(), "state.json")
+				d, stop := startLive(t, c)
+				<-time.After(3 * time.Minute)
+				for range 40 {
+					check(t, d, "k")
+				}
+				stop()
+				is.meanwhile(l, c.StateFile+recordsSuffix)
+				<-time.After(5 * time.Second)
+				d, _ = startLive(t, c)
+				for client, want := range map[string]int{"k": 60, "new": 100} {
+					if !is.known {
+						want = 0
+					}
+					if n := admittedUntilDenied(t, d, client); n != want {
+						t.Errorf("%d more passed of client %s, want %d", n, client, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// damage changes the last byte of a file.
+func damage(t *testing.T, file string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-1]++
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ofRegion makes a file of records one of another region.
+func ofRegion(t *testing.T, file, region string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := decodeRecords(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Region = region
+	if data, err = encodeRecords(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
