@@ -51,6 +51,8 @@ var houses = map[string]row{
 	"internal/roster":      {aliquot: []string{"budget"}, banned: pure},
 	// What a daemon remembers of its store's records.
 	"internal/recall": {aliquot: []string{"budget", "limit"}, banned: pure},
+	// Whether a daemon that comes back finds its place.
+	"internal/place": {banned: pure},
 	// A store's clock by the readings of it.
 	"internal/storeclock": {aliquot: []string{"budget", "limit"}, banned: pure},
 	"internal/penalty":    {aliquot: []string{"budget"}, banned: pure},
@@ -79,7 +81,7 @@ var houses = map[string]row{
 	"lua":               {aliquot: []string{"budget", "internal/hashslot", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"internal/sim":  {aliquot: []string{"internal/sim/faults", "internal/sim/oracle", "internal/sim/rule", "internal/sim/shell", "internal/sim/site", "internal/sim/timeline", "internal/entitlement", "budget", "limit"}},
+	"internal/sim":  {aliquot: []string{"internal/place", "internal/sim/faults", "internal/sim/oracle", "internal/sim/rule", "internal/sim/shell", "internal/sim/site", "internal/sim/timeline", "internal/entitlement", "budget", "limit"}},
 	// A world's regions: their stores and daemons.
 	"internal/sim/site": {aliquot: []string{"internal/boottime", "internal/entitlement", "internal/prefetch", "internal/recall", "internal/roster", "internal/sim/faults", "internal/sim/oracle", "internal/sim/rule", "internal/sim/shell", "internal/sim/timeline", "budget", "limit"}},
 	// What is planned in a world, and its random numbers.
@@ -169,7 +171,7 @@ var houses = map[string]row{
 	"regional/store":        {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	"regional":              {aliquot: []string{"regional/...", "internal/durable", "internal/storeclock", "internal/leasewire", "internal/ratelog", "internal/recall", "internal/penalty", "internal/prefetch", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/entitlement", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/httpanswer", "internal/checkwire", "internal/envoyrls", "proto/aliquot/..."}, outside: anyModule},
 	// What is replicated: the state machine, the codec, the rules. Raft itself is in cluster.
-	"cluster/state": {aliquot: []string{"budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
+	"cluster/state": {aliquot: []string{"internal/place", "budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Who is there, as hints.
 	"cluster/gossip": {outside: []string{"github.com/hashicorp"}},
 	// Raft between the coordinators, and what it refuses of it.
@@ -190,7 +192,7 @@ var houses = map[string]row{
 	// The little REST there is.
 	"coordinator/internal/rest": {aliquot: []string{"internal/rpc", "proto/aliquot/v1"}, outside: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
 	// The RPC services, metrics and health.
-	"coordinator/internal/service": {aliquot: []string{"coordinator/internal/claims", "coordinator/internal/leader", "coordinator/internal/promise", "coordinator/internal/rest", "cluster", "cluster/state", "budget", "internal/config", "internal/leasewire", "internal/rpc", "internal/snapshot", "proto/aliquot/...", "rules", "limit"}, outside: anyModule},
+	"coordinator/internal/service": {aliquot: []string{"internal/place", "coordinator/internal/claims", "coordinator/internal/leader", "coordinator/internal/promise", "coordinator/internal/rest", "cluster", "cluster/state", "budget", "internal/config", "internal/leasewire", "internal/rpc", "internal/snapshot", "proto/aliquot/...", "rules", "limit"}, outside: anyModule},
 
 	"internal/bench": {aliquot: []string{"internal/bench/latency", "rules", "limit", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	// The load, which asks any server, and servers that decide nothing.

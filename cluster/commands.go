@@ -178,15 +178,9 @@ func (n *Node) KeepPlace(ctx context.Context, region string, token uint64) error
 	return n.changePlace(ctx, &raftlogv1.ChangePlace{Region: region, Token: token})
 }
 
-// GivePlace gives a region's place to an incarnation, if it is kept under the token and nobody has taken it.
-// State.PlaceOf says who has it then.
-func (n *Node) GivePlace(ctx context.Context, region string, token, incarnation uint64) error {
-	return n.changePlace(ctx, &raftlogv1.ChangePlace{Region: region, Token: token, TakenBy: incarnation})
-}
-
-// DropPlace drops a region's place, if there is one.
-func (n *Node) DropPlace(ctx context.Context, region string) error {
-	return n.changePlace(ctx, &raftlogv1.ChangePlace{Region: region})
+// ClaimPlace applies the Hello of an incarnation to a region's place. token is the one that the Hello names; 0: none.
+func (n *Node) ClaimPlace(ctx context.Context, region string, token, incarnation uint64) error {
+	return n.changePlace(ctx, &raftlogv1.ChangePlace{Region: region, Token: token, HelloOf: incarnation})
 }
 
 func (n *Node) changePlace(ctx context.Context, c *raftlogv1.ChangePlace) error {

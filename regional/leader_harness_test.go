@@ -55,7 +55,7 @@ type leader struct {
 	knows     []uint64 // the daemons that the holder has said it knows of
 	// place is the number of the place that is kept, and taker the incarnation that has it.
 	place, taker uint64
-	heard     time.Time
+	heard        time.Time
 	// floor is whose the floor is, for a daemon without a store while none is heard.
 	floor aliquotv1.FloorHolder
 	// hold keeps reports without an answer until it is closed; holding counts those.

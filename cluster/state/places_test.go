@@ -6,34 +6,36 @@ import (
 	"slices"
 	"testing"
 
+	"aliquot/internal/place"
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
-func placeCmd(region string, token, by uint64) *raftlogv1.Command {
-	return &raftlogv1.Command{Kind: &raftlogv1.Command_ChangePlace{ChangePlace: &raftlogv1.ChangePlace{Region: region, Token: token, TakenBy: by}}}
+func placeCmd(region string, token, helloOf uint64) *raftlogv1.Command {
+	return &raftlogv1.Command{Kind: &raftlogv1.Command_ChangePlace{ChangePlace: &raftlogv1.ChangePlace{Region: region, Token: token, HelloOf: helloOf}}}
 }
 
-// TestPlaces: a place is kept under a token, given once to the incarnation that names the token, and dropped.
+// TestPlaces: a region has one place at most, snapshots have it, and Hellos take it or end it.
 func TestPlaces(t *testing.T) {
+	in := func(region string, token, by uint64) RegionPlace {
+		return RegionPlace{region, place.Place{Token: token, TakenBy: by}}
+	}
 	m := NewMachine()
 	drive(t, m, bootstrapCmd("one"))
 	for _, step := range []struct {
-		what      string
-		region    string
-		token, by uint64
-		want      []Place
+		what           string
+		region         string
+		token, helloOf uint64
+		want           []RegionPlace
 	}{
-		{"nothing to give", "us", 5, 1, nil},
-		{"nothing to drop", "us", 0, 0, nil},
-		{"kept", "us", 5, 0, []Place{{"us", 5, 0}}},
-		{"kept in another region", "ap", 6, 0, []Place{{"ap", 6, 0}, {"us", 5, 0}}},
-		{"the wrong token", "us", 6, 1, []Place{{"ap", 6, 0}, {"us", 5, 0}}},
-		{"given", "us", 5, 1, []Place{{"ap", 6, 0}, {"us", 5, 1}}},
-		{"given once", "us", 5, 2, []Place{{"ap", 6, 0}, {"us", 5, 1}}},
-		{"kept again", "us", 7, 0, []Place{{"ap", 6, 0}, {"us", 7, 0}}},
-		{"dropped", "us", 0, 0, []Place{{"ap", 6, 0}}},
+		{"a Hello without a place", "us", 5, 1, nil},
+		{"kept", "us", 5, 0, []RegionPlace{in("us", 5, 0)}},
+		{"kept in another region", "ap", 6, 0, []RegionPlace{in("ap", 6, 0), in("us", 5, 0)}},
+		{"taken", "us", 5, 1, []RegionPlace{in("ap", 6, 0), in("us", 5, 1)}},
+		{"ended by another daemon", "us", 0, 2, []RegionPlace{in("ap", 6, 0)}},
+		{"kept again", "us", 7, 0, []RegionPlace{in("ap", 6, 0), in("us", 7, 0)}},
+		{"kept by a later run", "us", 8, 0, []RegionPlace{in("ap", 6, 0), in("us", 8, 0)}},
 	} {
-		drive(t, m, placeCmd(step.region, step.token, step.by))
+		drive(t, m, placeCmd(step.region, step.token, step.helloOf))
 		if got := m.Copy().Places; !slices.Equal(got, step.want) {
 			t.Errorf("%s: %+v, want %+v", step.what, got, step.want)
 		}

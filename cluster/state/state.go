@@ -35,7 +35,7 @@ type State struct {
 	// Addresses are the addresses at which the coordinators serve RPC, sorted by server; immutable.
 	Addresses []ServerAddress
 	// Places are kept for regional daemons that have stopped, sorted by region; immutable.
-	Places []Place
+	Places []RegionPlace
 }
 
 // apply executes one command. The same state and command give the same state and answer on every node, now and on

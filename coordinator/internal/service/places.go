@@ -9,6 +9,7 @@ import (
 	"aliquot/cluster"
 	clusterstate "aliquot/cluster/state"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/internal/place"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -68,35 +69,25 @@ func (p *places) keep(ctx context.Context, loop *leader.Loop, region int, req *a
 	return nil
 }
 
-// claim gives a place to the daemon that says Hello, if it was kept for that one, and drops the place of
-// any other daemon. The caller holds r for reading.
+// claim applies a Hello to the region's place, if there may be one. The caller holds r for reading.
 func (p *places) claim(ctx context.Context, r *regionPlace, req *aliquotv1.HelloRequest) error {
-	place, found := p.of(req.GetRegion())
-	switch {
-	case r.unsure.Load(), found && !keptFor(place, req):
-		if err := p.node.DropPlace(ctx, req.GetRegion()); err != nil {
-			return err
-		}
-		r.unsure.Store(false)
-	case found && place.TakenBy == 0:
-		return p.node.GivePlace(ctx, req.GetRegion(), req.GetPlace(), req.GetIncarnation())
+	if !r.unsure.Load() && (p.of(req.GetRegion()) == place.Place{} || p.claimed(req)) {
+		return nil
 	}
+	if err := p.node.ClaimPlace(ctx, req.GetRegion(), req.GetPlace(), req.GetIncarnation()); err != nil {
+		return err
+	}
+	r.unsure.Store(false)
 	return nil
 }
 
 // claimed reports whether the daemon that says Hello has its place. It is asked when the session is open:
-// another daemon's Hello has dropped the place before it could open one.
+// another daemon's Hello has ended the place before it could open one.
 func (p *places) claimed(req *aliquotv1.HelloRequest) bool {
-	place, found := p.of(req.GetRegion())
-	return found && place.TakenBy != 0 && keptFor(place, req)
+	return p.of(req.GetRegion()).HeldBy(req.GetPlace(), req.GetIncarnation())
 }
 
-// keptFor reports whether a Hello comes from the daemon for which a place is kept.
-func keptFor(p clusterstate.Place, req *aliquotv1.HelloRequest) bool {
-	return p.Token == req.GetPlace() && (p.TakenBy == 0 || p.TakenBy == req.GetIncarnation())
-}
-
-func (p *places) of(region string) (place clusterstate.Place, found bool) {
-	p.node.View(func(s *clusterstate.State) { place, found = s.PlaceOf(region) })
-	return place, found
+func (p *places) of(region string) (kept place.Place) {
+	p.node.View(func(s *clusterstate.State) { kept = s.PlaceOf(region) })
+	return kept
 }

@@ -436,15 +436,14 @@ func (*Command_ChangeTier) isCommand_Kind() {}
 
 func (*Command_ChangePlace) isCommand_Kind() {}
 
-// ChangePlace keeps the place of a region's daemon that has stopped, gives it to the daemon that comes back, or
-// drops it because another one has come.
+// ChangePlace keeps the place of a region's daemon that has stopped, or applies the Hello of a daemon to it.
 type ChangePlace struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Region string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
-	// 0: the place is dropped.
+	// What the place is kept under, or what the Hello names; 0: the Hello names none.
 	Token uint64 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
-	// The incarnation of the daemon that takes the place of this token; 0: the place is kept for whoever names it.
-	TakenBy       uint64 `protobuf:"varint,3,opt,name=taken_by,json=takenBy,proto3" json:"taken_by,omitempty"`
+	// The incarnation that says Hello; 0: the place is kept.
+	HelloOf       uint64 `protobuf:"varint,3,opt,name=hello_of,json=helloOf,proto3" json:"hello_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -493,9 +492,9 @@ func (x *ChangePlace) GetToken() uint64 {
 	return 0
 }
 
-func (x *ChangePlace) GetTakenBy() uint64 {
+func (x *ChangePlace) GetHelloOf() uint64 {
 	if x != nil {
-		return x.TakenBy
+		return x.HelloOf
 	}
 	return 0
 }
@@ -2921,7 +2920,7 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\vChangePlace\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x19\n" +
-	"\btaken_by\x18\x03 \x01(\x04R\atakenBy\"P\n" +
+	"\bhello_of\x18\x03 \x01(\x04R\ahelloOf\"P\n" +
 	"\x05Place\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x19\n" +

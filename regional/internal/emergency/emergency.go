@@ -29,8 +29,8 @@ type Limit struct {
 	clock *storeclock.Map
 	// owing counts the keys that owe something. While it is 0, checks skip the search for them.
 	owing atomic.Int64
-	// holdsBack: returning may hold calls of the store back.
-	holdsBack atomic.Bool
+	// returns: last waits for something.
+	returns atomic.Bool
 
 	mu    sync.Mutex
 	table *recall.Table
@@ -49,8 +49,9 @@ type Limit struct {
 	payments, lostAt uint64
 	// lapses is when left ends for a daemon that is cut off, because no other daemon was heard when
 	// left was set; 0: never.
-	lapses    budget.Instant
-	returning returning
+	lapses budget.Instant
+	// last is what the last run of this daemon remembered.
+	last recall.Return
 }
 
 // New returns a limit that remembers nothing yet, by the boot clock and the map of the store's clock.
@@ -326,7 +327,7 @@ func (e *Limit) memory(a *charge.Charge, now budget.Instant) *limit.Memory {
 	c := e.charge(a, now)
 	c.Forgives, c.Birth = forgives, e.born
 	c.Full, c.Extra = a.TimeToFull(), a.Right.Hot && a.Enforcement == rules.Elastic
-	c.Foreign = e.left || e.isBeside || e.isUnread || !a.Alone() && a.Right.Blind && !e.returning.resumed && a.Right.Phase != budget.CutOff
+	c.Foreign = e.left || e.isBeside || e.isUnread || !a.Alone() && a.Right.Blind && !e.last.Resumed() && a.Right.Phase != budget.CutOff
 	return e.table.Memory(&c, now)
 }
 
@@ -409,7 +410,7 @@ func (e *Limit) lapse(phase budget.Phase, now budget.Instant) {
 // caller holds mu.
 func (e *Limit) bucketOf(a *charge.Charge, now budget.Instant) limit.Bucket {
 	switch {
-	case e.returning.holdsBack(e.contents):
+	case e.last.HoldsBack(e.contents):
 		return limit.Bucket{}
 	case a.Alone():
 	case a.Right.Until != 0 && now >= a.Right.Until:
