@@ -19,7 +19,7 @@ func TestASnapshotIsWhatTheTableKnows(t *testing.T) {
 	counter := limit.Limit{Algorithm: limit.SlidingCounter, Capacity: 100 * limit.Token, Window: counting.Window}
 	rapid.Check(t, func(t *rapid.T) {
 		l := rapid.SampledFrom([]limit.Limit{bucket, counting, logs, counter}).Draw(t, "limit")
-		table, now := New(10, 0), hour
+		table, now := New(10, hour-budget.Instant(rapid.Int64Range(0, 200*int64(second)).Draw(t, "age"))), hour
 		for range rapid.IntRange(1, 20).Draw(t, "calls") {
 			now += budget.Instant(rapid.Int64Range(0, 20*int64(second)).Draw(t, "pause"))
 			step(t, table, l, now)
@@ -56,9 +56,14 @@ func TestASnapshotIsWhatTheTableKnows(t *testing.T) {
 // step makes a call that is answered, lost or still in flight, or decides by the table.
 func step(t *rapid.T, table *Table, l limit.Limit, now budget.Instant) {
 	c, k := charge(l, rapid.Uint64Range(0, 3).Draw(t, "key"), rapid.IntRange(1, 30).Draw(t, "cost"), now), Ticket{}
-	how := rapid.SampledFrom([]string{"answered", "denied", "lost", "in flight", "decided", "changing"}).Draw(t, "how")
-	if how == "changing" {
+	how := rapid.SampledFrom([]string{"answered", "denied", "lost", "in flight", "decided", "changing", "emptied"}).Draw(t, "how")
+	switch how {
+	case "changing":
 		table.Forget(c.Key, now)
+		return
+	case "emptied":
+		table.HoldsUntil(now + 1)
+		table.Emptied(now)
 		return
 	}
 	if how == "decided" {
@@ -112,5 +117,15 @@ func TestASnapshotOfAFullTable(t *testing.T) {
 	smaller := Restore(table.Snapshot(now), 5, now, true)
 	if n := burst(smaller, bucket, 100, now+second); n != 10 || smaller.Len() > 6 {
 		t.Errorf("%d admitted of a key that may have been used, of %d keys; a second earns 10", n, smaller.Len())
+	}
+}
+
+// TestNothingIsEarnedByAnotherClock: the clock of the next run says nothing of the time between.
+func TestNothingIsEarnedByAnotherClock(t *testing.T) {
+	for _, began := range []budget.Instant{second, hour, 100 * hour} {
+		table := Restore(left(hour), 10, began, false)
+		if n := burst(table, bucket, 1, began+second); n != 50 {
+			t.Errorf("a clock at %v: %d admitted, want 40 and the 10 that a second earns", began, n)
+		}
 	}
 }

@@ -34,7 +34,11 @@ func (w *world) Replace(n *site.Node, after int64) {
 	w.Kill(n)
 	withFile := w.Chance(3, 4)
 	w.After(after, func() {
-		if w.NodeOf(n.Region) == nil {
+		switch {
+		case w.NodeOf(n.Region) != nil:
+		case withFile && n.Left() != nil:
+			w.Return(n.Region, n.Left())
+		default:
 			w.StartNode(n.Region, withFile, n.ID())
 		}
 	})

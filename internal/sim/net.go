@@ -24,8 +24,10 @@ func (w *world) Carry(n *site.Node, id uint64, m site.Message) {
 	n.Target = c
 	back := func(ev budget.RegionEvent) {
 		version, shows := w.versionFor(n.Region, c.version), c.clock.Micros(w.Now())
+		_, opens := ev.(budget.HelloAnswered)
+		kept := opens && w.places[n.Region].HeldBy(m.Place, m.Hello.Incarnation)
 		for range w.copies(n.Cut || w.cutDown[n.Region] || c.cutOff[n.Region]) {
-			w.Plan(w.delay(n.Region), n.When(func() { n.Arrived(id, c, ev, version, shows) }))
+			w.Plan(w.delay(n.Region), n.When(func() { n.Arrived(id, c, ev, version, shows, kept) }))
 		}
 	}
 	for range w.copies(n.Cut || w.cutUp[n.Region] || c.cutOff[n.Region]) {
@@ -42,6 +44,10 @@ func (w *world) Carry(n *site.Node, id uint64, m site.Message) {
 // deliver passes a call to the coordinator.
 func (c *coord) deliver(m site.Message, r reply) {
 	if m.Hello != nil {
+		if !c.claimPlace(m) {
+			r(budget.CallFailed{})
+			return
+		}
 		c.hello(*m.Hello, r)
 	} else {
 		c.report(*m.Report, r)

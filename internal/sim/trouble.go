@@ -37,6 +37,7 @@ func (w *world) drawFaults() {
 	for f := faults.Own; f < faults.StoreCut; f++ {
 		w.Faults.Kinds[f] = w.clockTrouble.IntN(8) == 0 && !w.opts.Calm && w.opts.driven == nil
 	}
+	w.Faults.Kinds[faults.StopAndFlush] = w.stops.IntN(4) == 0 && !w.opts.Calm && w.opts.driven == nil
 	w.Faults.Kinds[faults.StoreCut] = w.cuts.IntN(2) == 0 && w.Faults.Kinds[faults.SecondDaemon]
 	if w.Chance(1, 2) { // no operator in this world
 		for f := faults.AddRegion; f <= faults.Retime; f++ {
@@ -108,6 +109,18 @@ func (w *world) cutStores() {
 	w.After(timeline.Exponential(w.cuts, 20*second), w.cutStores)
 }
 
+// stopStream draws which worlds have daemons that stop in order, and when.
+const stopStream = 0x73746f70
+
+// stopDaemons stops single daemons in order, and empties their stores.
+func (w *world) stopDaemons() {
+	if w.Faults.Over() {
+		return
+	}
+	w.strike(faults.StopAndFlush)
+	w.After(timeline.Exponential(w.stops, 20*second), w.stopDaemons)
+}
+
 // strike causes the next fault, unless it is left out.
 func (w *world) strike(f faults.Kind) {
 	number := w.struck
@@ -135,7 +148,7 @@ func (w *world) cause(f faults.Kind, region int) bool {
 		if w.leader == nil {
 			return false
 		}
-	case faults.Restart, faults.SecondDaemon, faults.PauseDaemon, faults.SuspendMachine:
+	case faults.Restart, faults.SecondDaemon, faults.PauseDaemon, faults.SuspendMachine, faults.StopAndFlush:
 		if n == nil {
 			return false
 		}
@@ -197,6 +210,8 @@ func (w *world) cause(f faults.Kind, region int) bool {
 		w.stepClock(region)
 	case faults.StopClocks:
 		w.StopClocks(region, w.Between(second, 3*second))
+	case faults.StopAndFlush:
+		w.stopDaemon(n)
 	case faults.TurnClocks:
 		w.TurnClocks(region)
 		if w.leader != nil {

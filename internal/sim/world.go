@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/place"
 	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/site"
 	"aliquot/internal/sim/timeline"
@@ -27,13 +28,15 @@ type world struct {
 
 	oneWay         []int64
 	cutUp, cutDown []bool
-	fences         []int // by region, how often
-	declared       int   // regions, including those that have left
-	floorsMoved    bool  // by an operator
+	places         map[int]place.Place // by region, in the log
+	fences         []int               // by region, how often
+	declared       int                 // regions, including those that have left
+	floorsMoved    bool                // by an operator
 	faultGap       int64
 	troubles       *rand.Rand // when which single fault comes
 	cuts           *rand.Rand // when a store is lost for one daemon
 	cached         *rand.Rand // which rules let daemons borrow chunks
+	stops          *rand.Rand // when a daemon stops in order and its store is emptied
 	clockTrouble   *rand.Rand // faults of clocks
 	struck         int        // single faults so far, including those left out
 	mishaps        []mishap   // caused
@@ -53,6 +56,7 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 		cached:   rand.New(rand.NewPCG(seed, cachedStream)),
 
 		cuts:         rand.New(rand.NewPCG(seed, cutStream)),
+		stops:        rand.New(rand.NewPCG(seed, stopStream)),
 		clockTrouble: rand.New(rand.NewPCG(seed, clockStream)),
 	}
 	w.Start(w, timeline.New(rand.New(rand.NewPCG(seed, 0x616c6971756f74))), int64(faultsEnd))
@@ -63,6 +67,7 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 		names[i] = regionName(i)
 	}
 	w.Config, w.declared = budget.NewConfig(names, w.drawLease(), w.drawRho()), len(names)
+	w.places = map[int]place.Place{}
 	w.ledger, w.version = &budget.Ledger{Config: w.Config}, 1
 	w.drawFaults()
 	w.Drifting = w.Faults.Kinds[faults.Drifting]
@@ -104,6 +109,9 @@ func (w *world) begin() {
 	w.After(second, w.copyStores)
 	if w.Faults.Kinds[faults.StoreCut] {
 		w.After(timeline.Exponential(w.cuts, 20*second), w.cutStores)
+	}
+	if w.Faults.Kinds[faults.StopAndFlush] {
+		w.After(timeline.Exponential(w.stops, 20*second), w.stopDaemons)
 	}
 	w.After(w.Faults.Until, w.heal)
 }

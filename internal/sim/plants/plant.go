@@ -98,6 +98,7 @@ func All() []Plant {
 		part{unknownRules(), []string{"chunks", "stuck"}},
 		part{changedRules(), []string{"cold"}},
 		part{emptied(), []string{"flush", "roll-back"}},
+		part{returns(), []string{"flush"}},
 		part{promotions(), []string{"flush", "roll-back"}},
 		part{chunks(), []string{"chunks", "chunks-cut", "chunks-twins", "chunks-flush", "chunks-stuck", "chunks-elastic"}})
 	add(counts, part{counted(), []string{"window", "window-cut-off", "window-reweigh", "log", "slots"}})

@@ -7,9 +7,10 @@ import (
 // callDeadline is when a daemon gives up on a Hello or a Report.
 const callDeadline = 2 * second
 
-// Message is a call of a daemon: a Hello or a Report.
+// Message is a call of a daemon: a Hello, with the place that it asks for, or a Report.
 type Message struct {
 	Hello  *budget.Hello
+	Place  uint64
 	Report *budget.Report
 }
 
@@ -31,12 +32,13 @@ func (n *Node) send(m Message) {
 }
 
 // Arrived handles an answer to call id, with the version of the rules that came with it and what the
-// coordinator's clock showed, in microseconds.
-func (n *Node) Arrived(id uint64, from coordinator, ev budget.RegionEvent, version uint64, shows int64) {
+// coordinator's clock showed, in microseconds. placeKept: the daemon has the place that it asked for.
+func (n *Node) Arrived(id uint64, from coordinator, ev budget.RegionEvent, version uint64, shows int64, placeKept bool) {
 	n.takeRules(version)
 	n.noteEnds()
 	if id == n.call && n.Calling {
 		n.compare(shows, ev)
+		n.comeBack(ev, placeKept)
 	}
 	n.Answered(id, from, ev)
 }

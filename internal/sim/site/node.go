@@ -88,6 +88,10 @@ type Node struct {
 	storeCutTo int64 // true time up to which its commands do not reach its store
 	heardAt    int64 // true time at which it sent the latest call that a coordinator has answered
 
+	kept  *Kept         // what its last run has left; nil: nothing, or it is decided
+	last  recall.Return // of kept
+	named string        // the store's contents that the latest Hello named
+
 	began int64            // true time of its start
 	Last  budget.SessionID // the latest session that it opened; zero: none yet
 }
@@ -104,11 +108,19 @@ type stateFile struct {
 // StartNode starts a daemon. With a state file it knows the configuration, and which store contents
 // started full. id is the id of the daemon that it replaces; 0: a new id.
 func (w *Regions) StartNode(region int, withFile bool, id budget.DaemonID) {
+	w.start(region, withFile, id, nil)
+}
+
+// start starts a daemon with what its last run has left; nil: nothing.
+func (w *Regions) start(region int, withFile bool, id budget.DaemonID, kept *Kept) {
 	if w.Buried[region] {
 		return
 	}
 	w.Names++
 	n := &Node{w: w, Region: region, Name: w.Names, clock: w.NewClock(), began: w.Now(), readAt: -1, clockMap: shell.ClockMap{Rho: int64(w.Config.RhoPPM)}}
+	if kept != nil && kept.sameClock {
+		n.clock = kept.clock
+	}
 	n.Machine = budget.NewRegion(region, budget.Config{}, uint64(n.Name), n.Now())
 	n.recalled = recall.New(recalledKeys, n.Now())
 	n.Machine.ApplyAtMost(1 + n.Name%3) // few keys are hot at once, and their shares must come in parts
@@ -117,6 +129,7 @@ func (w *Regions) StartNode(region int, withFile bool, id budget.DaemonID) {
 		n.remember(file.formers)
 		n.Machine.SetConfig(region, file.cfg, file.initialEpoch, file.epoch, n.Now())
 	}
+	n.returnTo(kept)
 	w.Nodes = append(w.Nodes, n)
 	w.Note("daemon starts", region, int64(n.Name), 0, 0, 0)
 	n.learn()
@@ -255,7 +268,8 @@ func (n *Node) step(ev budget.RegionEvent) {
 		case budget.SendHello:
 			e.Hello.RulesVersion, e.Hello.RulesEnded, e.Hello.Standing = n.Version, n.ended, n.standing(false)
 			n.w.Note("says Hello", n.Region, int64(n.Name), int64(e.Hello.Nonce), int64(len(e.Hello.Held)), 0)
-			n.send(Message{Hello: &e.Hello})
+			n.named = n.epoch
+			n.send(Message{Hello: &e.Hello, Place: n.kept.place()})
 		case budget.SendReport:
 			e.Report.RulesVersion, e.Report.RulesEnded, e.Report.Standing = n.Version, n.ended, n.standing(n.unmarked)
 			n.w.Quiet("reports", n.Region, int64(n.Name), int64(e.Report.Seq), int64(e.Report.Session), int64(len(e.Report.Keys)))
@@ -356,9 +370,13 @@ func (n *Node) Heal() { n.Cut, n.pauseTo, n.storeCutTo = false, min(n.pauseTo, n
 
 // Kill ends a daemon for good.
 func (w *Regions) Kill(n *Node) {
+	w.above.ForgiveDebts(n)
+	w.end(n)
+}
+
+func (w *Regions) end(n *Node) {
 	w.Note("daemon dies", n.Region, int64(n.Name), 0, 0, 0)
 	n.Dead = true
-	w.above.ForgiveDebts(n)
 	for i, other := range w.Nodes {
 		if other == n {
 			w.Nodes = append(w.Nodes[:i:i], w.Nodes[i+1:]...)

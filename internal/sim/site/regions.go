@@ -34,6 +34,7 @@ type Regions struct {
 	// spoil changes what daemons send to their stores; nil: nothing does.
 	Spoil func(*limit.View)
 
+	places      uint64 // the latest token that a daemon chose
 	Suspects    bool   // some rule is suspect
 	slots       uint64 // the latest slot that was named
 	Decisions   int64

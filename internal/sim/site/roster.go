@@ -57,6 +57,9 @@ func (n *Node) standing(unmarked bool) budget.Standing {
 // spends reports whether the daemon may spend by the store, and has the world know when that
 // begins: by what the daemon hears, or by its waiting long enough.
 func (n *Node) spends() bool {
+	if n.holdsBack() {
+		return false
+	}
 	if n.roster == nil {
 		return true
 	}

@@ -1,0 +1,63 @@
+package recall
+
+import (
+	"testing"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// left is what a daemon leaves at an instant whose store has said that 40 of 100 are left of key 1.
+func left(now budget.Instant) *Snapshot {
+	table := New(10, now-10*second)
+	answered(table, bucket, 1, 40, now)
+	table.HoldsUntil(now + second)
+	return table.Snapshot(now)
+}
+
+// TestReturn: a daemon that comes back spends nothing until it is decided whether what it remembered holds. If it does,
+// the store is told of it; if not, of nothing.
+func TestReturn(t *testing.T) {
+	now := hour + second
+	r, table := NewReturn(left(hour), "before", true), New(10, now)
+	if !r.HoldsBack("after") || r.HoldsBack("before") || r.HoldsBack("") {
+		t.Error("it is held back by other contents than those of the store that lost its contents")
+	}
+	next := r.Resume(table, "after", now)
+	c := charge(bucket, 1, 0, now)
+	if m := next.Memory(&c, now); m == nil || m.Tokens != 50*limit.Token {
+		t.Errorf("the store is told of %+v, want the 40 and what a second earns", m)
+	}
+	if !r.HoldsBack("after") || !r.Resumed() || !r.Waits() {
+		t.Error("it spends before its session is in force")
+	}
+	if r.Opened(); r.HoldsBack("after") || r.Waits() {
+		t.Error("it is held back for ever")
+	}
+
+	r = NewReturn(left(hour), "before", true)
+	if r.Forgo(); r.HoldsBack("after") || r.Resume(table, "after", now) != table || r.Resumed() {
+		t.Error("what does not hold is used")
+	}
+	r = NewReturn(left(hour), "before", true)
+	if r.Opened(); r.Resume(table, "after", now) != table {
+		t.Error("what was not decided in time is used")
+	}
+}
+
+// TestAReturnThatChangesNothing: records that the store has still are newer than what the daemon remembers. What it has
+// admitted since it came back is not in what it remembers either.
+func TestAReturnThatChangesNothing(t *testing.T) {
+	now := hour + 60*second
+	r, table := NewReturn(left(hour), "before", true), New(10, hour)
+	if r.Resume(table, "before", now) != table || r.HoldsBack("before") {
+		t.Error("the store has its records, and is told of older ones")
+	}
+	r = NewReturn(left(hour), "before", true)
+	if n := burst(table, bucket, 2, now); n == 0 {
+		t.Fatal("nothing is admitted")
+	}
+	if r.Resume(table, "after", now) != table {
+		t.Error("what was admitted since the start is forgotten")
+	}
+}

@@ -1,0 +1,62 @@
+package plants
+
+// returns are bugs of daemons that stop in order, and come back with what they remembered of a store that has lost its
+// contents.
+func returns() []Plant {
+	const (
+		place    = "internal/place/place.go"
+		snapshot = "internal/recall/snapshot.go"
+		ret      = "internal/recall/return.go"
+	)
+	stops := World{Faults: []string{"daemon stopped and store emptied"}}
+	return []Plant{
+		{
+			Name: "place-kept-from-another", Breaks: "a daemon has its place though another one has come since it stopped",
+			Edits: []Edit{{place, "\treturn Place{}\n", "\treturn p\n"}}, World: stops,
+		},
+		{
+			Name: "place-given-twice", Breaks: "a second run has the place that the first one has taken",
+			Edits: []Edit{{place, "token != 0 && (p.TakenBy == 0 || p.TakenBy == incarnation)", "token != 0"}}, World: stops,
+		},
+		{
+			Name: "place-of-another-token", Breaks: "a daemon has the place of another one",
+			Edits: []Edit{{place, "p.Token == token && token != 0 && (", "token != 0 && ("}}, World: stops,
+		},
+		{
+			Name: "snapshot-beside-another", Breaks: "a daemon leaves what it remembered though another one may have spent",
+			Edits: []Edit{{snapshot, "\tif now >= t.heldUntil {\n", "\tif now < 0 {\n"}}, World: stops,
+		},
+		{
+			Name: "snapshot-without-calls", Breaks: "what calls in flight may have taken is forgotten when a daemon stops",
+			Edits: []Edit{{snapshot, "left: k.Left, asked: k.Asked,", "left: k.Left,"}}, World: stops,
+		},
+		{
+			Name: "snapshot-without-lost-calls", Breaks: "what calls without an answer may have taken is forgotten when a daemon stops",
+			Edits: []Edit{{snapshot, "d.total, d.full, d.lost, d.lostUntil = k.Owed, k.Full+shift, k.Lost, k.LostUntil+shift", "d.total, d.full = k.Owed, k.Full+shift"}}, World: stops,
+		},
+		{
+			Name: "snapshot-without-debts", Breaks: "what a daemon has admitted without its store is forgotten when it stops",
+			Edits: []Edit{{snapshot, "\t\tt.restoreDebt(k, shift)\n", ""}}, World: stops,
+		},
+		{
+			Name: "snapshot-of-a-younger-table", Breaks: "a key that a stopped daemon did not know counts as unused since the clock began",
+			Edits: []Edit{{snapshot, "\tt := New(max, s.Whole+shift)\n", "\tt := New(max, 0)\n"}}, World: stops,
+		},
+		{
+			Name: "snapshot-by-another-clock", Breaks: "a bucket earns what the difference of two clocks says",
+			Edits: []Edit{{snapshot, "\tif !sameClock || s.At > now {\n", "\tif s.At > now {\n"}}, World: stops,
+		},
+		{
+			Name: "snapshot-loses-what-was-taken", Breaks: "what calls may have taken before an earlier loss is forgotten when a daemon stops",
+			Edits: []Edit{{snapshot, "\t\tif k.TakenAt != 0 {\n", "\t\tif k.TakenAt < 0 {\n"}}, World: stops,
+		},
+		{
+			Name: "return-after-admissions", Breaks: "what a daemon has admitted since it came back is forgotten with the table that it began with",
+			Edits: []Edit{{ret, " || t.Owing() > 0 {", " {"}}, World: stops,
+		},
+		{
+			Name: "return-to-the-same-contents", Breaks: "what a daemon remembered stands for newer records of the same store",
+			Edits: []Edit{{ret, "contents == r.contents || ", ""}}, World: stops,
+		},
+	}
+}
