@@ -51,6 +51,10 @@ func outageTable() []outage {
 			}
 			return killStore(ctx, l, e2e.PollEvery)
 		}},
+		{name: "restarted with its daemon", clients: usual, before: outageWindow / 2, after: 2*outageWindow + outageWindow/2, empties: true, endsDaemon: true, fault: func(ctx context.Context, l *e2e.Cluster, _ int) error {
+			daemon, redis := l.Regions[0], l.Redis[0]
+			return errors.Join(daemon.Terminate(), redis.Kill9(), redis.Start(), daemon.Start(), l.AwaitLeases(ctx))
+		}},
 		{name: "killed with its daemon", clients: usual, before: outageWindow / 2, after: 2*outageWindow + outageWindow/2, goal: 1, empties: true, endsDaemon: true, fault: func(ctx context.Context, l *e2e.Cluster, _ int) error {
 			daemon, redis := l.Regions[0], l.Redis[0]
 			return errors.Join(daemon.Kill9(), redis.Kill9(), redis.Start(), daemon.Start(), l.AwaitLeases(ctx))
