@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"aliquot/budget"
+	"aliquot/limit"
+	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/modes"
 )
 
@@ -51,7 +54,8 @@ func TestRestartOfDaemonAndStore(t *testing.T) {
 			redis.kill()
 			redis.start()
 			d, stop = startLive(t, c)
-			if n := admittedUntilDenied(t, d, "k"); n > 60 || n < 60-failed {
+			n := admittedUntilDenied(t, d, "k")
+			if failed += failedTakes(t, d); n > 60 || n < 60-failed {
 				t.Errorf("%d more passed of a client that has used 40 of 100; %d calls failed", n, failed)
 			}
 			if _, err := os.Stat(c.StateFile + recordsSuffix); !os.IsNotExist(err) {
@@ -138,5 +142,43 @@ func ofRegion(t *testing.T, file, region string) {
 	}
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRestartOfAHotKey: the region has four fifths of a hot key when it stops. What is left of it comes back up to the
+// floor, because that is what the region may have while it is away.
+func TestRestartOfAHotKey(t *testing.T) {
+	for used, want := range map[int]int{100: 60, 20: 100} {
+		inNetwork(t, func(t *testing.T) {
+			l := newLeader(t, "rules: [{id: r0, enforcement: strict, params: {capacity: 200, refill_rate: 0.01}, local_cache: false}]")
+			c := testConfig(l.address())
+			c.StateFile = filepath.Join(t.TempDir(), "state.json")
+			d, stop := startLive(t, c)
+			for range 40 {
+				check(t, d, "k")
+			}
+			key, most := keyOf(d, "k"), int32(budget.Unit*4/5)
+			l.set(func() {
+				l.counter++
+				l.opens = []*aliquotv1.Action{{
+					Key: key, Gen: &aliquotv1.Generation{Epoch: l.epoch, Counter: l.counter}, Share: &aliquotv1.Share{Rate: most, Burst: most},
+				}}
+			})
+			l.lend(key, most)
+			l.set(func() {
+				l.counter++
+				l.opens[0].Gen = &aliquotv1.Generation{Epoch: l.epoch, Counter: l.counter}
+				l.actions = []*aliquotv1.Action{{Key: key, Gen: l.opens[0].GetGen(), Share: l.opens[0].GetShare(), GrantedMicro: 60 * int64(limit.Token)}}
+			})
+			eventually(t, "the grant is in the store", func() bool { return check(t, d, "k").Remaining > 100 })
+			for check(t, d, "k").Remaining > int64(160-used) {
+			}
+			stop()
+			l.set(func() { l.counter++; l.opens[0].Gen = &aliquotv1.Generation{Epoch: l.epoch, Counter: l.counter} })
+			d, _ = startLive(t, c)
+			if n := admittedUntilDenied(t, d, "k"); n != want {
+				t.Errorf("%d were left, and %d passed after the restart, want %d", 160-used, n, want)
+			}
+		})
 	}
 }

@@ -21,6 +21,17 @@ func WithoutStore(r budget.Right, l limit.Limit, elastic bool, rhoPPM int64) lim
 	return b
 }
 
+// Returning returns the right that a daemon had to a key when its last run stopped, as far as it counts now. It is for a
+// daemon that has come back, and was not told yet which keys are hot. A region that is away holds its floor, whatever
+// share it had. So a record holds what was left of it up to the floor's part. It earned at the smaller of the rates of
+// that share and the floor. Any other right is returned as it is.
+func Returning(r budget.Right) budget.Right {
+	if !r.Blind || r.Phase != budget.Limbo {
+		return r
+	}
+	return budget.Right{Floor: r.Told, Told: r.Told, Low: r.Low, FloorSince: r.FloorSince, Phase: budget.Live}
+}
+
 // OwnSince returns since when the region has owned what a right allows without the store, if it may
 // have been lent or was another floor before. 0: it always owned it.
 func OwnSince(r budget.Right) budget.Instant {

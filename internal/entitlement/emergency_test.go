@@ -61,3 +61,18 @@ func TestTimeUntilADebtIsOver(t *testing.T) {
 		}
 	}
 }
+
+// TestReturning: a daemon that has come back, and was not told yet which keys are hot, remembers by the floor that it was
+// told. Any other right is its own.
+func TestReturning(t *testing.T) {
+	floor, limbo := budget.Share{Rate: 500, Burst: 600}, budget.Share{Rate: 10, Burst: 10}
+	blind := budget.Right{Floor: limbo, Told: floor, Low: limbo, FloorSince: 7, Phase: budget.Limbo, Blind: true, Since: 5}
+	if got := entitlement.Returning(blind); got.Effective() != floor || got.Blind || got.Low != limbo || got.FloorSince != 7 {
+		t.Errorf("%+v", got)
+	}
+	for _, other := range []budget.Right{{Floor: floor, Phase: budget.CutOff, Blind: true}, {Floor: limbo, Told: floor, Phase: budget.Limbo}, {Hot: true, Share: floor}} {
+		if got := entitlement.Returning(other); got != other {
+			t.Errorf("%+v becomes %+v", other, got)
+		}
+	}
+}

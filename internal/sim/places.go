@@ -24,7 +24,7 @@ func (w *world) stopDaemon(n *site.Node) {
 	}
 	if w.Chance(1, 4) {
 		w.After(w.Between(100*milli, 2*second), func() { w.startIfNone(region) })
-		w.After(w.Between(2*second, 20*second), func() {
+		w.After(w.Between(2*second, 60*second), func() {
 			if other := w.NodeOf(region); other != nil && !w.Faults.Over() {
 				w.Stores[region].Flush()
 				w.Kill(other)

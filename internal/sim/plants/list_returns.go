@@ -1,5 +1,7 @@
 package plants
 
+import "aliquot/limit"
+
 // returns are bugs of daemons that stop in order, and come back with what they remembered of a store that has lost its
 // contents.
 func returns() []Plant {
@@ -8,7 +10,10 @@ func returns() []Plant {
 		snapshot = "internal/recall/snapshot.go"
 		ret      = "internal/recall/return.go"
 	)
-	stops := World{Faults: []string{"daemon stopped and store emptied"}}
+	stops := World{
+		Faults: []string{"daemon stopped and store emptied"}, Just: true, Regions: 2, Keys: 1,
+		Algorithms: []string{limit.TokenBucket.String(), limit.SlidingLog.String()},
+	}
 	return []Plant{
 		{
 			Name: "place-kept-from-another", Breaks: "a daemon has its place though another one has come since it stopped",

@@ -94,7 +94,7 @@ func (n *Node) memory(a *ask) *limit.Memory {
 	c := n.charge(a, 0)
 	c.Forgives, c.Birth = a.rule.Forgives, n.birth
 	c.Extra = a.right.Hot && a.rule.Elastic
-	c.Foreign = n.beside || n.roster != nil && !n.roster.Alone(n.Now()) || a.right.Blind && !n.last.Resumed() && a.right.Phase != budget.CutOff
+	c.Foreign = n.beside || n.roster != nil && !n.roster.Alone(n.Now()) || a.right.Blind && a.right.Phase != budget.CutOff
 	return n.recalled.Memory(&c, n.Now())
 }
 

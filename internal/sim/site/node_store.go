@@ -98,6 +98,9 @@ func (n *Node) apply(changes []budget.ShareChange, lease bool) {
 	var unknown []budget.ShareResult
 	for _, c := range changes {
 		r := n.w.ruleOf(c.Key)
+		if n.last.Resumed() {
+			c.Before = entitlement.Returning(c.Before)
+		}
 		l := limit.Limit{Capacity: limit.Tokens(c.Limit.Capacity), Rate: limit.Rate{Micro: c.Limit.Rate, Frac: c.Limit.RateFrac}}
 		switch {
 		case r.Book != nil && (l.Capacity > 0 || r.InForce(n.Version)):

@@ -75,7 +75,7 @@ func (e *Limit) Take(asks []*charge.Charge, denied bool, contents string, out []
 		charges[i].Full = a.TimeToFull()
 	}
 	defer e.count()
-	return e.table.Decide(charges, denied, now, out)
+	return e.table.Decide(charges, denied || e.last.HoldsBack(e.contents), now, out)
 }
 
 // Owes reports whether any key owes something.
@@ -86,7 +86,9 @@ func (e *Limit) Holds(g *charge.Transaction, contents string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
-	e.see(contents, now)
+	if e.see(contents, now); e.last.HoldsBack(e.contents) {
+		return false
+	}
 	for i := range g.Asks {
 		c := e.charge(&g.Asks[i], now)
 		if !e.table.Holds(&c, now) {
@@ -327,7 +329,7 @@ func (e *Limit) memory(a *charge.Charge, now budget.Instant) *limit.Memory {
 	c := e.charge(a, now)
 	c.Forgives, c.Birth = forgives, e.born
 	c.Full, c.Extra = a.TimeToFull(), a.Right.Hot && a.Enforcement == rules.Elastic
-	c.Foreign = e.left || e.isBeside || e.isUnread || !a.Alone() && a.Right.Blind && !e.last.Resumed() && a.Right.Phase != budget.CutOff
+	c.Foreign = e.left || e.isBeside || e.isUnread || !a.Alone() && a.Right.Blind && a.Right.Phase != budget.CutOff
 	return e.table.Memory(&c, now)
 }
 
@@ -410,8 +412,6 @@ func (e *Limit) lapse(phase budget.Phase, now budget.Instant) {
 // caller holds mu.
 func (e *Limit) bucketOf(a *charge.Charge, now budget.Instant) limit.Bucket {
 	switch {
-	case e.last.HoldsBack(e.contents):
-		return limit.Bucket{}
 	case a.Alone():
 	case a.Right.Until != 0 && now >= a.Right.Until:
 		return limit.Bucket{}

@@ -1,6 +1,10 @@
 package emergency
 
-import "aliquot/internal/recall"
+import (
+	"aliquot/budget"
+	"aliquot/internal/entitlement"
+	"aliquot/internal/recall"
+)
 
 // Kept is what a daemon that stops remembers of its store's records, for its next run.
 type Kept struct {
@@ -66,6 +70,17 @@ func (e *Limit) Forgo() {
 	defer e.mu.Unlock()
 	e.last.Forgo()
 	e.returns.Store(e.last.Waits())
+}
+
+// Returning returns the right by which the share of a key changes that the region had before: that of a daemon
+// which has come back and knows what its last run knew, or the right itself.
+func (e *Limit) Returning(r budget.Right) budget.Right {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.last.Resumed() {
+		return r
+	}
+	return entitlement.Returning(r)
 }
 
 // Opened ends the wait for the first session. It is called when the daemon holds a lease, or is cut off.

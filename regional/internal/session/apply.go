@@ -45,7 +45,7 @@ func (s *Session) apply(ctx context.Context, changes []budget.ShareChange) []bud
 		}
 		usable = append(usable, c)
 		carried.Asks = append(carried.Asks, charge.Charge{
-			Limit: l, Enforcement: known.Enforcement, Forgives: known.Forgives, Key: c.Key, Right: c.Before, Changed: p.ChangedLimit(c.Key.Rule, l, s.auth.Now()),
+			Limit: l, Enforcement: known.Enforcement, Forgives: known.Forgives, Key: c.Key, Right: s.emergency.Returning(c.Before), Changed: p.ChangedLimit(c.Key.Rule, l, s.auth.Now()),
 		})
 	}
 	if len(usable) == 0 {
