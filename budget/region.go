@@ -324,12 +324,14 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 
 // Elsewhere reports whether other regions may hold what a right lacks, and would lend it. The
 // leader must be heard. Then either the limit has a home and the right is at most the floor, or
-// unused parts of the limit are lent and others hold more than they keep.
-func (r *Region) Elsewhere(right Right, limit KeyLimit) bool {
+// unused parts of the limit are lent and others hold more than they keep. A limit comes to its home
+// in parts, one from each region. begun reports that one has come: then the home, too, waits as long
+// as others hold more than they keep.
+func (r *Region) Elsewhere(right Right, limit KeyLimit, begun bool) bool {
 	if right.Phase != Live {
 		return false
 	}
-	if limit.lendsUnused() {
+	if limit.lendsUnused() || begun && r.cfg.Homed(limit) {
 		return right.Effective().Burst < r.lendable(limit)
 	}
 	if !r.cfg.Homed(limit) {

@@ -22,12 +22,15 @@ func homed(wait string) string {
 }
 
 // move brings all of a key here, with the tokens of the other region.
-func (l *leader) move(key *aliquotv1.KeyId) {
+func (l *leader) move(key *aliquotv1.KeyId) { l.grant(key, budget.Unit, 2*int64(limit.Token)) }
+
+// grant gives the region a share of a key, with tokens of another region.
+func (l *leader) grant(key *aliquotv1.KeyId, share int32, micro int64) {
 	l.set(func() {
 		l.counter++
 		l.actions = append(l.actions, &aliquotv1.Action{
 			Key: key, Gen: &aliquotv1.Generation{Epoch: l.epoch, Counter: l.counter},
-			Share: oneOf(1), GrantedMicro: 2 * int64(limit.Token),
+			Share: &aliquotv1.Share{Rate: share, Burst: share}, GrantedMicro: micro,
 		})
 	})
 }
@@ -105,6 +108,44 @@ func TestCheckWaitsForTheShare(t *testing.T) {
 		}
 		if waiting(d) != 0 || !strings.Contains(scrape(t, d), `aliquot_borrow_waits_total{region="us",result="moved"} 4`) {
 			t.Error("a check waits for a share that is here")
+		}
+	})
+}
+
+// TestCheckWaitsForEveryPart: the parts of a limit come from several regions, one after the other, and
+// a check for which the first part is too little waits for the next one.
+func TestCheckWaitsForEveryPart(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, homed("8s"))
+		d := used(t, l)
+		answer := asks(t.Context(), d)
+		eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
+		key := l.asked()
+		l.lend(key, budget.Unit/2)
+		l.grant(key, 3*budget.Unit/4, int64(limit.Token)/2)
+		eventually(t, "the first part has come", func() bool {
+			return rightOf(d, key).Share.Burst == 3*budget.Unit/4
+		})
+		l.grant(key, budget.Unit, int64(limit.Token))
+		if err := <-answer; err != nil {
+			t.Errorf("with both parts: %v", err)
+		}
+	})
+}
+
+// TestCheckWaitsForTheRestOfAToken: the parts of a limit are rounded down, so what has come may lack
+// a little that the bucket earns at once.
+func TestCheckWaitsForTheRestOfAToken(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, homed("8s"))
+		d := used(t, l)
+		answer := asks(t.Context(), d)
+		eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
+		key := l.asked()
+		l.lend(key, budget.Unit/2)
+		l.grant(key, budget.Unit, int64(limit.Token)-100)
+		if err := <-answer; err != nil {
+			t.Errorf("a ten-thousandth of a token, which is earned in a tenth of a second: %v", err)
 		}
 	})
 }

@@ -74,8 +74,9 @@ const (
 
 // Await adds a denied group to those that wait for what its keys lack. lent is false if nothing can
 // be had of one of these keys, because the limit is used up. arrivals is nil if too many groups
-// wait already. A share that has come since the denial is not waited for.
-func (a *Authority) Await(g *charge.Transaction) (arrivals []*Arrival, lent bool) {
+// wait already. A share that has come since the denial is not waited for. begun reports that a part
+// has come already, so that others may follow.
+func (a *Authority) Await(g *charge.Transaction, begun bool) (arrivals []*Arrival, lent bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	arrivals = []*Arrival{}
@@ -86,7 +87,7 @@ func (a *Authority) Await(g *charge.Transaction) (arrivals []*Arrival, lent bool
 		if g.Out[i].Decision.Allowed {
 			continue
 		}
-		if !a.mayCome(ask.Key, ask.Right, l, now) {
+		if !a.mayCome(ask.Key, ask.Right, l, begun, now) {
 			a.borrow.leave(arrivals)
 			return nil, false
 		}
@@ -103,10 +104,10 @@ func (a *Authority) Await(g *charge.Transaction) (arrivals []*Arrival, lent bool
 	return arrivals, true
 }
 
-// mayCome reports whether more of a key than a right holds may come from elsewhere soon. The caller
-// holds mu.
-func (a *Authority) mayCome(key budget.KeyID, right budget.Right, l budget.KeyLimit, now budget.Instant) bool {
-	return a.region.Elsewhere(right, l) && now >= a.borrow.unlent[key].until
+// mayCome reports whether more of a key than a right holds may come from elsewhere soon. begun
+// reports that a part has come. The caller holds mu.
+func (a *Authority) mayCome(key budget.KeyID, right budget.Right, l budget.KeyLimit, begun bool, now budget.Instant) bool {
+	return a.region.Elsewhere(right, l, begun) && now >= a.borrow.unlent[key].until
 }
 
 // grown reports whether after holds more of a limit's burst or rate than before.

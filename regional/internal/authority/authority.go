@@ -255,7 +255,7 @@ func (a *Authority) Grant(groups []*charge.Transaction) charge.Header {
 			} else {
 				l := ask.KeyLimit()
 				ask.Right = a.region.Right(ask.Key, l, now)
-				ask.Elsewhere = ask.Local != nil && a.mayCome(ask.Key, ask.Right, l, now)
+				ask.Elsewhere = ask.Local != nil && a.mayCome(ask.Key, ask.Right, l, false, now)
 			}
 			a.since(ask)
 		}

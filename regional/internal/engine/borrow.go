@@ -21,6 +21,8 @@ const (
 
 // borrow lets a denied request wait if it was denied only because other regions hold what it lacks.
 // It decides the request again each time that a part of it has come, until the rule's wait is over.
+// Once a part has come it also waits, one time, for what the bucket earns before that: parts are
+// rounded down, so the last one may leave a millionth of a token to earn.
 // The denial has already told the state machine of the demand. borrow is for single checks, because
 // in a batch all other answers would wait too. again decides the group at an index. The error is
 // charge.ErrGone, or that of again.
@@ -35,14 +37,25 @@ func (l *Engine) borrow(ctx context.Context, groups []*charge.Transaction, again
 
 // borrowFor does the work of borrow for one group.
 func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i int, again func(i int) error) error {
-	result, waited := "", time.Duration(0)
+	result, waited, rested := "", time.Duration(0), false
 	for began := time.Now(); ; waited = time.Since(began) {
 		g := groups[i]
 		wait, ok := l.mayBorrow(g)
 		if g.Shadow || g.Allowed || !ok || wait <= waited {
 			break
 		}
-		arrivals, lent := l.Auth.Await(g)
+		if rest := earnedIn(g); result == borrowMoved && !rested && rest <= within(ctx, wait-waited) {
+			rested = true
+			if l.withoutTurn(func() string { return passed(ctx, rest) }) == borrowGone {
+				result = borrowGone
+				break
+			}
+			if err := again(i); err != nil {
+				return err
+			}
+			continue
+		}
+		arrivals, lent := l.Auth.Await(g, result == borrowMoved)
 		if !lent {
 			break
 		}
@@ -55,10 +68,6 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 			}
 			l.Auth.Leave(arrivals, vain)
 		}
-		if result == borrowGone {
-			l.metrics.Borrowed(result)
-			return fmt.Errorf("%w: %w", charge.ErrGone, ctx.Err())
-		}
 		if result != borrowMoved {
 			break
 		}
@@ -68,6 +77,9 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 	}
 	if result != "" {
 		l.metrics.Borrowed(result)
+	}
+	if result == borrowGone {
+		return fmt.Errorf("%w: %w", charge.ErrGone, ctx.Err())
 	}
 	return nil
 }
@@ -105,12 +117,32 @@ func (l *Engine) mayBorrow(g *charge.Transaction) (wait time.Duration, ok bool) 
 	return wait, ok
 }
 
+// earnedIn returns the time after which a group's buckets have earned what its denied limits lack.
+func earnedIn(g *charge.Transaction) (rest time.Duration) {
+	for i := range g.Out {
+		rest = max(rest, g.Out[i].Decision.RetryAfter)
+	}
+	return rest
+}
+
 // within returns how long a caller can wait and still get its denial before its deadline.
 func within(ctx context.Context, wait time.Duration) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(end)*3/4)
 	}
 	return wait
+}
+
+// passed waits for a time, and returns borrowMoved, or borrowGone if the caller left.
+func passed(ctx context.Context, wait time.Duration) string {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return borrowMoved
+	case <-ctx.Done():
+		return borrowGone
+	}
 }
 
 // arrived waits until every share has come, and returns the outcome.
