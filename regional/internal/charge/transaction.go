@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"aliquot/budget"
@@ -41,6 +42,9 @@ type Transaction struct {
 	// the others. answer is its answer about the others.
 	Undecided []int
 	Answer    lua.Result
+	// abandoned is 1 if the caller has given up the call that charges the group. It is set
+	// atomically, because the call may be under way.
+	abandoned uint32
 }
 
 // loneGroup is a group with space for one limit and its result. Most requests have one limit, and
@@ -97,8 +101,8 @@ func (g *Transaction) Settle(r lua.Result, seen []Observation) []Observation {
 		}
 		u := budget.Usage{Limit: a.KeyLimit(), Admitted: holds, Tokens: int64(max(0, out.Tokens))}
 		u.FloorCap, u.ColdCap = int64(a.FloorCap), int64(a.ColdCap)
-		if r.Allowed || !holds {
-			u.Cost = int64(a.Cost)
+		if (r.Allowed || !holds) && atomic.LoadUint32(&g.abandoned) == 0 {
+			u.Cost = int64(a.Cost) // else nobody was admitted, or the caller's fallback has told it
 		}
 		seen = append(seen, Observation{Key: a.Key, Usage: u, Lost: out.Amnesia})
 	}
@@ -134,8 +138,10 @@ func (g *Transaction) UsedHere(r lua.Result, seen []Observation) []Observation {
 }
 
 // FreshCopy returns a copy of the group as it was planned. It is for a caller whose own group a call may
-// still use after the caller gave up, so it reads only fields that no call changes.
+// still use after the caller gave up, so it reads only fields that no call changes. What that call
+// charges is no admission from now on.
 func (g *Transaction) FreshCopy() *Transaction {
+	atomic.StoreUint32(&g.abandoned, 1)
 	out := &Transaction{Cost: g.Cost, Shadow: g.Shadow, Peek: g.Peek, Asks: make([]Charge, len(g.Asks))}
 	for i := range g.Asks {
 		a := &g.Asks[i]

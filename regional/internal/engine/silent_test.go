@@ -34,6 +34,7 @@ type moodyStore struct {
 	storeguard.Store
 	silent atomic.Bool
 	panics atomic.Bool
+	slow   atomic.Bool // it answers after the callers' patience, and before the calls' deadline
 	denies bool
 	// relents: of reservations it denies the first one only. brought is what they brought
 	// back.
@@ -47,6 +48,9 @@ func (s *moodyStore) Take(ctx context.Context, _ string, groups []lua.Group) ([]
 		return nil, 0, ctx.Err()
 	}
 	<-time.After(time.Millisecond) // of the bubble's clock
+	if s.slow.Load() {
+		<-time.After(storeguard.CallerPatience) // of the bubble's clock
+	}
 	if s.panics.Load() {
 		panic("a bug")
 	}
@@ -144,6 +148,31 @@ func TestChecksOfABusyKeyWaitForASilentStoreOnce(t *testing.T) {
 			<-time.After(3 * time.Millisecond) // of the bubble's clock
 		}
 		all.Wait()
+	})
+}
+
+// TestAnAdmissionIsCountedOnce: a store that answers when its caller has gone has charged the key for
+// nobody. What that caller got from memory is all that the watch over promises is told.
+func TestAnAdmissionIsCountedOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
+		check := func() (v *charge.Verdict) {
+			out, err := l.Decide(t.Context(), asked("k"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, v = out[0].Verdicts()
+			return v
+		}
+		key := check()
+		s.slow.Store(true)
+		if v := check(); v.Mode != modes.Emergency || !v.Decision.Allowed {
+			t.Fatalf("a caller that left: %+v", v)
+		}
+		<-time.After(storeguard.Deadline) // of the bubble's clock: the store has answered
+		told := l.Auth.ReportUnreported([]budget.KeyReport{{Key: key.Key, Gen: budget.Gen{Epoch: 1}, Limit: (&charge.Charge{Rule: key.Rule, Limit: key.Limit}).KeyLimit()}})
+		if len(told) != 1 || told[0].Admitted != 2*int64(limit.Token) {
+			t.Errorf("told %+v of two admissions", told)
+		}
 	})
 }
 
