@@ -25,6 +25,9 @@ type bootPlan struct {
 	servers   []raft.Server
 	// problem is an obstacle that does not pass by itself.
 	problem string
+	// found are the ids of the expected nodes that are present, this one included, while some are
+	// missing.
+	found []string
 }
 
 // planBoot decides about the first bootstrap. Two clusters would begin if two nodes each found enough others and
@@ -44,7 +47,14 @@ func planBoot(self gossip.Meta, others []gossip.Peer) bootPlan {
 	if p.join || self.Expect == 0 {
 		return p
 	}
-	if p.problem = setProblem(self, set); p.problem != "" || len(set) < self.Expect {
+	if p.problem = setProblem(self, set); p.problem != "" {
+		return p
+	}
+	if len(set) < self.Expect {
+		for _, m := range set {
+			p.found = append(p.found, m.NodeID)
+		}
+		slices.Sort(p.found)
 		return p
 	}
 	slices.SortFunc(set, func(a, b gossip.Meta) int { return strings.Compare(a.NodeID, b.NodeID) })

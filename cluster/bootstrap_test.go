@@ -53,6 +53,9 @@ func TestPlanBoot(t *testing.T) {
 		if p.join != c.join || p.complete != c.complete || p.bootstrap != c.bootstrap || !strings.Contains(p.problem, c.problem) || (c.problem == "") != (p.problem == "") {
 			t.Errorf("%s: %+v", name, p)
 		}
+		if waits := !p.join && !p.complete && p.problem == "" && c.self.Expect > 0; waits != (len(p.found) > 0) {
+			t.Errorf("%s: found %v", name, p.found)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -18,12 +19,22 @@ type hclogBridge struct {
 	log     *slog.Logger
 	name    string
 	implied []any
+	// allow bounds warnings and errors, by what they say of which peer; nil: they have no bound.
+	allow func(key string, now time.Time) bool
 }
 
 var _ hclog.Logger = (*hclogBridge)(nil)
 
-func newHclog(log *slog.Logger, name string) hclog.Logger {
+func newHclog(log *slog.Logger, name string) *hclogBridge {
 	return &hclogBridge{log: log.With("component", name), name: name}
+}
+
+// bounded returns the logger with a bound on warnings and errors. Raft repeats them several times a
+// second for each peer that is down.
+func (b *hclogBridge) bounded(allow func(key string, now time.Time) bool) *hclogBridge {
+	out := *b
+	out.allow = allow
+	return &out
 }
 
 func (b *hclogBridge) Log(level hclog.Level, msg string, args ...any) {
@@ -39,6 +50,9 @@ func (b *hclogBridge) emit(level slog.Level, msg string, args []any) {
 	if level == slog.LevelWarn && ordinary(msg, args) {
 		level = slog.LevelInfo
 	}
+	if level >= slog.LevelWarn && b.allow != nil && !b.allow(b.name+" "+msg+" "+peerOf(args), time.Now()) {
+		return
+	}
 	if b.log.Enabled(context.Background(), level) {
 		b.log.Log(context.Background(), level, msg, formatted(args)...)
 	}
@@ -47,14 +61,7 @@ func (b *hclogBridge) emit(level slog.Level, msg string, args []any) {
 // ordinary reports whether a warning of raft belongs to every start of a cluster: the first election, and the first
 // entries to a node that has none.
 func ordinary(msg string, args []any) bool {
-	of := func(name string) string {
-		for i := 0; i+1 < len(args); i += 2 {
-			if args[i] == name {
-				return fmt.Sprint(args[i+1])
-			}
-		}
-		return ""
-	}
+	of := func(name string) string { return valueOf(name, args) }
 	switch msg {
 	case "heartbeat timeout reached, starting election":
 		return of("last-leader-id") == ""
@@ -66,6 +73,21 @@ func ordinary(msg string, args []any) bool {
 		return true // a node waits for the others; readiness says so
 	}
 	return false
+}
+
+// valueOf returns the value of a name among the pairs of a line, or an empty text.
+func valueOf(name string, args []any) string {
+	for i := 0; i+1 < len(args); i += 2 {
+		if args[i] == name {
+			return fmt.Sprint(args[i+1])
+		}
+	}
+	return ""
+}
+
+// peerOf returns the peer that a line of raft is about.
+func peerOf(args []any) string {
+	return valueOf("peer", args) + valueOf("target", args) + valueOf("server-id", args)
 }
 
 // formatted renders hclog.Fmt values, which slog would print as a slice.
@@ -90,7 +112,7 @@ func (b *hclogBridge) ImpliedArgs() []any { return b.implied }
 func (b *hclogBridge) Name() string       { return b.name }
 
 func (b *hclogBridge) With(args ...any) hclog.Logger {
-	return &hclogBridge{log: b.log.With(args...), name: b.name, implied: append(b.implied[:len(b.implied):len(b.implied)], args...)}
+	return &hclogBridge{log: b.log.With(args...), name: b.name, allow: b.allow, implied: append(b.implied[:len(b.implied):len(b.implied)], args...)}
 }
 
 func (b *hclogBridge) Named(name string) hclog.Logger {
@@ -98,7 +120,7 @@ func (b *hclogBridge) Named(name string) hclog.Logger {
 }
 
 func (b *hclogBridge) ResetNamed(name string) hclog.Logger {
-	return &hclogBridge{log: b.log.With("component", name), name: name, implied: b.implied}
+	return &hclogBridge{log: b.log.With("component", name), name: name, allow: b.allow, implied: b.implied}
 }
 
 // SetLevel does nothing: the level belongs to the slog handler.

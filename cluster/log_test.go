@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 )
 
@@ -28,4 +29,33 @@ func TestAnOrdinaryStartWarnsOfNothing(t *testing.T) {
 			t.Errorf("%s %v: %q, want a warning: %v", c.message, c.args, got, c.warns)
 		}
 	}
+}
+
+// TestRaftSaysOnceThatAPeerIsDown: not several times a second for as long as it is down, of each peer
+// and each failure by itself, and other loggers say all.
+func TestRaftSaysOnceThatAPeerIsDown(t *testing.T) {
+	t.Parallel()
+	var out logged
+	log := newHclog(out.logger(slog.LevelWarn), "raft").bounded(newLimiter().Allow)
+	for range 100 {
+		log.Error("failed to heartbeat to", "peer", "h:1", "error", "connection refused")
+		log.Error("failed to heartbeat to", "peer", "h:2", "error", "connection refused")
+		log.With("a", 1).Error("failed to appendEntries to", "peer", "h:1", "error", "connection refused")
+	}
+	if got := strings.Count(out.String(), "\n"); got != 3 {
+		t.Errorf("%d lines for three peers and failures:\n%s", got, out.String())
+	}
+}
+
+// TestANodeSaysForWhomItWaits: the first coordinator of three names what it has found and expects.
+func TestANodeSaysForWhomItWaits(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	var out logged
+	c := l.config("c1")
+	c.BootstrapExpect, c.Logger = 3, out.logger(slog.LevelInfo)
+	l.start(c)
+	eventually(t, "a line that says so", func() bool {
+		return strings.Contains(out.String(), "waiting for the other coordinators") && strings.Contains(out.String(), "found=[c1] bootstrap_expect=3")
+	})
 }

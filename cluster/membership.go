@@ -104,6 +104,11 @@ func (m *membership) step(now time.Time) (settled bool) {
 	if p.problem != "" && m.limiter.Allow("boot "+p.problem, now) {
 		m.log.Warn("not bootstrapping", "problem", p.problem)
 	}
+	// Nodes that start together find each other within a second.
+	if len(p.found) > 0 && now.Sub(m.began) >= foundWithin && m.limiter.Allow("boot waits", now) {
+		m.log.Info("waiting for the other coordinators of a new cluster; start them, with --join and the same --bootstrap-expect",
+			"found", p.found, "bootstrap_expect", m.cfg.BootstrapExpect)
+	}
 	switch {
 	case listed, p.join:
 		m.tryJoin(now)
@@ -228,6 +233,9 @@ func (m *membership) joinVia() func(context.Context) error {
 		return m.cfg.JoinFunc(ctx, address, m.cfg.NodeID, m.instance, m.raftAddr)
 	}
 }
+
+// foundWithin is how long a node that is to bootstrap looks for the others without a word.
+const foundWithin = 2 * time.Second
 
 // startsWithin is how long a failed attempt to join is no warning: nodes that start together elect a leader first.
 const startsWithin = 10 * time.Second

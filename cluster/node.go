@@ -249,7 +249,7 @@ func (n *Node) raftConfig(notify chan<- bool) *raft.Config {
 	rc.ShutdownOnRemove = true
 	rc.NoLegacyTelemetry = true
 	rc.NotifyCh = notify // drained by watchLeadership: raft blocks on it
-	rc.Logger = newHclog(n.log, "raft")
+	rc.Logger = newHclog(n.log, "raft").bounded(n.limiter.Allow)
 	return rc
 }
 

@@ -32,6 +32,14 @@ func healthy() View {
 	return v
 }
 
+// TestNoClusterYet: coordinators that wait for others are no cluster without rules and regions.
+func TestNoClusterYet(t *testing.T) {
+	v := View{Coordinators: []Coordinator{{Address: "c1:7400", NodeID: "c1", Status: &aliquotv1.GetStatusResponse{NodeId: "c1", State: "starting", Version: "0.1.0"}}}}
+	if got := Examine(v); len(got) != 1 || got[0].Severity != Problem || !strings.Contains(got[0].What, "no cluster has been formed yet: 1 of the coordinators") {
+		t.Errorf("found %+v", got)
+	}
+}
+
 func TestNothingIsWrong(t *testing.T) {
 	if got := Examine(healthy()); len(got) != 0 {
 		t.Errorf("found %+v", got)

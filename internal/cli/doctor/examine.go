@@ -94,6 +94,10 @@ func (e *examination) quorum() {
 	switch status := e.best(); {
 	case status == nil:
 		return
+	case e.unformed():
+		e.problem(cluster, "no cluster has been formed yet: %d of the coordinators that --bootstrap-expect counts answer",
+			"start the others, with --join and the same --bootstrap-expect; the log of each says which it has found", len(reached))
+		return
 	case status.GetLeaderId() == "":
 		e.problem(cluster, "no coordinator leads: %d of %d voters answer, and a majority is %d. Regions serve what they hold, 2 leases later their floors",
 			"start the other coordinators with their data directories; if a majority is lost for good, see docs/how-to/recover-a-lost-quorum.md", answering, voters, majority)
@@ -114,10 +118,16 @@ func name(c Coordinator) string {
 	return "coordinator " + c.NodeID
 }
 
+// unformed reports whether coordinators answer and none is a member of a cluster. They know of no
+// rules and no regions then, which is no fault.
+func (e *examination) unformed() bool {
+	return e.best() != nil && e.best().GetClusterId() == "" && len(e.members()) == 0
+}
+
 // rules looks for missing rules, and for regions that do not have them.
 func (e *examination) rules() {
 	status := e.best()
-	if status == nil {
+	if status == nil || e.unformed() {
 		return
 	}
 	if status.GetRulesVersion() == 0 {
@@ -135,7 +145,7 @@ func (e *examination) rules() {
 // regions looks at what the leader knows of each region.
 func (e *examination) regions() {
 	status := e.best()
-	if status != nil && len(status.GetRegions()) == 0 {
+	if status != nil && !e.unformed() && len(status.GetRegions()) == 0 {
 		e.problem(cluster, "no region is declared", "`aliquot region add NAME`")
 	}
 	for _, r := range status.GetRegions() {
