@@ -21,7 +21,7 @@ running() {
 # arguments PID: the command line; a small Debian has no ps, macOS no /proc.
 arguments() {
 	if [ -r "/proc/$1/cmdline" ]; then
-		tr '\0' ' ' <"/proc/$1/cmdline"
+		tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline" || true # it may end meanwhile
 	else
 		ps -o args= -p "$1" 2>/dev/null
 	fi

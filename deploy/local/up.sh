@@ -51,9 +51,11 @@ leased() {
 	metrics "$1" | awk '/^aliquot_lease_remaining_seconds/ && $NF > 0 {found = 1} END {exit !found}'
 }
 
+# give_up REASON NAME...: stops all, after the last lines of the logs of those named.
 give_up() {
-	echo "$1" >&2
-	for name in $processes; do
+	echo "$1; all logs are in $run/*.log" >&2
+	shift
+	for name in "$@"; do
 		echo "--- $run/$name.log" >&2
 		tail -n 15 "$run/$name.log" >&2 || true
 	done
@@ -61,16 +63,28 @@ give_up() {
 	exit 1
 }
 
+# ended: the names of processes that do not run any more.
+ended() {
+	for name in $processes; do running "$name" || printf '%s ' "$name"; done
+}
+
+# all_run: gives up if a process has ended.
+all_run() {
+	gone=$(ended)
+	# shellcheck disable=SC2086
+	[ -z "$gone" ] || give_up "${gone% } ended" $gone
+}
+
 deadline=$(($(date +%s) + within))
 for port in 7503 7513 7523; do
 	until leased "$port"; do
-		for name in $processes; do
-			running "$name" || give_up "$name ended; is one of its ports in use?"
-		done
-		[ "$(date +%s)" -lt $deadline ] || give_up "no lease within $within s at the region with ops port $port"
+		all_run
+		# shellcheck disable=SC2086
+		[ "$(date +%s)" -lt $deadline ] || give_up "no lease within $within s at the region with ops port $port" $processes
 		sleep 0.2
 	done
 done
+all_run
 
 cat <<TEXT
 running: coordinators on 127.0.0.1:7400 7410 7420, regions on 7500 7510 7520, redis on 7600 7610 7620
