@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,6 +47,9 @@ type Config struct {
 	// Redis is MemoryStore, or a URL that begins with redis://, rediss://, redis+sentinel:// or
 	// redis+cluster://. It may hold a password and is never logged.
 	Redis string
+	// RedisPasswordFile holds the password of Redis, so that neither the command line nor the
+	// environment shows it; empty: the one in the URL, or none.
+	RedisPasswordFile string
 	// StateFile keeps rules, configuration and secret over restarts. Empty or NoStateFile means
 	// none: a restarted daemon then needs a coordinator before it lets anything pass.
 	StateFile string
@@ -139,7 +143,7 @@ func (c *Config) Validate() error {
 			fail("--coordinators %s: %w; give host:port or http://host:port", a, err)
 		}
 	}
-	if err := checkRedis(c.Redis); err != nil {
+	if _, err := c.redisURL(); err != nil {
 		errs = append(errs, err)
 	}
 	if _, err := httpanswer.ParseHeaders(c.Headers); err != nil {
@@ -220,16 +224,34 @@ func checkCoordinator(address string) error {
 	return nil
 }
 
-// checkRedis returns an error for a store that this version cannot use. Its errors do not show the
-// URL, which may hold a password.
-func checkRedis(setting string) error {
+// redisURL returns the setting of the store, with the password from the file, if one is named. It
+// returns an error for a store that this version cannot use. Its errors do not show the URL, which
+// may hold a password.
+func (c *Config) redisURL() (string, error) {
+	setting := c.Redis
+	if c.RedisPasswordFile != "" {
+		if setting == MemoryStore {
+			return "", errors.New("--redis-password-file: --redis is memory, which has no password; give the URL of a Redis, or leave the file out")
+		}
+		text, err := os.ReadFile(c.RedisPasswordFile)
+		if err != nil {
+			return "", fmt.Errorf("--redis-password-file: %w", err)
+		}
+		password := strings.TrimRight(string(text), "\r\n")
+		if password == "" {
+			return "", fmt.Errorf("--redis-password-file %s: the file is empty; write the password into it", c.RedisPasswordFile)
+		}
+		if setting, err = store.WithPassword(setting, password); err != nil {
+			return "", fmt.Errorf("--redis-password-file: %w", err)
+		}
+	}
 	if setting == MemoryStore {
-		return nil
+		return setting, nil
 	}
 	if err := store.CheckURL(setting); err != nil {
-		return fmt.Errorf("--redis: give memory, or the URL of a Redis: %w", err)
+		return "", fmt.Errorf("--redis: give memory, or the URL of a Redis: %w", err)
 	}
-	return nil
+	return setting, nil
 }
 
 // hosts returns the host names to which calls over Connect may be addressed.

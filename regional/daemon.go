@@ -272,7 +272,11 @@ func (d *Daemon) openStore() (storeguard.Store, error) {
 		return memory.New(memory.Config{Clock: windowClock(c.Now, time.Now())})
 	}
 	store.LogLibrary(c.Logger)
-	redis := store.DefaultRedisConfig(c.Redis)
+	address, err := c.redisURL()
+	if err != nil {
+		return nil, err
+	}
+	redis := store.DefaultRedisConfig(address)
 	redis.Logger = d.log
 	redis.OnEpoch = func(epoch string) { d.auth.StoreEpoch(epoch) }
 	redis.OnPrimary = d.newPrimary

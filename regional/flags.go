@@ -11,6 +11,7 @@ func (c *Config) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Region, "region", c.Region, "`name` of this region, as the coordinators know it (required)")
 	fs.StringSliceVar(&c.Coordinators, "coordinators", c.Coordinators, "RPC `addresses` of coordinators, host:port,...; one that answers is enough; --join is the same")
 	fs.StringVar(&c.Redis, "redis", c.Redis, "`store` of the region: memory, redis://HOST:PORT, rediss://HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT; memory is this process's own, so a second daemon of the region needs Redis: with memory each of them would admit what the region may")
+	fs.StringVar(&c.RedisPasswordFile, "redis-password-file", c.RedisPasswordFile, "`file` with the password of --redis, whose URL then has none")
 	fs.StringVar(&c.StateFile, StateFileFlag, c.StateFile, "`file` that keeps rules and configuration, so that a restart needs no coordinator; none: no file (default: regional-REGION-PORT.json, with the port of --listen, in $STATE_DIRECTORY, $XDG_STATE_HOME/aliquot or ~/.local/state/aliquot)")
 	fs.StringVar(&c.WithoutRules, "without-rules", c.WithoutRules, "`answer` to requests before the state file or a coordinator has told the rules: deny (mode no_rules_yet, HTTP 503) or allow")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "`address` for Connect RPC, JSON over HTTP and GET /check: host:port or unix:///path")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,6 +18,29 @@ import (
 
 // rightsThatSuffice are those that docs/reference/stores.md tells an operator to give, and no others.
 const rightsThatSuffice = "ACL SETUSER aliquot on >secret ~aq:* resetchannels -@all +eval +evalsha +info +get +set +append +time +ping +hello +auth"
+
+// TestRedisPasswordFile: the password comes from a file, whatever is in it, with and without a user.
+func TestRedisPasswordFile(t *testing.T) {
+	for name, user := range map[string]string{"with a user": "aliquot@", "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			const password = "p@ss/w:rd?#%+,\u00e9"
+			server := startRedis(t)
+			if user != "" {
+				say(strings.Replace(rightsThatSuffice, ">secret", ">"+password, 1))(server)
+			} else {
+				say("CONFIG SET requirepass " + password)(server)
+			}
+			file := filepath.Join(t.TempDir(), "password")
+			if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c := testConfig(newLeader(t, oneRule).address())
+			c.Redis, c.RedisPasswordFile = strings.Replace(server.url(), "//", "//"+user, 1), file
+			d, _ := startLive(t, c)
+			eventually(t, "the store decides", func() bool { return check(t, d, "k").Mode == modes.Store })
+		})
+	}
+}
 
 // TestRightsThatSuffice: a user of Redis with the rights that the docs name can do all that a daemon asks
 // of it, for limits of all algorithms, and Redis refused it nothing. That the Redis evicts is told too.

@@ -3,6 +3,7 @@ package regional
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -149,6 +150,10 @@ func TestStateFileOfAnother(t *testing.T) {
 }
 
 func TestConfigErrors(t *testing.T) {
+	empty, secret := filepath.Join(t.TempDir(), "empty"), filepath.Join(t.TempDir(), "secret")
+	if err := errors.Join(os.WriteFile(empty, []byte("\n"), 0o600), os.WriteFile(secret, []byte("hunter2\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	for want, change := range map[string]func(*Config){
 		"--region":                func(c *Config) { c.Region = "../x" },
 		"--coordinators is empty": func(c *Config) { c.Coordinators = nil },
@@ -156,6 +161,10 @@ func TestConfigErrors(t *testing.T) {
 		"not name the primary":    func(c *Config) { c.Redis = "redis+sentinel://u:hunter2@h" },
 		"one database, 0":         func(c *Config) { c.Redis = "redis+cluster://u:hunter2@h:1/3" },
 		"--redis: give memory":    func(c *Config) { c.Redis = "http://u:hunter2@h" },
+		"--redis is memory":       func(c *Config) { c.RedisPasswordFile = secret },
+		"no such file":            func(c *Config) { c.Redis, c.RedisPasswordFile = "redis://h", empty+"x" },
+		"the file is empty":       func(c *Config) { c.Redis, c.RedisPasswordFile = "redis://h", empty },
+		"has a password already":  func(c *Config) { c.Redis, c.RedisPasswordFile = "redis://u:hunter3@h", secret },
 		"pass --insecure":         func(c *Config) { c.GRPCListen = "0.0.0.0:7501" },
 		"each its own port":       func(c *Config) { c.Listen, c.OpsListen = "127.0.0.1:7", "127.0.0.1:7" },
 		"give host:port":          func(c *Config) { c.Listen = "7500" },

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"net"
+	"net/url"
 	"strings"
 )
 
@@ -59,6 +60,27 @@ func CheckURL(redisURL string) error {
 		_, err = redisOptions(c)
 	}
 	return err
+}
+
+// WithPassword returns a store's URL of any kind with a password in it. A URL that has one is an
+// error.
+func WithPassword(redisURL, password string) (string, error) {
+	scheme, rest, ok := strings.Cut(redisURL, "://")
+	if !ok {
+		return "", errors.New("store: the Redis URL has no scheme; write redis://HOST:PORT")
+	}
+	authority, tail := rest, ""
+	if end := strings.IndexAny(rest, "/?"); end >= 0 {
+		authority, tail = rest[:end], rest[end:]
+	}
+	user := ""
+	if at := strings.LastIndex(authority, "@"); at >= 0 {
+		user, authority = authority[:at], authority[at+1:]
+		if strings.Contains(user, ":") {
+			return "", errors.New("store: the Redis URL has a password already; leave one of the two out")
+		}
+	}
+	return scheme + "://" + user + url.UserPassword("", password).String() + "@" + authority + tail, nil
 }
 
 // errHost: the text is not a host with a port, or is empty.
