@@ -15,7 +15,7 @@ func remedy(reason string) string {
 	case "misconf":
 		return "this Redis cannot save to its disk and refuses writes: free the disk, or turn snapshots off (save \"\")"
 	case "noauth":
-		return "this Redis wants a password: put it into --redis, redis://user:password@host:port"
+		return "this Redis wants a password: put it into the file of --redis-password-file, and the user into --redis, redis://user@host:port"
 	case "wrongpass":
 		return "this Redis does not take the user and password of --redis"
 	case "noperm":

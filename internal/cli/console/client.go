@@ -81,6 +81,9 @@ func (g *Globals) Explain(err error, who, address string) error {
 	case connect.CodeOf(err) == connect.CodeUnimplemented:
 		return fmt.Errorf("%s does not serve this (%s); is --addr that of %s?", address, FirstLine(err), who)
 	}
+	if strings.Contains(err.Error(), "malformed HTTP response") {
+		return fmt.Errorf("%s at %s: what listens there does not speak HTTP/1.1, as the port for gRPC does not; give --addr the port of --listen (7400 of a coordinator, 7500 of a regional daemon)", who, address)
+	}
 	if remote, ok := errors.AsType[*connect.Error](err); ok {
 		return fmt.Errorf("%s (%s from %s at %s)", remote.Message(), remote.Code(), who, address)
 	}
