@@ -103,7 +103,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 // parse reads the command line, then what it left open from the environment and
 // the file.
 func parse(fs *pflag.FlagSet, args, environ []string) error {
-	if err := fs.Parse(args); err != nil {
+	if err := config.Parse(fs, args); err != nil {
 		return err
 	}
 	if fs.NArg() > 0 {

@@ -27,7 +27,8 @@ func TestCommandLine(t *testing.T) {
 	}{
 		{"help", []string{"--help"}, nil, exitOK, "--bootstrap-expect"},
 		{"version", []string{"--version"}, nil, exitOK, "aliquot coordinator " + config.Release},
-		{"unknown flag", []string{"--nope"}, nil, exitUsage, "unknown flag: --nope"},
+		{"unknown flag", []string{"--nope"}, nil, exitUsage, "unknown flag: --nope\n"},
+		{"misspelt flag", []string{"--nodeid=c1"}, nil, exitUsage, "unknown flag: --nodeid; did you mean --node-id?"},
 		{"argument", []string{"start"}, nil, exitUsage, `unexpected argument "start"`},
 		{"no node id", []string{"--data-dir=x"}, nil, exitUsage, "--node-id"},
 		{"log level", []string{"--log-level=loud"}, nil, exitUsage, "--log-level"},

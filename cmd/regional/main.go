@@ -61,7 +61,7 @@ func configured(args, environ []string, stdout, stderr io.Writer) (set *regional
 	c.Version = config.Version()
 	var p config.Process
 	fs := flags(&c, &p)
-	err := fs.Parse(args)
+	err := config.Parse(fs, args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp), err == nil && p.Help:
 		fmt.Fprint(stdout, usage, fs.FlagUsages())
