@@ -189,6 +189,35 @@ func TestCheckWaitsNoLongerThanItsRuleSays(t *testing.T) {
 	})
 }
 
+// TestAShareThatShrinksIsNotWaitedFor: after waits in vain a key's checks are denied at once for a
+// while, and a share that only shrinks does not end that.
+func TestAShareThatShrinksIsNotWaitedFor(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, homed("20ms"))
+		d := used(t, l)
+		expired := func() string {
+			for line := range strings.Lines(scrape(t, d)) {
+				if strings.HasPrefix(line, `aliquot_borrow_waits_total{region="us",result="expired"}`) {
+					return line
+				}
+			}
+			return ""
+		}
+		eventually(t, "waits in vain are over for two seconds", func() bool {
+			before := expired()
+			if a := check(t, d, "k"); a.Allowed {
+				t.Errorf("%+v", a)
+			}
+			return expired() == before && strings.HasSuffix(before, " 6\n")
+		})
+		l.lend(l.asked(), budget.Unit/4)
+		before := expired()
+		if a := check(t, d, "k"); a.Allowed || expired() != before {
+			t.Errorf("%+v, and after %s now %s", a, before, expired())
+		}
+	})
+}
+
 func TestCallerLeavesWhileItWaits(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
 		l := newLeader(t, homed("8s"))

@@ -131,11 +131,19 @@ func (a *Authority) Leave(arrivals []*Arrival, vain time.Duration) {
 	a.borrow.leave(arrivals)
 }
 
+// Lent records that a group was admitted with what it waited for.
+func (a *Authority) Lent(g *charge.Transaction) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range g.Asks {
+		delete(a.borrow.unlent, g.Asks[i].Key)
+	}
+}
+
 // welcome wakes the checks whose share has come. The caller holds mu.
 func (a *Authority) welcome(changed []budget.ShareResult, now budget.Instant) {
 	for i := range changed {
 		key := changed[i].Key
-		delete(a.borrow.unlent, key)
 		at := a.borrow.arrivals[key]
 		if at != nil && grown(at.held, a.region.Right(key, at.limit, now).Effective()) {
 			close(at.Came)

@@ -78,6 +78,9 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 	if result != "" {
 		l.metrics.Borrowed(result)
 	}
+	if result == borrowMoved && groups[i].Allowed {
+		l.Auth.Lent(groups[i])
+	}
 	if result == borrowGone {
 		return fmt.Errorf("%w: %w", charge.ErrGone, ctx.Err())
 	}
