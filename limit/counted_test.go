@@ -42,6 +42,37 @@ func byDefinition(a Algorithm, window, now int64, book []admission) Tokens {
 	}
 }
 
+// Slots that were given out without the store are in use once, however often they are named, until each has ended or is
+// released; a request finds what they leave.
+func TestSlotsHeld(t *testing.T) {
+	v := View{Algorithm: Concurrency, Window: 1000, Stamp: 7, Floor: Bucket{Cap: 5 * Token}, Phase: Live, Until: MaxExact}
+	r := Record{}
+	take := func(now int64, slot uint64, held []HeldSlot, allowed bool, left Tokens) {
+		t.Helper()
+		v.Slot, v.Held = slot, held
+		records, out := []Record{r}, make([]Outcome, 1)
+		if got := Take(records, []View{v}, Token, now, out); got != allowed || out[0].Tokens != left*Token {
+			t.Errorf("at %d slot %d: %v with %d left, want %v with %d", now, slot, got, out[0].Tokens/Token, allowed, left)
+		}
+		r = records[0]
+	}
+	held := []HeldSlot{{Slot: 8, Cost: 2 * Token, Lasts: 300}, {Slot: 9, Cost: Token, Lasts: 1500}}
+	take(100, 1, held, true, 1)
+	take(200, 2, held, true, 0)
+	take(300, 3, held, false, 0)
+	if r.Keep(&v) < 1300/1000+1001 {
+		t.Errorf("kept for %d ms", r.Keep(&v))
+	}
+	r, freed := Release(r, 9)
+	if freed != Token {
+		t.Errorf("freed %d", freed)
+	}
+	take(350, 4, held[:1], true, 0)
+	take(401, 5, nil, true, 1) // the two of slot 8 have ended
+	take(402, 5, []HeldSlot{{Slot: 10, Cost: 5 * Token, Lasts: 10}}, false, 0)
+	take(413, 6, nil, true, 0)
+}
+
 // Every algorithm admits what its definition says, says what is left, and knows to the
 // microsecond when it would admit what it denied, and when nothing counts any more.
 func TestCountedByDefinition(t *testing.T) {

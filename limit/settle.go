@@ -98,7 +98,7 @@ func settle(r Record, v *View, now int64) (Record, Bucket, bool) {
 	}
 	r.At, r.Stamp = now, v.Stamp
 	if counts {
-		r.Use = r.Use.at(v, now).add(v, v.Debit, 0, now)
+		r.Use = r.Use.at(v, now).add(v, v.Debit, 0, now).enter(v.Held, now)
 	} else {
 		r.spend(min(v.Debit, max(0, r.held())))
 		r.expire(now)

@@ -57,6 +57,14 @@ func blocked(free int64) *Use { return &Use{Free: min(free, MaxExact)} }
 // of a record always has the label of the record's At.
 func (u *Use) LabelOf(at int64) int64 { return label(at, u.Window) }
 
+// HeldSlot is a slot that a caller gave out without its store. It is in use for Lasts more
+// microseconds. All three numbers are above 0.
+type HeldSlot struct {
+	Slot  uint64
+	Cost  Tokens
+	Lasts int64
+}
+
 // mostUse bounds the use of a window. It is above any capacity, because a Debit is counted without
 // a decision and has no bound of its own.
 const mostUse = 2 * MaxTokens
@@ -170,6 +178,22 @@ func (u *Use) add(v *View, cost Tokens, slot uint64, now int64) *Use {
 	}
 	out.Entries = insert(out.Entries, e)
 	return &out
+}
+
+// enter counts slots that were given out without the store, but for those that are in use already.
+func (u *Use) enter(held []HeldSlot, now int64) *Use {
+	for _, s := range held {
+		var out Use
+		if u != nil {
+			out = *u
+		}
+		if slices.ContainsFunc(out.Entries, func(e Entry) bool { return e.Slot == s.Slot }) {
+			continue
+		}
+		out.Entries = insert(out.Entries, Entry{Until: min(now+s.Lasts, MaxExact), Cost: s.Cost, Slot: s.Slot})
+		u = &out
+	}
+	return u
 }
 
 // insert returns a copy of entries with one more, or with its cost added to an entry that counts

@@ -42,6 +42,10 @@ type View struct {
 	// Lasts is the longest time that the slot is held, in microseconds. 0, and anything above
 	// Window, stands for Window (Concurrency only).
 	Lasts int64
+	// Held are slots that the caller gave out while its store did not answer, and that are still in
+	// use (Concurrency only). Those that the record does not have are entered, whatever else is in
+	// use. A name may be sent as often as it takes for an answer to come.
+	Held []HeldSlot
 	// Cost is what the request costs at this limit alone, if that differs from the cost of the
 	// request; otherwise 0.
 	Cost Tokens

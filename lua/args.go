@@ -14,9 +14,10 @@ const (
 	firstKey = 4
 	// headerArgs is how many entries of ARGV all scripts share.
 	headerArgs = 10
-	// countedNumbers is the most numbers of a counting limit in a take.
-	countedNumbers = 17
-	// applyNumbers is the most numbers of a change, without low and without a change of the limit.
+	// countedNumbers is the most numbers of a counting limit in a take, without slots that are held.
+	countedNumbers = 18
+	// applyNumbers is the most numbers of a change, without low, without a change of the limit and without
+	// slots that are held.
 	applyNumbers = 19
 )
 
@@ -174,6 +175,12 @@ func (w *words) counted(h *header, v *limit.View, shareAlways bool) {
 	if h.remembers {
 		m := memory(v)
 		w.add(m[:]...)
+	}
+	if v.Algorithm == limit.Concurrency {
+		w.add(int64(len(v.Held)))
+		for _, s := range v.Held {
+			w.add(int64(s.Slot), int64(s.Cost), s.Lasts)
+		}
 	}
 }
 

@@ -127,6 +127,13 @@ func admitCounted(key string, v *limit.View) error {
 		return fmt.Errorf("%w: view of %s, a %v, has a chunk", ErrInvalid, key, v.Algorithm)
 	case v.Slot > limit.MaxExact || v.Slot != 0 && v.Algorithm != limit.Concurrency:
 		return fmt.Errorf("%w: view of %s has slot %d", ErrInvalid, key, v.Slot)
+	case len(v.Held) > 0 && v.Algorithm != limit.Concurrency || len(v.Held) > limit.MaxEntries:
+		return fmt.Errorf("%w: view of %s, a %v, holds %d slots", ErrInvalid, key, v.Algorithm, len(v.Held))
+	}
+	for _, s := range v.Held {
+		if s.Slot == 0 || s.Slot > limit.MaxExact || s.Cost <= 0 || s.Cost > most || s.Lasts <= 0 || s.Lasts > limit.MaxExact {
+			return fmt.Errorf("%w: view of %s holds the slot %+v", ErrInvalid, key, s)
+		}
 	}
 	return nil
 }

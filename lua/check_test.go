@@ -2,6 +2,7 @@ package lua
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,31 @@ func TestWhatTheScriptsCannotCountIsRefused(t *testing.T) {
 		if err := check(change.refused); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: beyond the border: %v", what, err)
 		}
+	}
+}
+
+// Slots that a caller holds have a name, a cost and time left, are no more than a record has room for, and are of a limit
+// of slots.
+func TestSlotsThatTheScriptsCannotCountAreRefused(t *testing.T) {
+	check := func(a limit.Algorithm, held []limit.HeldSlot) error {
+		v := limit.View{Algorithm: a, Window: 1, Stamp: limit.Stamp(checkedEpoch), Floor: limit.Bucket{Cap: 10 * limit.Token}, Held: held}
+		return CheckGroups(checkedEpoch, []Group{{Cost: 1, Limits: []KeyView{{Key: Key(a, 1, [16]byte{}), View: v}}}})
+	}
+	most := limit.HeldSlot{Slot: limit.MaxExact, Cost: limit.MaxEntries * limit.Token, Lasts: limit.MaxExact}
+	if err := check(limit.Concurrency, slices.Repeat([]limit.HeldSlot{most}, limit.MaxEntries)); err != nil {
+		t.Error(err)
+	}
+	for _, held := range [][]limit.HeldSlot{
+		slices.Repeat([]limit.HeldSlot{most}, limit.MaxEntries+1),
+		{{Slot: 0, Cost: 1, Lasts: 1}}, {{Slot: 1, Cost: 0, Lasts: 1}}, {{Slot: 1, Cost: 1, Lasts: 0}},
+		{{Slot: limit.MaxExact + 1, Cost: 1, Lasts: 1}}, {{Slot: 1, Cost: most.Cost + 1, Lasts: 1}}, {{Slot: 1, Cost: 1, Lasts: limit.MaxExact + 1}},
+	} {
+		if err := check(limit.Concurrency, held); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%+v: %v", held[:1], err)
+		}
+	}
+	if err := check(limit.SlidingLog, []limit.HeldSlot{most}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("slots of a log: %v", err)
 	}
 }
 

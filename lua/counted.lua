@@ -12,6 +12,7 @@
 --   has changed)
 --   1 or 0 for what is remembered of the record, what was in use, the rights then, and when (only if
 --   some record is remembered)
+--   of slots: how many the caller holds, then for each its name, its cost, and how much longer it is in use
 counted = {}
 
 do
@@ -60,7 +61,19 @@ do
       end
       a = a + 4
     end
-    return l, a + 9
+    a = a + 9
+    if kind == SLOTS then
+      local held = tonumber(ARGV[a])
+      a = a + 1
+      if held > 0 then
+        l.held = {}
+        for i = 1, held do
+          l.held[i] = {tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])}
+          a = a + 3
+        end
+      end
+    end
+    return l, a
   end
 
   -- unknown_until: limit.View.unknownUntil.
@@ -160,6 +173,9 @@ do
     l.of.at(r, l)
     if l.debit > 0 then
       l.of.add(r, l, l.debit, 0)
+    end
+    if l.held then
+      log.enter(r, l.held)
     end
     return r, share, amnesia
   end

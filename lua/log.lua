@@ -213,11 +213,9 @@ do
     return take_off(r, 0, slot, EXACT)
   end
 
-  function log.add(r, l, cost, slot)
-    local till, tail = now + l.window, r.tail
-    if slot > 0 and l.lasts > 0 then
-      till = now + min(l.lasts, l.window)
-    end
+  -- insert counts one more entry.
+  local function insert(r, till, cost, slot)
+    local tail = r.tail
     local last = tail and till == r.last
     local full = slot == 0 and r.n >= MAX_ENTRIES
     if r.n == 0 then
@@ -235,6 +233,28 @@ do
       r.last = till
     else
       merge(r, till, cost, slot)
+    end
+  end
+
+  function log.add(r, l, cost, slot)
+    local till = now + l.window
+    if slot > 0 and l.lasts > 0 then
+      till = now + min(l.lasts, l.window)
+    end
+    insert(r, till, cost, slot)
+  end
+
+  -- enter: limit.Use.enter.
+  function log.enter(r, held)
+    local known = {}
+    for _, e in ipairs(all(r)) do
+      known[e[3]] = true
+    end
+    for _, s in ipairs(held) do
+      if not known[s[1]] then
+        known[s[1]] = true
+        insert(r, min(now + s[3], EXACT), s[2], s[1])
+      end
     end
   end
 

@@ -34,6 +34,11 @@ func (w *twins) countedView(first limit.View, a limit.Algorithm) limit.View {
 	v.LimboFloor = w.rights(a).Min(v.Floor)
 	w.changed(&v, func() limit.Bucket { return w.rights(a) })
 	w.charges(&v)
+	if a == limit.Concurrency && w.IntN(4) == 0 {
+		for range w.IntN(6) {
+			v.Held = append(v.Held, w.held())
+		}
+	}
 	return v
 }
 
@@ -80,6 +85,18 @@ func (w *twins) used() limit.Tokens {
 	return limit.Tokens(w.amount(mostUse))
 }
 
+// held is a slot that was given out without the store. Many have few names, some that of a record's slot.
+func (w *twins) held() limit.HeldSlot {
+	s := limit.HeldSlot{Slot: 1 + w.Uint64N(4), Cost: limit.Tokens(1+w.Int64N(3)) * limit.Token, Lasts: 1 + w.amount(60_000_000)}
+	switch w.IntN(8) {
+	case 0:
+		s.Slot, s.Lasts = 1+w.Uint64N(limit.MaxExact), 1+w.amount(limit.MaxExact-1)
+	case 1:
+		s.Cost = limit.Tokens(1 + w.amount(int64(mostRights(limit.Concurrency))-1))
+	}
+	return s
+}
+
 // entries end before and after now, some at the same time.
 func (w *twins) entries(a limit.Algorithm) (entries []limit.Entry) {
 	n, until, spread := w.IntN(12), min(max(1, w.near()), w.now+MaxWindow.Microseconds()), int64(1)<<w.IntN(38)
@@ -96,6 +113,9 @@ func (w *twins) entries(a limit.Algorithm) (entries []limit.Entry) {
 		}
 		if a == limit.Concurrency && w.IntN(5) > 0 {
 			e.Slot = 1 + w.Uint64N(1<<30)
+			if w.IntN(6) == 0 {
+				e.Slot = 1 + uint64(len(entries)) // of one that is held
+			}
 		}
 		entries = append(entries, e)
 		until += w.Int64N(spread + 1)

@@ -210,7 +210,7 @@ func refund(g *Group, j int, at int64) lua.Part {
 	if v.Cost != 0 {
 		cost = v.Cost
 	}
-	v.Debit, v.Chunk = 0, limit.ChunkView{} // the take has already subtracted the debit and accounted for the chunk
+	v.Debit, v.Held, v.Chunk = 0, nil, limit.ChunkView{} // the take has already subtracted the debit and accounted for the chunk
 	return lua.Part{Key: g.Limits[j].Key, Adjustment: limit.Adjustment{View: v, At: at, Window: v.Window, Reserved: cost}}
 }
 
