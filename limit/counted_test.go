@@ -71,6 +71,11 @@ func TestSlotsHeld(t *testing.T) {
 	take(401, 5, nil, true, 1) // the two of slot 8 have ended
 	take(402, 5, []HeldSlot{{Slot: 10, Cost: 5 * Token, Lasts: 10}}, false, 0)
 	take(413, 6, nil, true, 0)
+	take(414, 6, nil, false, 0)
+	r, _ = Release(r, 1)
+	if take(415, 6, nil, true, 0); r.Use.known(&v, 415) != 4*Token {
+		t.Errorf("a slot that was entered before its request counts twice: %+v", r.Use)
+	}
 }
 
 // Every algorithm admits what its definition says, says what is left, and knows to the
@@ -403,15 +408,17 @@ func TestTakeMixesAlgorithms(t *testing.T) {
 	now := 104 * tick
 	views, records := []View{}, []Record{}
 	for a := range algorithms {
-		v := View{Algorithm: a, Floor: of(10, 1), Phase: Live, Until: MaxExact, Stamp: testStamp, Slot: 1}
+		v := View{Algorithm: a, Floor: of(10, 1), Phase: Live, Until: MaxExact, Stamp: testStamp}
 		if a.Counts() {
 			v.Window = testWindow
 		}
 		views, records = append(views, v), append(records, Record{})
 	}
 	out := make([]Outcome, len(views))
-	if once := Take(records, views, 4*Token, now, out); !once || !Take(records, views, 4*Token, now, out) {
-		t.Fatalf("denied: %+v", out)
+	for slot := range uint64(2) {
+		if views[5].Slot = slot + 1; !Take(records, views, 4*Token, now, out) {
+			t.Fatalf("denied: %+v", out)
+		}
 	}
 	views[5].Floor = of(15, 0)
 	if Take(records, views, 4*Token, now, out) {

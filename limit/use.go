@@ -158,9 +158,10 @@ func (u *Use) rights(most Tokens, now int64) Tokens {
 	}
 }
 
-// add counts an admission at now, the instant that u was brought to.
+// add counts an admission at now, the instant that u was brought to. A slot that is in use already
+// was entered before its request came; it is not counted twice.
 func (u *Use) add(v *View, cost Tokens, slot uint64, now int64) *Use {
-	if cost == 0 {
+	if cost == 0 || slot != 0 && u.has(slot) {
 		return u
 	}
 	var out Use
@@ -180,6 +181,11 @@ func (u *Use) add(v *View, cost Tokens, slot uint64, now int64) *Use {
 	return &out
 }
 
+// has reports whether a slot is in use.
+func (u *Use) has(slot uint64) bool {
+	return u != nil && slices.ContainsFunc(u.Entries, func(e Entry) bool { return e.Slot == slot })
+}
+
 // enter counts slots that were given out without the store, but for those that are in use already.
 func (u *Use) enter(held []HeldSlot, now int64) *Use {
 	for _, s := range held {
@@ -187,7 +193,7 @@ func (u *Use) enter(held []HeldSlot, now int64) *Use {
 		if u != nil {
 			out = *u
 		}
-		if slices.ContainsFunc(out.Entries, func(e Entry) bool { return e.Slot == s.Slot }) {
+		if out.has(s.Slot) {
 			continue
 		}
 		out.Entries = insert(out.Entries, Entry{Until: min(now+s.Lasts, MaxExact), Cost: s.Cost, Slot: s.Slot})

@@ -236,7 +236,22 @@ do
     end
   end
 
+  -- has: limit.Use.has. The text of a name may be a part of another number.
+  local function has(r, slot)
+    if string.find(r.list, format(':%.0f', slot), 1, true) then
+      for _, e in ipairs(all(r)) do
+        if e[3] == slot then
+          return true
+        end
+      end
+    end
+    return false
+  end
+
   function log.add(r, l, cost, slot)
+    if slot > 0 and has(r, slot) then
+      return
+    end
     local till = now + l.window
     if slot > 0 and l.lasts > 0 then
       till = now + min(l.lasts, l.window)
@@ -246,13 +261,8 @@ do
 
   -- enter: limit.Use.enter.
   function log.enter(r, held)
-    local known = {}
-    for _, e in ipairs(all(r)) do
-      known[e[3]] = true
-    end
     for _, s in ipairs(held) do
-      if not known[s[1]] then
-        known[s[1]] = true
+      if not has(r, s[1]) then
         insert(r, min(now + s[3], EXACT), s[2], s[1])
       end
     end

@@ -33,7 +33,7 @@ func TestTwins(t *testing.T) {
 	t.Logf("%d operations in %v: %v", w.ops, time.Since(start).Round(time.Millisecond), w.seen)
 	for _, what := range []string{"allowed", "denied", "amnesia", "stale", "late", "released", "absent", "nonsense", "clock back", "wrong type",
 		"extra spent", "extra left", "set apart", "earlier floor", "absent since a change of the floor", "fenced", "fenced and blind", "a later share before the lease", "heard is nonsense", "lease", "no changes",
-		"counted", "entries", "expired", "merged", "many entries", "blocked", "use outlasts a share", "held", "faded", "retry", "slots", "slots held", "a slot held before", "a cost of its own",
+		"counted", "entries", "expired", "merged", "many entries", "blocked", "use outlasts a share", "held", "faded", "retry", "slots", "slots held", "a slot held before", "a slot asked for again", "a cost of its own",
 		"lent", "lent to a few", "a loan is over", "brought back", "chunk kept", "not theirs", "lent by earlier contents", "remembered", "use remembered", "another clock", "a loan outlasts a share", "asked again"} {
 		if w.seen[what] == 0 {
 			t.Errorf("the generator never led to %q", what)
@@ -321,6 +321,7 @@ func (w *twins) noteUse(was, is limit.Record, v *limit.View, out limit.Outcome) 
 		w.count("slots held", !known)
 		w.count("a slot held before", known)
 	}
+	w.count("a slot asked for again", v.Slot > 0 && was.Use != nil && slices.ContainsFunc(was.Use.Entries, func(e limit.Entry) bool { return e.Slot == v.Slot && e.Until > w.now }))
 	w.count("blocked", is.Use.Free > 0)
 	w.count("entries", n > 1)
 	w.count("expired", n < before)
