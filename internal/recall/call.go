@@ -17,6 +17,7 @@ type Ticket struct {
 	covered limit.Tokens
 	// mark is the debt's mark at that time, or its lostMark when the call was lost.
 	mark uint64
+	slot uint64 // that its caller was given meanwhile
 }
 
 type ticketState uint8
@@ -39,7 +40,9 @@ func (t *Table) Call() uint64 {
 type Debt struct {
 	// Amount is what the store must take off the key's record.
 	Amount limit.Tokens
-	upTo   limit.Tokens // of everything that was ever owed
+	// Held are the slots that the store must enter in the key's record.
+	Held []limit.HeldSlot
+	upTo limit.Tokens // of everything that was ever owed
 }
 
 // Carry returns the debt of a charge's key for a call to carry. It returns nothing if that call
@@ -53,6 +56,9 @@ func (t *Table) Carry(c *Charge, call uint64, now budget.Instant) Debt {
 	if now > d.full {
 		d.paid = d.total
 		t.settle(key, d)
+	}
+	if c.Limit.Algorithm == limit.Concurrency {
+		return t.carrySlots(d, c, call, now)
 	}
 	if d.use != nil && !c.OldClock {
 		// Admissions in windows that are over no longer count.
@@ -92,12 +98,13 @@ func (t *Table) Settling(key budget.KeyID) bool {
 // Paid ends a call that carried a debt. If taken, it subtracts what the store took.
 func (t *Table) Paid(key budget.KeyID, carried Debt, taken bool) {
 	d := t.debt[key]
-	if d == nil || carried == (Debt{}) {
+	if d == nil || carried.upTo == 0 && carried.Held == nil {
 		return
 	}
 	d.carried = max(0, d.carried-1)
 	if taken {
 		d.paid = max(d.paid, carried.upTo)
+		d.entered(carried.Held)
 	}
 	t.settle(key, d)
 }
@@ -132,9 +139,12 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 		}
 		// Requests that one call decides have one stamp. The last of them left the least.
 		if stamp != e.stamp || left <= e.left {
-			t.learn(c, &e, left, out, stamp, now)
+			t.learn(c, &e, left, out, e.full(c, allowed, out, carried), stamp, now)
 			t.replace(c.Key, e)
 		}
+	}
+	if allowed && c.Limit.Algorithm == limit.Concurrency && k.voided == t.voided {
+		t.took(c, stamp)
 	}
 	if d := t.debt[c.Key]; d != nil {
 		if d.lost > 0 && k.sent > d.lostUntil {
@@ -148,8 +158,8 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 }
 
 // learn records the store's answer about a key, at its clock's stamp. left is the answer less what
-// is owed.
-func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome, stamp int64, now budget.Instant) {
+// is owed. full: if nothing is left, as much is in use as there are rights to.
+func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome, full bool, stamp int64, now budget.Instant) {
 	known := limit.Tokens(0) // of the use that the same call has already reported
 	if e.counts && stamp == e.stamp {
 		known = limit.Tokens(e.basis)
@@ -159,8 +169,10 @@ func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome,
 		e.basis, e.capacity = out.Bucket.Rate.Micro, out.Bucket.Cap
 		return
 	}
-	e.basis, e.counts, e.unsaid = int64(out.Bucket.Cap-out.Tokens), true, out.Tokens <= 0 && out.Reset > 0
+	e.basis, e.counts, e.unsaid = int64(out.Bucket.Cap-out.Tokens), true, out.Tokens <= 0 && out.Reset > 0 && !full
 	t.recount(c, e, known)
+	e.reported(c, now)
+	t.disownEnded(c.Key, stamp)
 }
 
 // recount records what the store reports as in use of a counting limit, besides what was admitted
@@ -212,13 +224,20 @@ func (t *Table) landed(k *Ticket, c *Charge) {
 func (t *Table) cover(k *Ticket, c *Charge, now budget.Instant) {
 	t.landed(k, c)
 	t.owe(c, c.Cost, now)
-	k.covered, k.cost, k.mark = c.Cost, 0, t.debtOf(c.Key).mark
+	k.covered, k.cost, k.mark, k.slot = c.Cost, 0, t.debtOf(c.Key).mark, c.Slot
 }
 
 // uncover handles a call that the store charged after its caller was admitted from memory. That
 // cost is no longer owed, unless a call has carried the debt since: the store may then have taken
 // it twice.
 func (t *Table) uncover(k *Ticket, c *Charge) {
+	if c.Limit.Algorithm == limit.Concurrency {
+		if d := t.debt[c.Key]; k.covered > 0 && d != nil && k.voided == t.voided {
+			d.dropSlot(k.slot) // the store has it
+		}
+		k.covered = 0
+		return
+	}
 	if d := t.debt[c.Key]; k.covered > 0 && d != nil && d.mark == k.mark {
 		d.total = max(d.paid, d.total-k.covered)
 		t.Spend(c.Key, -k.covered)
@@ -229,6 +248,10 @@ func (t *Table) uncover(k *Ticket, c *Charge) {
 // owe adds what was admitted here to the debt.
 func (t *Table) owe(c *Charge, cost limit.Tokens, now budget.Instant) {
 	if cost == 0 {
+		return
+	}
+	if c.Limit.Algorithm == limit.Concurrency {
+		t.give(c, now)
 		return
 	}
 	d := t.debtOf(c.Key)

@@ -53,7 +53,7 @@ func (t *Table) admit(c *Charge, now budget.Instant) bool {
 	}
 	e := t.find(c, now)
 	t.replace(c.Key, e)
-	if c.Limit.Algorithm.Counts() {
+	if a := c.Limit.Algorithm; a.Counts() && a != limit.Concurrency {
 		t.useOf(c, &e).add(c, c.Cost)
 	}
 	own := c.Own

@@ -14,8 +14,7 @@ func (t *Table) Tells(c *Charge, now budget.Instant) bool {
 	e := t.find(c, now)
 	if c.Limit.Algorithm.Counts() {
 		out := t.leftOf(c, &e, now)
-		unsure := c.StoreNow == 0 || c.StoreLatest-c.StoreNow > maxUnsure*c.Limit.Window.Microseconds()
-		return out.Bucket.Cap > 0 && e.stamp != 0 && !unsure && c.Limit.Algorithm != limit.Concurrency
+		return out.Bucket.Cap > 0 && e.stamp != 0 && (c.Limit.Algorithm == limit.Concurrency || !unsure(c))
 	}
 	told := e.stamp != 0 && t.keys[c.Key].at >= c.From
 	return told || t.Owed(c.Key, now) > 0

@@ -54,6 +54,10 @@ type Charge struct {
 	// Own is the charge that the table already holds for this request, if a call for it was sent
 	// and not answered; otherwise nil.
 	Own *Ticket
+	// Slot names the slot that the request asks for, and Lasts is for how long it may hold it; 0: as long
+	// as the limit allows (concurrency limits only).
+	Slot  uint64
+	Lasts time.Duration
 }
 
 // Room holds the smallest and the largest capacity that a bucket can have while its share does not
@@ -85,6 +89,12 @@ type Table struct {
 	// changing has keys as they were before their share changed, while it is unknown what they
 	// hold.
 	changing map[budget.KeyID]entry
+	// own has the slots that reservations of this daemon took in the store, and owns is their number.
+	// Those that are in use are among what the store reported.
+	own  map[budget.KeyID][]slot
+	owns int
+	// sweepAt is the earliest time of the store's clock at which own is searched for slots that have ended.
+	sweepAt int64
 }
 
 // entry is what is known of one key. It has no pointers, so the garbage collector need not scan
@@ -105,7 +115,8 @@ type entry struct {
 	asked limit.Tokens
 	// capacity is what the store's bucket could hold at the latest answer; 0 if that is not known.
 	capacity limit.Tokens
-	// lent is what the daemon has borrowed of the record, until lentUntil at the latest.
+	// lent is what the daemon has borrowed of the record, until lentUntil at the latest. For a concurrency
+	// limit lentUntil is when no slot that the store has reported can be in use any more.
 	lent      limit.Tokens
 	lentUntil budget.Instant
 	// counts: it is a counting limit. unsaid: the store did not report what is in use of it, only
@@ -143,12 +154,15 @@ type debt struct {
 	mark uint64
 	// use is what is in use of a counting limit, since it was first decided here; nil before.
 	use *use
+	// slots were given out here, in this order, and the store is not known to have them. They are owed
+	// beside total.
+	slots []slot
 }
 
 // New returns an empty table of at most max keys. Since now the daemon must be the only one that
 // spends for its region, or must count on nothing from before.
 func New(max int, now budget.Instant) *Table {
-	return &Table{keys: map[budget.KeyID]entry{}, debt: map[budget.KeyID]*debt{}, taken: map[budget.KeyID]taken{}, changing: map[budget.KeyID]entry{}, max: max, whole: now}
+	return &Table{keys: map[budget.KeyID]entry{}, debt: map[budget.KeyID]*debt{}, taken: map[budget.KeyID]taken{}, changing: map[budget.KeyID]entry{}, own: map[budget.KeyID][]slot{}, max: max, whole: now}
 }
 
 // Len returns how many keys the table knows.
@@ -169,6 +183,7 @@ func (t *Table) Void(now budget.Instant) {
 	clear(t.keys)
 	clear(t.taken)
 	clear(t.changing)
+	t.disownAll()
 	t.whole, t.emptied = now, 0
 	t.voided++
 	for _, d := range t.debt {
@@ -219,6 +234,8 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 	if stamp >= e.stamp {
 		e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
 		e.counts, e.unsaid = true, used >= limit.MaxTokens
+		e.reported(c, now)
+		t.disownEnded(key, stamp)
 		if d := t.debt[key]; d != nil && d.use != nil && !e.unsaid {
 			d.use.unpaid(d.total - d.paid)
 			t.recount(c, &e, 0)
@@ -254,10 +271,15 @@ func (t *Table) Spend(key budget.KeyID, cost limit.Tokens) {
 
 // Owed returns what a key owes.
 func (t *Table) Owed(key budget.KeyID, now budget.Instant) limit.Tokens {
-	if d := t.debt[key]; d != nil && now <= d.full {
-		return d.total - d.paid
+	d := t.debt[key]
+	if d == nil {
+		return 0
 	}
-	return 0
+	owed := d.held(now)
+	if now <= d.full {
+		owed += d.total - d.paid
+	}
+	return owed
 }
 
 // find returns what is known of a charge's key, brought to now. It changes nothing: frequent calls
@@ -331,6 +353,9 @@ func (t *Table) unused(c *Charge, now budget.Instant) bool {
 	if unsure(c) {
 		return now >= t.whole.Add(tail+tail/2)
 	}
+	if c.Limit.Algorithm == limit.Concurrency {
+		return now >= t.whole+lasting(c)
+	}
 	window, age := c.Limit.Window.Microseconds(), int64(now-t.whole)/1000
 	begins := c.StoreNow - window
 	switch c.Limit.Algorithm {
@@ -379,6 +404,7 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 	}
 	delete(t.keys, oldest)
 	delete(t.taken, oldest)
+	t.disown(oldest, func(slot) bool { return true })
 	if d := t.debt[oldest]; d != nil {
 		d.use = nil
 		t.settle(oldest, d)
@@ -390,7 +416,7 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 // nothingOwed reports whether nothing is owed of a key, and no earlier debt of it is in use.
 func (t *Table) nothingOwed(key budget.KeyID, now budget.Instant) bool {
 	d := t.debt[key]
-	return d == nil || d.total == d.paid && d.lost == 0 && d.carried == 0 && now > d.full
+	return d == nil || d.total == d.paid && len(d.slots) == 0 && d.lost == 0 && d.carried == 0 && now > d.full
 }
 
 // debtOf finds or creates a key's debt.
@@ -411,7 +437,7 @@ func (t *Table) nextMark() uint64 {
 // settle drops a debt of nothing. Use of a counting limit stays known, even after it was paid,
 // until the store has reported what is in use.
 func (t *Table) settle(key budget.KeyID, d *debt) {
-	if d.total == d.paid && d.lost == 0 && d.carried == 0 && d.use == nil {
+	if d.total == d.paid && len(d.slots) == 0 && d.lost == 0 && d.carried == 0 && d.use == nil {
 		t.settled = max(t.settled, d.total)
 		delete(t.debt, key)
 	}

@@ -161,8 +161,7 @@ func (t *Table) useOf(c *Charge, e *entry) *use {
 	return d.use
 }
 
-// leftOf returns what a counting limit has left for a request. Of slots nothing is admitted,
-// because they could not be released.
+// leftOf returns what a counting limit has left for a request.
 func (t *Table) leftOf(c *Charge, e *entry, now budget.Instant) limit.Outcome {
 	rights := c.Bucket.Cap
 	tail := c.Limit.Tail()
@@ -174,7 +173,13 @@ func (t *Table) leftOf(c *Charge, e *entry, now budget.Instant) limit.Outcome {
 		rights = min(rights, e.left+limit.Tokens(e.basis))
 	}
 	out := limit.Outcome{Bucket: limit.Bucket{Cap: rights}, Reset: c.Limit.Tail().Microseconds(), Retry: -1}
-	if c.Limit.Algorithm == limit.Concurrency || e.stamp == 0 || unsure(c) {
+	switch {
+	case e.stamp == 0:
+		return out
+	case c.Limit.Algorithm == limit.Concurrency:
+		out.Tokens = t.slotsLeft(c, e, rights, now)
+		return out
+	case unsure(c):
 		return out
 	}
 	used, _ := t.useOf(c, e).most(c)
