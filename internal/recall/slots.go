@@ -186,9 +186,9 @@ func (t *Table) disownEnded(key budget.KeyID, stamp int64) {
 	t.disown(key, func(s slot) bool { return int64(s.until) <= stamp })
 }
 
-// disownAll drops all slots that this daemon took in the store: it is not known any more which of them
-// are among those that are in use.
-func (t *Table) disownAll() {
+// Disown drops all slots that this daemon took in the store: it is not known any more which of them are
+// among those that are in use, because another daemon may have released them, or the contents are lost.
+func (t *Table) Disown() {
 	clear(t.own)
 	t.owns = 0
 }

@@ -183,7 +183,7 @@ func (t *Table) Void(now budget.Instant) {
 	clear(t.keys)
 	clear(t.taken)
 	clear(t.changing)
-	t.disownAll()
+	t.Disown()
 	t.whole, t.emptied = now, 0
 	t.voided++
 	for _, d := range t.debt {

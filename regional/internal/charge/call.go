@@ -50,7 +50,7 @@ func (h *Header) View(a *Charge) limit.View {
 		f.Changed(&v, *a.Changed, a.RuleSince, a.Right, a.Enforcement == rules.Elastic)
 	}
 	v.HeardWait = min(v.HeardWait, lua.HeardTTL.Microseconds())
-	v.Deadline, v.Debit, v.Slot, v.Cost, v.Memory = h.Deadline, a.Carried.Amount, a.Slot, a.Cost, a.Memory
+	v.Deadline, v.Debit, v.Held, v.Slot, v.Cost, v.Memory = h.Deadline, a.Carried.Amount, a.Carried.Held, a.Slot, a.Cost, a.Memory
 	if a.Limit.Algorithm == limit.Concurrency {
 		v.Lasts = a.Lasts.Microseconds()
 	}
@@ -74,6 +74,18 @@ func NewSlotNames(incarnation uint64) *SlotNames {
 // Next returns a name that was not given before.
 func (n *SlotNames) Next() uint64 { return n.last.Add(1)%limit.MaxExact + 1 }
 
+// Name names the slots that groups ask for, unless they have names. A slot keeps its name when its
+// request is sent again or decided without the store, so that it is one slot wherever it is known.
+func (n *SlotNames) Name(groups []*Transaction) {
+	for _, g := range groups {
+		for i := range g.Asks {
+			if a := &g.Asks[i]; a.Limit.Algorithm == limit.Concurrency && a.Slot == 0 {
+				a.Slot = n.Next()
+			}
+		}
+	}
+}
+
 // CallBuffer holds the buffers of one store call. Nothing refers to them once the call has returned.
 type CallBuffer struct {
 	call  []lua.Group
@@ -96,7 +108,7 @@ func (w *CallBuffer) CallOf(head *Header, groups []*Transaction, slots *SlotName
 		free = free[len(g.Asks):]
 		for j := range g.Asks {
 			a := &g.Asks[j]
-			if a.Limit.Algorithm == limit.Concurrency {
+			if a.Limit.Algorithm == limit.Concurrency && a.Slot == 0 {
 				a.Slot = slots.Next()
 			}
 			v := head.View(a)

@@ -43,8 +43,8 @@ type Charge struct {
 	// store's clock from which on only the present limit applies.
 	Changed   *entitlement.Change
 	RuleSince int64
-	// Slot names the slot that the request asks for at a concurrency limit. Each call to the store
-	// gets a new name.
+	// Slot names the slot that the request asks for at a concurrency limit. It is set before the request
+	// is sent or decided, and does not change.
 	Slot uint64
 	// Lasts is for how long a reservation may hold the slot; 0 means as long as the rule allows.
 	Lasts time.Duration

@@ -147,7 +147,7 @@ func (g *Transaction) FreshCopy() *Transaction {
 		a := &g.Asks[i]
 		out.Asks[i] = Charge{
 			Rule: a.Rule, Limit: a.Limit, Window: a.Window, Cost: a.Cost, Enforcement: a.Enforcement,
-			Key: a.Key, Lasts: a.Lasts, Override: a.Override, Own: &a.Ticket,
+			Key: a.Key, Lasts: a.Lasts, Slot: a.Slot, Override: a.Override, Own: &a.Ticket,
 		}
 	}
 	return out

@@ -161,7 +161,10 @@ func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, r
 	defer e.mu.Unlock()
 	for i := range g.Asks {
 		a := &g.Asks[i]
-		c := recall.Charge{Key: a.Key, Limit: a.Limit}
+		c := e.named(a)
+		if c.Cost = a.Cost; g.Peek || g.Upkeep {
+			c.Cost = 0
+		}
 		e.pays(a)
 		e.table.Answered(&a.Ticket, &c, r.Allowed, r.Limits[i], a.Carried, storeNow, received)
 		if held, most, known := a.Asked.Holds(&r.Limits[i]); known {
@@ -180,7 +183,7 @@ func (e *Limit) Failed(groups []*charge.Transaction, err error, latest budget.In
 	for _, g := range groups {
 		for i := range g.Asks {
 			a := &g.Asks[i]
-			c := recall.Charge{Key: a.Key, Limit: a.Limit}
+			c := e.named(a)
 			e.table.Paid(a.Key, a.Carried, false)
 			if a.Carried = (recall.Debt{}); nothing {
 				e.table.NotSent(&a.Ticket, &c)
@@ -243,7 +246,8 @@ func (e *Limit) Applied(changed *charge.Transaction, shares []limit.Bucket, made
 		switch {
 		case !is:
 		case a.Limit.Algorithm.Counts():
-			e.table.TellUse(&recall.Charge{Key: a.Key, Limit: a.Limit}, made[i].Tokens, made[i].InUse, storeNow, now)
+			c := e.named(a)
+			e.table.TellUse(&c, made[i].Tokens, made[i].InUse, storeNow, now)
 		default:
 			e.table.Tell(a.Key, made[i].Tokens, shares[i].Rate.Micro, storeNow, now)
 		}
@@ -252,7 +256,7 @@ func (e *Limit) Applied(changed *charge.Transaction, shares []limit.Bucket, made
 }
 
 // Overran charges what was used beyond reservations that are being settled, and adds to the call
-// what is owed.
+// what is owed. The call releases their slots.
 func (e *Limit) Overran(parts *charge.Transaction, used []limit.Tokens, contents string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -261,19 +265,51 @@ func (e *Limit) Overran(parts *charge.Transaction, used []limit.Tokens, contents
 	e.carry([]*charge.Transaction{parts}, now)
 	for i := range parts.Asks {
 		a := &parts.Asks[i]
+		if a.Limit.Algorithm == limit.Concurrency {
+			c := e.named(a)
+			e.table.Releasing(&a.Ticket, &c, now)
+			continue
+		}
 		e.table.Spend(a.Key, max(0, used[i]-a.Cost))
 	}
+	e.count()
 }
 
-// Adjusted ends the call of overran.
-func (e *Limit) Adjusted(parts *charge.Transaction, made bool) {
+// Adjusted ends the call of Overran. adjusted is parallel to the asks, by the store's clock storeNow; it
+// is nil if the call made nothing, or if that is not known.
+func (e *Limit) Adjusted(parts *charge.Transaction, adjusted []limit.Adjusted, storeNow int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	now := e.now()
 	for i := range parts.Asks {
-		e.pays(&parts.Asks[i])
-		e.table.Paid(parts.Asks[i].Key, parts.Asks[i].Carried, made)
+		a := &parts.Asks[i]
+		if e.pays(a); len(adjusted) > 0 && a.Limit.Algorithm == limit.Concurrency {
+			c := e.named(a)
+			if adjusted[i] == (limit.Adjusted{}) {
+				storeNow = 0 // a node of a cluster may not have been reached
+			}
+			e.table.Released(&a.Ticket, &c, adjusted[i].Tokens, a.Carried, storeNow, now)
+			continue
+		}
+		e.table.Paid(a.Key, a.Carried, len(adjusted) > 0)
 	}
 	e.count()
+}
+
+// Release records that the holder of an ask's slot has given it back, which the store is told later. From
+// now on another request may have the slot. Where another daemon of the region may have released it, a
+// slot that was taken in the store counts until the store says that it is free.
+func (e *Limit) Release(a *charge.Charge) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.named(a)
+	e.table.Release(&c)
+	e.count()
+}
+
+// named returns the charge that identifies an ask's key and slot to the table.
+func (e *Limit) named(a *charge.Charge) recall.Charge {
+	return recall.Charge{Key: a.Key, Limit: a.Limit, Slot: a.Slot, Lasts: a.Lasts, RhoPPM: e.clock.Drift()}
 }
 
 // Revise takes other rules: what they allow counts from now on.
@@ -304,7 +340,7 @@ func (e *Limit) count() { e.owing.Store(int64(e.table.Owing())) }
 func (e *Limit) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 	c := recall.Charge{
 		Key: a.Key, Limit: a.Limit, Cost: a.Cost, Bucket: e.bucketOf(a, now), Own: a.Own,
-		RhoPPM: e.clock.Drift(),
+		RhoPPM: e.clock.Drift(), Slot: a.Slot, Lasts: a.Lasts,
 	}
 	known := false
 	c.StoreNow, c.StoreLatest, known = e.clock.Bounds(now)
@@ -351,6 +387,9 @@ func (e *Limit) LeaveFloor(left bool) {
 	if e.left && !left {
 		e.back = e.now()
 	}
+	if left {
+		e.table.Disown()
+	}
 	e.left, e.lapses = left, 0
 }
 
@@ -375,6 +414,9 @@ func (e *Limit) Beside(another, unread bool) {
 	if e.isBeside && !another {
 		e.back = e.now()
 	}
+	if another {
+		e.table.Disown()
+	}
 	e.isBeside = another
 }
 
@@ -384,6 +426,7 @@ func (e *Limit) Beside(another, unread bool) {
 func (e *Limit) LeaveFloorFor(wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.table.Disown()
 	e.left, e.lapses = true, e.now().Add(wait)
 }
 

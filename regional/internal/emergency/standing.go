@@ -40,7 +40,7 @@ func (e *Limit) Hands() {
 
 // pays counts the end of a call that carried a debt. The caller holds mu.
 func (e *Limit) pays(a *charge.Charge) {
-	if a.Carried.Amount != 0 {
+	if a.Carried.Amount != 0 || a.Carried.Held != nil {
 		e.payments++
 	}
 }

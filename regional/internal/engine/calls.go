@@ -19,6 +19,7 @@ type storeCalls struct {
 	emergency *emergency.Limit
 	slots     *charge.SlotNames
 	held      heldReservations
+	known     knownReservations
 	wordings  sync.Pool // of *wording
 }
 

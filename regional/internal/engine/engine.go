@@ -261,6 +261,7 @@ func (l *Engine) put(ctx context.Context, groups []*charge.Transaction) error {
 	if len(groups) == 0 {
 		return nil
 	}
+	l.name(groups)
 	err := l.Ask(ctx, groups)
 	if errors.Is(err, charge.ErrGone) {
 		return err

@@ -16,11 +16,19 @@ func (l *Engine) FallBack(groups []*charge.Transaction) {
 	l.Auth.HoldFloor()
 	defer l.Auth.ReleaseFloor()
 	contents := l.Auth.Grant(groups).Epoch
+	l.name(groups)
 	var seen []charge.Observation
 	for _, g := range groups {
 		seen = l.fallBackGroup(g, contents, seen)
 	}
 	l.Auth.Observe(seen)
+}
+
+// name names the slots that groups ask for. An engine without a store has no reservations.
+func (l *Engine) name(groups []*charge.Transaction) {
+	if l.direct != nil {
+		l.direct.slots.Name(groups)
+	}
 }
 
 func (l *Engine) fallBackGroup(g *charge.Transaction, contents string, seen []charge.Observation) []charge.Observation {

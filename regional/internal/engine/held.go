@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
@@ -21,7 +20,8 @@ import (
 // Without the store a reservation is held in memory. When the store answers again, it is handed over:
 // first what is owed of its limits is taken off the records, then the store remembers the reservation
 // like any other. Only the store settles reservations, so each is settled once. A held reservation
-// ends with the daemon, and so does what is owed for it.
+// ends with the daemon, and so does what is owed for it. What its holder says it has used meanwhile is
+// kept until then; see later.go.
 
 const (
 	// maxHeldLimits bounds the limits of all held reservations, about 500 bytes each. Beyond it a
@@ -195,6 +195,7 @@ func (l *Engine) handOverAll(ctx context.Context) {
 			return
 		}
 	}
+	l.settleDue(ctx)
 }
 
 // errForgotten: the store has lost the contents that a held reservation was charged in. It says nothing
@@ -213,6 +214,9 @@ func (l *Engine) handOver(ctx context.Context, one *held) error {
 	if err != nil && !errors.Is(err, errForgotten) && !errors.Is(err, errOtherStore) {
 		return err
 	}
+	if slots := slotsOf(one.reservation.Limits); err == nil && len(slots) > 0 {
+		l.direct.known.add(&known{key: one.key, slots: slots, over: one.over})
+	}
 	l.direct.held.drop(one.key)
 	return nil
 }
@@ -223,7 +227,7 @@ func (l *Engine) debtors(one *held) (out []*charge.Transaction) {
 	p := l.Policies.At(time.Now().UnixMilli())
 	for i := range one.reservation.Limits {
 		part := &one.reservation.Limits[i]
-		if part.Never || part.Open || part.Algorithm == limit.Concurrency {
+		if part.Never || part.Open {
 			continue
 		}
 		if a, ok := part.current(p, l.Auth.Now()); ok {

@@ -111,7 +111,7 @@ func (a *storeCalls) overrun(ctx context.Context, parts *charge.Transaction, use
 		out, err = a.guard.Store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Asks, used, make([]chargedAt, len(used))))
 		return 0, err
 	})
-	a.emergency.Adjusted(parts, err == nil)
+	a.emergency.Adjusted(parts, out, 0) // it has no slots to release, so the time does not matter
 	if err == nil {
 		a.auth.Adjusted(parts.Asks, out)
 	}

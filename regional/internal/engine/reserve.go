@@ -97,6 +97,7 @@ func (l *Engine) remember(ctx context.Context, p *policy.Policy, r *Reserving, g
 			g.Asks[i].Lasts = r.TTL
 		}
 	}
+	l.name(groups)
 	print, key := printOf(p.Hasher, &r.Request), ReservationKey(p.Hasher, r.Namespace, r.ID)
 	if one := l.direct.held.of(key); one != nil {
 		return out.repeat(&one.reservation, &lua.Kept{}, print)
@@ -250,6 +251,9 @@ func (a *storeCalls) tryReserve(
 	for i := range out.Results {
 		a.emergency.Answered(groups[i], &out.Results[i], storeNow, received)
 		groups[i].Took(a.auth.Local, &out.Results[i], storeNow, received)
+	}
+	if made.Load() {
+		a.tookSlots(r.Key, groups, out.Results, received)
 	}
 	if out.Earlier != nil {
 		if out.Earlier.Stamp != limit.Stamp(head.Epoch) {

@@ -72,13 +72,26 @@ func (r *SettledResult) Parts() (out []settledPart) {
 	return out
 }
 
-// Settle ends a reservation with what was used. Its errors are ErrNoReservation and ErrNotSettled.
+// Settle ends a reservation with what was used. Its errors are ErrNoReservation and ErrNotSettled. One that
+// the store does not make is made later, if the reservation is this daemon's own.
 func (l *Engine) Settle(ctx context.Context, namespace, id string, said Usage) (SettledResult, error) {
 	p := l.Policies.At(time.Now().UnixMilli())
 	if p.Hasher == nil || p.Set == nil {
 		return SettledResult{}, fmt.Errorf("%w: this region knows no rules yet", ErrNotSettled)
 	}
 	key := ReservationKey(p.Hasher, namespace, id)
+	out, err := l.settleNow(ctx, p, key, l.direct.known.usage(key, said))
+	switch {
+	case !errors.Is(err, ErrNotSettled):
+		l.direct.known.drop(key)
+	case l.settleLater(p, key, said):
+		return out, errKept(err)
+	}
+	return out, err
+}
+
+// settleNow is Settle of the reservation under a key of the store.
+func (l *Engine) settleNow(ctx context.Context, p *policy.Policy, key string, said Usage) (SettledResult, error) {
 	if one := l.direct.held.of(key); one != nil {
 		if err := l.handOver(ctx, one); err != nil {
 			return SettledResult{}, notSettled(err)
@@ -253,14 +266,15 @@ func (a *storeCalls) settle(ctx context.Context, parts *charge.Transaction, used
 			out = lua.Settled{Changed: true} // the next read shows
 			return nil
 		}
+		var storeNow int64
 		err := a.guard.Call(ctx, "settle", head.Epoch, func(ctx context.Context) (now int64, err error) {
 			a.emergency.Overran(parts, used, head.Epoch)
 			end.Parts = partsOf(&head, parts.Asks, used, charges)
 			a.auth.Refund(parts.Asks, used)
-			out, now, err = a.guard.Store.Settle(ctx, head.Epoch, end)
-			return now, err
+			out, storeNow, err = a.guard.Store.Settle(ctx, head.Epoch, end)
+			return storeNow, err
 		})
-		a.emergency.Adjusted(parts, err == nil && len(out.Adjusted) > 0)
+		a.emergency.Adjusted(parts, out.Adjusted, storeNow)
 		if err == nil {
 			a.auth.Adjusted(parts.Asks, out.Adjusted)
 		}

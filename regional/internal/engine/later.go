@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/lua"
+	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/policy"
+)
+
+// A reservation that is settled while the store does not answer is settled later: the daemon keeps what
+// was used, and carries that out once when the store answers. The slots of the reservation are free at
+// once, because its holder has given them back. The daemon does so for the reservations that it holds,
+// and for those with slots that it has made. It loses this knowledge when it ends; then the caller has to
+// settle again, as for any other reservation.
+
+// known is a reservation of this daemon.
+type known struct {
+	key   string
+	slots []reservedLimit // its limits that have slots
+	over  budget.Instant  // its end
+	// usage is what is to be settled later; nil: nothing yet.
+	usage *Usage
+}
+
+// limits returns what a reservation takes of maxHeldLimits.
+func (k *known) limits() int { return 1 + len(k.slots) }
+
+// knownReservations are the reservations of this daemon by key. The zero value has none. Safe for
+// concurrent use.
+type knownReservations struct {
+	some   atomic.Bool // there may be some
+	mu     sync.Mutex
+	byKey  map[string]*known
+	limits int
+}
+
+// add remembers a reservation, if there is room and it is not known already.
+func (t *knownReservations) add(one *known) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byKey[one.key] != nil || t.limits+one.limits() > maxHeldLimits {
+		return
+	}
+	if t.byKey == nil {
+		t.byKey = map[string]*known{}
+	}
+	t.byKey[one.key] = one
+	t.limits += one.limits()
+	t.some.Store(true)
+}
+
+// drop forgets the reservation under a key.
+func (t *knownReservations) drop(key string) {
+	if !t.some.Load() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.remove(key)
+}
+
+// remove is drop for a caller that holds mu.
+func (t *knownReservations) remove(key string) {
+	if one := t.byKey[key]; one != nil {
+		delete(t.byKey, key)
+		t.limits -= one.limits()
+		t.some.Store(len(t.byKey) > 0)
+	}
+}
+
+// settles sets what is to be settled later of a reservation. It returns its slots the first time; what is
+// said later changes nothing.
+func (t *knownReservations) settles(key string, said Usage) (slots []reservedLimit, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.byKey[key]
+	if one == nil {
+		return nil, false
+	}
+	if one.usage == nil {
+		one.usage, slots = &said, one.slots
+	}
+	return slots, true
+}
+
+// usage returns what is to be settled later of a reservation, or else what is said.
+func (t *knownReservations) usage(key string, said Usage) Usage {
+	if !t.some.Load() {
+		return said
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if one := t.byKey[key]; one != nil && one.usage != nil {
+		return *one.usage
+	}
+	return said
+}
+
+// due returns the reservations that are to be settled, and forgets those that are over.
+func (t *knownReservations) due(now budget.Instant) (out []known) {
+	if !t.some.Load() {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, one := range t.byKey {
+		switch {
+		case one.usage == nil && now >= one.over, now >= one.over.Add(keepReservation):
+			t.remove(key)
+		case one.usage != nil:
+			out = append(out, *one)
+		}
+	}
+	return out
+}
+
+// slotsOf returns the limits of a reservation that have slots, which its holder gives back.
+func slotsOf(limits []reservedLimit) (out []reservedLimit) {
+	for i := range limits {
+		if l := &limits[i]; l.Algorithm == limit.Concurrency && l.Slot != 0 && !l.Never && !l.Open {
+			out = append(out, *l)
+		}
+	}
+	return out
+}
+
+// tookSlots remembers a reservation that the store has made, if it has slots.
+func (a *storeCalls) tookSlots(key string, groups []*charge.Transaction, results []lua.Result, now budget.Instant) {
+	var slots []reservedLimit
+	ttl := time.Duration(0)
+	for i, g := range groups {
+		for j := range g.Asks {
+			if c := &g.Asks[j]; c.Limit.Algorithm == limit.Concurrency && results[i].Allowed {
+				slots, ttl = append(slots, reserved(c)), c.Lasts
+			}
+		}
+	}
+	if len(slots) > 0 {
+		a.known.add(&known{key: key, slots: slots, over: now.Add(ttl)})
+	}
+}
+
+// settleLater keeps a settlement that the store did not make, if the reservation is one of this daemon.
+// Its slots are free from now on.
+func (l *Engine) settleLater(p *policy.Policy, key string, said Usage) bool {
+	if one := l.direct.held.of(key); one != nil {
+		l.direct.known.add(&known{key: key, slots: slotsOf(one.reservation.Limits), over: one.over})
+	}
+	slots, known := l.direct.known.settles(key, said)
+	for i := range slots {
+		if a, ok := slots[i].current(p, l.Auth.Now()); ok {
+			l.emergency.Release(&a)
+		}
+	}
+	return known
+}
+
+// errKept adds to a failed settlement that it is kept.
+func errKept(err error) error {
+	return fmt.Errorf("%w; it will be made as you said when the store answers, and its slots are free", err)
+}
+
+// settleDue makes the settlements that were kept, until one fails.
+func (l *Engine) settleDue(ctx context.Context) {
+	for _, one := range l.direct.known.due(l.Auth.Now()) {
+		if l.direct.guard.Breaker.Open.Load() {
+			return
+		}
+		p := l.Policies.At(time.Now().UnixMilli())
+		if p.Hasher == nil || p.Set == nil {
+			return
+		}
+		if _, err := l.settleNow(ctx, p, one.key, *one.usage); errors.Is(err, ErrNotSettled) {
+			return
+		}
+		l.direct.known.drop(one.key)
+	}
+}
