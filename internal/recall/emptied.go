@@ -23,7 +23,7 @@ func (t *Table) Emptied(now budget.Instant) {
 	t.voided++
 	t.emptied = now
 	clear(t.changing) // the change may have been made
-	t.Disown()     // the present contents do not name them
+	t.Disown()        // the present contents do not name them
 	for key, e := range t.keys {
 		most := e.asked
 		if d := t.debt[key]; d != nil {
