@@ -103,7 +103,11 @@ func (w *world) ForgiveDebts(n *site.Node) {
 	for _, r := range w.Rules {
 		if owed := n.Owes(r); owed > 0 {
 			if r.Book != nil {
-				r.Book.Forget(n.Region, owed)
+				slots, cost := n.OwedSlots(r)
+				for _, slot := range slots {
+					r.Book.Release(n.Region, slot)
+				}
+				r.Book.Forget(n.Region, owed-cost)
 				continue
 			}
 			r.Ideal.Give(owed, w.Now())

@@ -36,6 +36,7 @@ var belowLimits = []limit.Limit{
 	{Algorithm: limit.FixedWindow, Capacity: 300 * limit.Token, Window: 20 * time.Second},
 	{Algorithm: limit.SlidingCounter, Capacity: 300 * limit.Token, Window: 20 * time.Second},
 	{Algorithm: limit.SlidingLog, Capacity: 300 * limit.Token, Window: 20 * time.Second},
+	{Algorithm: limit.Concurrency, Capacity: 300 * limit.Token, Window: 20 * time.Second},
 }
 
 // refusedBelow are the refusals that are known, by fault and algorithm, as parts of a thousand requests. There are none
@@ -43,10 +44,13 @@ var belowLimits = []limit.Limit{
 //
 //   - A log is told all its use as if it was admitted at the store's last answer, and a counter as of the window of that
 //     answer. What several flushes within two windows say adds up.
+//   - A slot that was in use when the contents were lost counts until its end, because nothing finds it any more.
 //   - Where the stores of all regions are stopped for longer than a lease, shares cannot change, and a limit that counts
-//     has its floor back a tail later.
+//     has its floor back a tail later. A limit that counts admits nothing while its share changes in the store.
 var refusedBelow = map[string]int{
 	"flush, sliding_window_counter": 218, "flush, sliding_window_log": 581,
+	"flush, concurrency": 240, "two flushes, concurrency": 240, "stop 1 s, empty after it, concurrency": 273,
+	"stop 30 s, concurrency":              785,
 	"two flushes, sliding_window_counter": 218, "two flushes, sliding_window_log": 581,
 	"stop 1 s, empty after it, fixed_window": 3, "stop 1 s, empty after it, sliding_window_counter": 244,
 	"stop 1 s, empty after it, sliding_window_log": 608,

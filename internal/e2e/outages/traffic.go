@@ -164,7 +164,7 @@ func crowded(err error) bool {
 
 const retryAfter = time.Second
 
-// settle gives a reservation back, again and again until it is settled, and then once more: it must have been settled
+// settle gives a reservation back, every second until it is settled, and then once more: it must have been settled
 // already. It returns why it was not.
 func settle(ctx context.Context, region aliquotv1.LimiterServiceClient, id string) error {
 	for {
@@ -174,8 +174,9 @@ func settle(ctx context.Context, region aliquotv1.LimiterServiceClient, id strin
 			return nil
 		case err != nil && (status.Code(err) == codes.NotFound || ctx.Err() != nil):
 			return err
+		case err != nil:
+			e2e.Pause(ctx, retryAfter)
 		}
-		e2e.Pause(ctx, e2e.PollEvery)
 	}
 }
 

@@ -39,6 +39,7 @@ func (c *takeCall) decideAlone() {
 		}
 	}
 	for range c.tries {
+		c.nameSlots(charges)
 		out := make([]limit.Outcome, len(asks))
 		admitted := n.recalled.Decide(charges, false, n.Now(), out)
 		n.w.Decisions++
@@ -47,10 +48,12 @@ func (c *takeCall) decideAlone() {
 			if admitted {
 				n.w.emergencies++
 				n.w.Note("without the store", n.Region, int64(a.rule.Key.Rule), int64(n.Name), int64(n.recalled.Owed(a.rule.Key, n.Now())), 0)
+				slots := slotsOf(&charges[i])
 				if !c.given {
-					n.w.above.Admit(a.rule, n.Region, c.cost, nil)
+					n.w.above.Admit(a.rule, n.Region, c.cost, slots)
 					a.rule.Book.Unstored(n.Region, c.cost)
 				}
+				n.hold(a.rule, slots)
 			}
 			if a.right.Hot && (admitted || out[i].Tokens < c.cost) {
 				n.Machine.Observe(a.rule.Key, budget.Usage{
@@ -81,7 +84,7 @@ func (n *Node) charge(a *ask, cost limit.Tokens) recall.Charge {
 		Bucket: entitlement.WithoutStore(a.right, a.limit, a.rule.Elastic, int64(n.Machine.Config().RhoPPM)),
 		Full:   entitlement.TimeToFull(a.right, a.limit, a.rule.Elastic),
 		From:   max(entitlement.OwnSince(a.right), n.aloneSince), StoreNow: clock.Until(n.Now()), StoreLatest: clock.Since(n.Now()),
-		RhoPPM: int64(n.Machine.Config().RhoPPM),
+		RhoPPM: int64(n.Machine.Config().RhoPPM), Lasts: a.limit.Window,
 	}
 }
 
@@ -110,7 +113,10 @@ func (c *takeCall) charged() {
 		}
 		charge := n.charge(a, cost)
 		a.carried = n.recalled.Carry(&charge, number, n.Now())
-		a.view.Debit, a.view.Memory = a.carried.Amount, n.memory(a)
+		a.view.Debit, a.view.Held, a.view.Memory = a.carried.Amount, a.carried.Held, n.memory(a)
+		if a.limit.Algorithm == limit.Concurrency && c.tries == 1 {
+			a.view.Slot = n.w.newSlot()
+		}
 		n.recalled.Sent(&a.ticket, &charge, n.Now())
 	}
 }
@@ -120,7 +126,10 @@ func (c *takeCall) settled(rep *taken) {
 	last := rep.try(rep.tried() - 1)
 	for i := range c.asks {
 		a := &c.asks[i]
-		charge := a.named()
+		charge := c.n.named(a)
+		if c.tries == 1 && !c.errand {
+			charge.Cost = c.cost
+		}
 		c.n.recalled.Answered(&a.ticket, &charge, rep.admitted == c.tries, last[i], a.carried, rep.time, c.n.Now())
 		if held, most, known := a.view.Chunk.Holds(&rep.try(0)[i]); known {
 			c.n.recalled.Borrowed(a.rule.Key, held, c.n.Now().Add(most), rep.time)
@@ -133,7 +142,7 @@ func (c *takeCall) settled(rep *taken) {
 func (c *takeCall) ended(nothing bool) {
 	for i := range c.asks {
 		a := &c.asks[i]
-		charge := a.named()
+		charge := c.n.named(a)
 		if c.n.recalled.Paid(a.rule.Key, a.carried, false); nothing {
 			c.n.recalled.NotSent(&a.ticket, &charge)
 		} else {
@@ -143,5 +152,9 @@ func (c *takeCall) ended(nothing bool) {
 	}
 }
 
-// named returns the charge that identifies the ask's key to the table.
-func (a *ask) named() recall.Charge { return recall.Charge{Key: a.rule.Key, Limit: a.limit} }
+// named returns the charge that identifies an ask's key and slot to the table.
+func (n *Node) named(a *ask) recall.Charge {
+	return recall.Charge{
+		Key: a.rule.Key, Limit: a.limit, Slot: a.view.Slot, Lasts: a.limit.Window, RhoPPM: int64(n.Machine.Config().RhoPPM),
+	}
+}

@@ -291,6 +291,7 @@ func (n *Node) Answered(id uint64, from coordinator, ev budget.RegionEvent) {
 			if failed.Busy {
 				n.heardAt = n.sent
 				n.left = true
+				n.recalled.Disown()
 				n.updateRoster(func() { n.hears(failed.Wait) })
 			}
 			n.step(ev)
@@ -364,6 +365,19 @@ func (n *Node) Pause(d int64) {
 
 // Owes returns what the daemon owes its store of a rule's key.
 func (n *Node) Owes(r *rule.Rule) limit.Tokens { return n.recalled.Owed(r.Key, n.Now()) }
+
+// OwedSlots returns the slots among what the daemon owes, and what they cost together.
+func (n *Node) OwedSlots(r *rule.Rule) (slots []uint64, cost limit.Tokens) {
+	l := r.Latest()
+	c := recall.Charge{Key: r.Key, Limit: l, RhoPPM: int64(n.Machine.Config().RhoPPM)}
+	if l.Algorithm != limit.Concurrency {
+		return nil, 0
+	}
+	for _, s := range n.recalled.Carry(&c, n.recalled.Call(), n.Now()).Held {
+		slots, cost = append(slots, s.Slot), cost+s.Cost
+	}
+	return slots, cost
+}
 
 // Heal ends the daemon's trouble.
 func (n *Node) Heal() { n.Cut, n.pauseTo, n.storeCutTo = false, min(n.pauseTo, n.w.Now()), 0 }

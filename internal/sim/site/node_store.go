@@ -3,7 +3,6 @@ package site
 import (
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
-	"aliquot/internal/recall"
 	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/timeline"
 	"aliquot/limit"
@@ -117,7 +116,7 @@ func (n *Node) apply(changes []budget.ShareChange, lease bool) {
 		view := n.view(c.Before, r, l)
 		charge := n.charge(&ask{rule: r, limit: l, right: c.Before}, 0)
 		carried := n.recalled.Carry(&charge, number, n.Now())
-		view.Debit = carried.Amount
+		view.Debit, view.Held = carried.Amount, carried.Held
 		view.Chunk = n.recall(r, l)
 		view.Memory = n.memory(&ask{rule: r, limit: l, right: c.Before})
 		n.recalled.Forget(r.Key, n.Now())
@@ -174,7 +173,8 @@ func (n *Node) applied(c *change, results []budget.ShareResult, i int, storeNow 
 	switch tokens := limit.Tokens(results[i].Tokens); {
 	case !made:
 	case c.limit.Algorithm.Counts():
-		n.recalled.TellUse(&recall.Charge{Key: c.rule.Key, Limit: c.limit}, tokens, limit.Tokens(results[i].InUse), storeNow, n.Now())
+		named := n.named(&ask{rule: c.rule, limit: c.limit})
+		n.recalled.TellUse(&named, tokens, limit.Tokens(results[i].InUse), storeNow, n.Now())
 	default:
 		n.recalled.Tell(c.rule.Key, tokens, c.change.Share.Rate.Micro, storeNow, n.Now())
 	}

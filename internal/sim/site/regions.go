@@ -137,29 +137,6 @@ func (w *Regions) storeDelay(region int) int64 {
 	return w.Between(milli/20, milli)
 }
 
-// hold keeps each slot for a while of its own. Some callers die with their slots.
-func (w *Regions) hold(r *rule.Rule, region int, slots []uint64) {
-	for _, slot := range slots {
-		if w.Chance(1, 8) {
-			continue
-		}
-		w.After(w.Between(milli, r.Book.Lasts()), func() {
-			r.Book.Release(region, slot)
-			w.After(w.storeDelay(region), func() { w.Stores[region].release(r, slot) })
-		})
-	}
-}
-
-// nameSlots gives every requested slot a unique name.
-func (w *Regions) nameSlots(views []limit.View) {
-	for i := range views {
-		if views[i].Algorithm == limit.Concurrency {
-			w.slots++
-			views[i].Slot = w.slots
-		}
-	}
-}
-
 // LeastVersion returns the oldest version of the rules by which a daemon decides, if it is older than
 // another one.
 func (w *Regions) LeastVersion(than uint64) uint64 {

@@ -117,7 +117,9 @@ func (n *Node) updateRoster(change func()) {
 		if n.beside && alone {
 			n.aloneSince = n.Now()
 		}
-		n.beside = !alone
+		if n.beside = !alone; n.beside {
+			n.recalled.Disown()
+		}
 	}
 	n.spends()
 }

@@ -194,9 +194,9 @@ func (s *store) take(c *takeCall) taken {
 		views[i].Heard = s.heardBy(&views[i])
 		records = append(records, s.Get(asks[i].rule))
 	}
-	for range c.tries {
+	for try := range c.tries {
 		outs = append(outs, make([]limit.Outcome, len(asks))...)
-		s.w.nameSlots(views)
+		s.w.nameSlots(views, try > 0)
 		ok := limit.Take(records, views, c.cost, now, outs[len(outs)-len(asks):])
 		if c.errand {
 			break
@@ -210,18 +210,14 @@ func (s *store) take(c *takeCall) taken {
 		}
 		rep.admitted++
 		for i := range views {
-			views[i].Debit = 0
+			views[i].Debit, views[i].Held = 0, nil
 			if slot := views[i].Slot; slot != 0 {
 				rep.gave(i, slot)
 			}
 		}
 	}
 	for i := range asks {
-		l := asks[i].limit
-		if r := &records[i]; r.Hot && !(views[i].Hot && views[i].Gen == r.Gen) {
-			l = s.records[asks[i].rule.Index].limit // the share keeps its value
-		}
-		s.put(asks[i].rule, records[i], &views[i], l)
+		s.write(&asks[i], records[i], &views[i])
 		if lent := outs[i].Lent; lent > 0 {
 			asks[i].rule.Ideal.Borrowed(s.region, lent, s.w.Now())
 		}
@@ -235,6 +231,15 @@ func (s *store) take(c *takeCall) taken {
 	s.desk = desk{records: records, views: views, outs: outs}
 	rep.outs = append(c.rep.outs[:0], outs...)
 	return rep
+}
+
+// write keeps a record that a call has changed.
+func (s *store) write(a *ask, r limit.Record, v *limit.View) {
+	l := a.limit
+	if r.Hot && !(v.Hot && v.Gen == r.Gen) {
+		l = s.records[a.rule.Index].limit // the share keeps its value
+	}
+	s.put(a.rule, r, v, l)
 }
 
 // heardBy returns what a call learns about the last lease. Only a daemon that is cut off asks.
@@ -278,14 +283,6 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 		})
 	}
 	return results, n == len(changes)
-}
-
-// release frees a slot, if the store still knows it.
-func (s *store) release(r *rule.Rule, slot uint64) {
-	if r.Index < len(s.records) {
-		k := &s.records[r.Index]
-		k.record, _ = limit.Release(k.record, slot)
-	}
 }
 
 // change is one share change in flight to the store.

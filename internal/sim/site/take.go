@@ -259,7 +259,7 @@ func (c *takeCall) answer() {
 		c.observe(rep.try(try), try < rep.admitted)
 	}
 	for i := range c.asks {
-		n.w.hold(c.asks[i].rule, n.Region, rep.slotsOf(i))
+		n.hold(c.asks[i].rule, rep.slotsOf(i))
 	}
 	c.finish(rep)
 }
