@@ -33,9 +33,9 @@ func slotsOutcome(left int) limit.Outcome {
 	return limit.Outcome{Tokens: limit.Tokens(left) * limit.Token, Bucket: limit.Bucket{Cap: fourSlots.Capacity}, Reset: 60_000_000}
 }
 
-// given gives out as many slots as there are, named from first on.
+// given gives out as many slots as there are, ten at most, named from first on.
 func given(t *Table, first uint64, now budget.Instant) (n int) {
-	for c := slotCharge(first, now); t.Decide([]Charge{c}, false, now, make([]limit.Outcome, 1)); n++ {
+	for c := slotCharge(first, now); n < 10 && t.Decide([]Charge{c}, false, now, make([]limit.Outcome, 1)); n++ {
 		c.Slot++
 	}
 	return n

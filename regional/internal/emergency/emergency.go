@@ -309,7 +309,11 @@ func (e *Limit) Release(a *charge.Charge) {
 
 // named returns the charge that identifies an ask's key and slot to the table.
 func (e *Limit) named(a *charge.Charge) recall.Charge {
-	return recall.Charge{Key: a.Key, Limit: a.Limit, Slot: a.Slot, Lasts: a.Lasts, RhoPPM: e.clock.Drift()}
+	c := recall.Charge{Key: a.Key, Limit: a.Limit, Slot: a.Slot, Lasts: a.Lasts}
+	if a.Limit.Algorithm == limit.Concurrency {
+		c.RhoPPM = e.clock.Drift()
+	}
+	return c
 }
 
 // Revise takes other rules: what they allow counts from now on.
