@@ -205,7 +205,7 @@ var errForgotten = fmt.Errorf("%w: the store has lost what was reserved", lua.Er
 // handOver makes the store remember a held reservation, and drops it. It also drops one that the
 // store cannot know any more.
 func (l *Engine) handOver(ctx context.Context, one *held) error {
-	if groups := l.debtors(one); len(groups) > 0 {
+	if groups := l.debtors(one); len(groups) > 0 && l.emergency.Owes() {
 		if err := l.alone(ctx, func(ctx context.Context) error { return l.direct.ask(ctx, groups) }); err != nil {
 			return err
 		}

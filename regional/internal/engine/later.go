@@ -91,17 +91,15 @@ func (t *knownReservations) settles(key string, said Usage) (slots []reservedLim
 	return slots, true
 }
 
-// usage returns what is to be settled later of a reservation, or else what is said.
-func (t *knownReservations) usage(key string, said Usage) Usage {
+// kept reports whether a reservation is to be settled later.
+func (t *knownReservations) kept(key string) bool {
 	if !t.some.Load() {
-		return said
+		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if one := t.byKey[key]; one != nil && one.usage != nil {
-		return *one.usage
-	}
-	return said
+	one := t.byKey[key]
+	return one != nil && one.usage != nil
 }
 
 // due returns the reservations that are to be settled, and forgets those that are over.
@@ -168,7 +166,8 @@ func errKept(err error) error {
 	return fmt.Errorf("%w; it will be made as you said when the store answers, and its slots are free", err)
 }
 
-// settleDue makes the settlements that were kept, until one fails.
+// settleDue makes the settlements that were kept, one after the other, until one fails. Callers who settle
+// again meanwhile do not reach the store: after an outage there may be thousands of them at once.
 func (l *Engine) settleDue(ctx context.Context) {
 	for _, one := range l.direct.known.due(l.Auth.Now()) {
 		if l.direct.guard.Breaker.Open.Load() {

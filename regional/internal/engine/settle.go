@@ -80,7 +80,10 @@ func (l *Engine) Settle(ctx context.Context, namespace, id string, said Usage) (
 		return SettledResult{}, fmt.Errorf("%w: this region knows no rules yet", ErrNotSettled)
 	}
 	key := ReservationKey(p.Hasher, namespace, id)
-	out, err := l.settleNow(ctx, p, key, l.direct.known.usage(key, said))
+	if l.direct.known.kept(key) {
+		return SettledResult{}, errKept(ErrNotSettled)
+	}
+	out, err := l.settleNow(ctx, p, key, said)
 	switch {
 	case !errors.Is(err, ErrNotSettled):
 		l.direct.known.drop(key)
