@@ -101,7 +101,9 @@ func All() []Plant {
 		part{returns(), []string{"flush"}},
 		part{promotions(), []string{"flush", "roll-back"}},
 		part{chunks(), []string{"chunks", "chunks-cut", "chunks-twins", "chunks-flush", "chunks-stuck", "chunks-elastic"}})
-	add(counts, part{counted(), []string{"window", "window-cut-off", "window-reweigh", "log", "slots"}})
+	add(counts,
+		part{counted(), []string{"window", "window-cut-off", "window-reweigh", "log", "slots"}},
+		part{slots(), []string{"slots"}})
 	add(buckets,
 		part{elastic(), []string{"elastic", "elastic-cooling", "elastic-3"}},
 		part{fairness(), []string{"lent", "new-leader", "cooling"}})

@@ -1,0 +1,95 @@
+package plants
+
+// slots are bugs of slots that are given out while a store does not answer.
+func slots() []Plant {
+	const (
+		slots  = "internal/recall/slots.go"
+		call   = "internal/recall/call.go"
+		settle = "limit/settle.go"
+	)
+	stuck := World{Algorithms: []string{"concurrency"}, Regions: 2, Keys: 2, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true}
+	return []Plant{
+		{
+			Name: "slots-reported-forgotten", Breaks: "slots that the store has reported to be in use do not count in an outage",
+			Edits: []Edit{{slots, "		used += limit.Tokens(e.basis)\n", "		used += 0\n"}},
+			World: stuck,
+		},
+		{
+			Name: "slots-held-forgotten", Breaks: "slots that a daemon has given out do not count beside those that the store reported",
+			Edits: []Edit{{slots, "		used += d.held(now) + d.total - d.paid\n", "		used += d.total - d.paid\n"}},
+			World: stuck,
+		},
+		{
+			Name: "slots-not-entered", Breaks: "a store does not enter the slots that a call tells it",
+			Edits: []Edit{{settle, ".enter(v.Held, now)", ""}},
+			World: stuck,
+		},
+		{
+			Name: "slots-counted-twice", Breaks: "a slot that was entered before its request came is entered once more",
+			Edits: []Edit{{"limit/use.go", "	if cost == 0 || slot != 0 && u.has(slot) {\n", "	if cost == 0 {\n"}},
+			World: stuck,
+		},
+		{
+			Name: "slots-end-by-a-fast-clock", Breaks: "slots that the store has reported end by a clock of the daemon that may run fast",
+			Edits: []Edit{{slots, "return slower(budget.Instant(c.Limit.Window), c)", "return budget.Instant(c.Limit.Window)"}},
+			World: stuck,
+		},
+		{
+			Name: "slots-end-with-a-shorter-rule", Breaks: "a rule with a shorter window ends slots that were taken before it",
+			Edits: []Edit{{slots, "e.lentUntil = max(e.lentUntil, now+lasting(c))", "e.lentUntil = now + lasting(c)"}},
+			World: stuck,
+		},
+		{
+			Name: "slots-more-than-full", Breaks: "of a limit of which nothing is left as many slots count as there are rights to, though more may be in use",
+			Edits: []Edit{{slots, "	return allowed && c.Cost > 0 || known && carried.upTo == 0 && carried.Held == nil\n", "	return allowed || known || true\n"}},
+			World: stuck,
+		},
+		{
+			Name: "slots-freed-after-their-end", Breaks: "a slot that is given back after its end frees one of those that the store reported",
+			Edits: []Edit{
+				{slots, "|| e.unsaid || int64(s.until) <= e.stamp {", "|| e.unsaid {"},
+				{slots, "	t.disown(key, func(s slot) bool { return int64(s.until) <= stamp })\n", ""},
+			},
+			World: stuck,
+		},
+		{
+			Name: "slots-freed-twice", Breaks: "a slot is freed once more although a call that releases it has left",
+			Edits: []Edit{{slots, "	t.disown(c.Key, func(s slot) bool { return s.name == c.Slot })\n	if d := t.debt[c.Key]; d != nil {\n		d.dropSlot", "	if d := t.debt[c.Key]; d != nil {\n		d.dropSlot"}},
+			World: stuck,
+		},
+		{
+			Name: "slots-released-overtaken", Breaks: "of two answers about a key the one to a release counts as the later one",
+			Edits: []Edit{{slots, "k.sent > e.at && ", ""}},
+			World: stuck,
+		},
+		{
+			Name: "slots-entered-unheard", Breaks: "what a release has told counts as entered, though the answer that counts may have been given before",
+			Edits: []Edit{{slots, "if t.Paid(c.Key, carried, latest); !latest {", "if t.Paid(c.Key, carried, true); !latest {"}},
+			World: stuck,
+		},
+		{
+			Name: "slots-of-lost-contents", Breaks: "an answer about contents that are lost says which slots the present ones have",
+			Edits: []Edit{{slots, "known && k.voided == t.voided && k.sent", "known && k.sent"}},
+			World: stuck,
+		},
+		{
+			Name: "slots-while-a-share-changes", Breaks: "slots are given out while it is unknown what the store has of a key",
+			Edits: []Edit{{"internal/recall/use.go", "	case e.stamp == 0:\n		return out\n", ""}},
+			World: stuck,
+		},
+		{
+			Name: "slots-untouched-at-once", Breaks: "of a key that the daemon has not asked about no slot is in use from its start on",
+			Edits: []Edit{{"internal/recall/table.go", "		return now >= t.whole+lasting(c)\n", "		return true\n"}},
+			World: World{Algorithms: []string{"concurrency"}, Regions: 2, Keys: 2, Faults: []string{"all store commands stuck", "daemon restarts"}, Just: true},
+		},
+		{
+			Name: "slots-covered-kept", Breaks: "a slot whose call the store has answered is told once more",
+			Edits: []Edit{{call, "			d.dropSlot(k.slot) // the store has it\n", ""}},
+			World: stuck,
+		},
+		{
+			Name: "slots-renamed", Breaks: "a slot gets another name when its request is sent, so that its holder's release does not find it",
+			Edits: []Edit{{"regional/internal/charge/call.go", "if a.Limit.Algorithm == limit.Concurrency && a.Slot == 0 {\n				a.Slot = slots.Next()", "if a.Limit.Algorithm == limit.Concurrency {\n				a.Slot = slots.Next()"}},
+		},
+	}
+}
