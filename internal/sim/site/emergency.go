@@ -126,7 +126,7 @@ func (c *takeCall) settled(rep *taken) {
 	last := rep.try(rep.tried() - 1)
 	for i := range c.asks {
 		a := &c.asks[i]
-		charge := c.n.named(a)
+		charge := c.n.identify(a)
 		if c.tries == 1 && !c.errand {
 			charge.Cost = c.cost
 		}
@@ -142,7 +142,7 @@ func (c *takeCall) settled(rep *taken) {
 func (c *takeCall) ended(nothing bool) {
 	for i := range c.asks {
 		a := &c.asks[i]
-		charge := c.n.named(a)
+		charge := c.n.identify(a)
 		if c.n.recalled.Paid(a.rule.Key, a.carried, false); nothing {
 			c.n.recalled.NotSent(&a.ticket, &charge)
 		} else {
@@ -152,8 +152,8 @@ func (c *takeCall) ended(nothing bool) {
 	}
 }
 
-// named returns the charge that identifies an ask's key and slot to the table.
-func (n *Node) named(a *ask) recall.Charge {
+// identify returns the charge that identifies an ask's key and slot to the table.
+func (n *Node) identify(a *ask) recall.Charge {
 	return recall.Charge{
 		Key: a.rule.Key, Limit: a.limit, Slot: a.view.Slot, Lasts: a.limit.Window, RhoPPM: int64(n.Machine.Config().RhoPPM),
 	}

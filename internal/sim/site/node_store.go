@@ -173,7 +173,7 @@ func (n *Node) applied(c *change, results []budget.ShareResult, i int, storeNow 
 	switch tokens := limit.Tokens(results[i].Tokens); {
 	case !made:
 	case c.limit.Algorithm.Counts():
-		named := n.named(&ask{rule: c.rule, limit: c.limit})
+		named := n.identify(&ask{rule: c.rule, limit: c.limit})
 		n.recalled.TellUse(&named, tokens, limit.Tokens(results[i].InUse), storeNow, n.Now())
 	default:
 		n.recalled.Tell(c.rule.Key, tokens, c.change.Share.Rate.Micro, storeNow, n.Now())

@@ -107,7 +107,7 @@ func (r *release) send() {
 		r.later()
 		return
 	}
-	charge, named := n.charge(a, 0), n.named(a)
+	charge, named := n.charge(a, 0), n.identify(a)
 	a.carried = n.recalled.Carry(&charge, n.recalled.Call(), n.Now())
 	a.view.Debit, a.view.Held, a.view.Memory = a.carried.Amount, a.carried.Held, n.memory(a)
 	n.recalled.Releasing(&r.ticket, &named, n.Now())
@@ -150,7 +150,7 @@ func (r *release) answer() {
 	}
 	r.over = true
 	r.n.breaker.done(r.n.w.Now(), true)
-	named := r.n.named(&r.ask)
+	named := r.n.identify(&r.ask)
 	r.n.recalled.Released(&r.ticket, &named, r.left, r.ask.carried, r.storeNow, r.n.Now())
 }
 
@@ -168,7 +168,7 @@ func (r *release) giveUp() {
 // later keeps the release. Another request may have the slot from now on.
 func (r *release) later() {
 	n := r.n
-	named := n.named(&r.ask)
+	named := n.identify(&r.ask)
 	n.recalled.Release(&named)
 	if n.w.Now() >= r.until {
 		return
