@@ -46,7 +46,7 @@ test: need-go ## every test, with the race detector where anything runs side by 
 	$(GO) test -race $(TESTFLAGS) $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(COMPUTING) ./lua/ ./internal/e2e/...)") && \
 	$(GO) test -race $(TESTFLAGS) -run '$(SIDEBYSIDE)' ./internal/penalty/ ./internal/sim/ ./internal/sim/check/ ./internal/sim/compare/ ./rules/ && \
 	$(GO) test $(TESTFLAGS) ./lua/ && \
-	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./links/... ./modpath/... ./prose/... ./reference/... ./sametree/... && \
+	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./house/... ./links/... ./modpath/... ./prose/... ./reference/... ./sametree/... && \
 	$(GO) test $(TESTFLAGS) -p 2 -skip '$(ALONE)' ./internal/e2e/...; others=$$?; \
 	wait $$computing && exit $$others
 	$(GO) test $(TESTFLAGS) -p 1 -parallel 1 -run '$(ALONE)' ./internal/e2e/...

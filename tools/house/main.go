@@ -1,6 +1,7 @@
 // Command house measures how a checkout of Aliquot is built: folders, packages, files and lines without
-// tests and generated code, and comments with words of the old dialect. Run it on two checkouts to
-// compare them: `go run -C tools ./house -root /path/to/another`.
+// tests and generated code, arrows between the files of a package, and lines with words of the old
+// dialect. Run it on two checkouts to compare them: `go run -C tools ./house -root /path/to/another`.
+// With -test it runs `make test` there too, and prints its seconds.
 package main
 
 import (
@@ -11,10 +12,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // words are the words that the project's words have replaced, one a line, as regular expressions. See
@@ -40,13 +43,23 @@ type figures struct {
 	LongestTenth int    `json:"longest_tenth_begins_at_lines"`
 	LongestFile  int    `json:"longest_file_lines"`
 	Dialect      int    `json:"lines_in_dialect"`
+	ArrowsUp     int    `json:"arrows_up"`
+	Arrows       int    `json:"arrows"`
+	// Worst are the ten packages with the most arrows upwards.
+	Worst []arrows `json:"worst"`
+	// TestSeconds is how long `make test` took; zero if it was not run.
+	TestSeconds float64 `json:"test_seconds,omitempty"`
 }
 
 func main() {
 	root := flag.String("root", "..", "folder of Aliquot's sources")
 	output := flag.String("output", "text", "text or json")
+	test := flag.Bool("test", false, "run `make test` in that folder and measure its time")
 	flag.Parse()
 	f, err := measure(*root)
+	if err == nil && *test {
+		f.TestSeconds, err = runTests(*root)
+	}
 	switch {
 	case err != nil:
 	case *output == "json":
@@ -64,7 +77,7 @@ func main() {
 
 // measure reads every Go file below root.
 func measure(root string) (f figures, err error) {
-	lines, files := map[string]int{}, []int(nil)
+	lines, files, paths := map[string]int{}, []int(nil), []string(nil)
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -96,7 +109,7 @@ func measure(root string) (f figures, err error) {
 			return nil
 		}
 		lines[filepath.Dir(path)] += n
-		files = append(files, n)
+		files, paths = append(files, n), append(paths, path)
 		return nil
 	})
 	if err != nil {
@@ -118,7 +131,27 @@ func measure(root string) (f figures, err error) {
 			f.Largest, f.LargestLines = name, n
 		}
 	}
+	for name, of := range packages(root, paths) {
+		a, err := arrowsOf(name, of)
+		if err != nil {
+			return f, err
+		}
+		f.Arrows, f.ArrowsUp = f.Arrows+a.All, f.ArrowsUp+a.Up
+		f.Worst = append(f.Worst, a)
+	}
+	f.Worst = worst(f.Worst, 10)
 	return f, nil
+}
+
+// runTests returns the seconds of `make test`, whose output goes to standard error.
+func runTests(root string) (float64, error) {
+	command := exec.Command("make", "-C", root, "test")
+	command.Stdout, command.Stderr = os.Stderr, os.Stderr
+	start := time.Now()
+	if err := command.Run(); err != nil {
+		return 0, fmt.Errorf("make -C %s test: %w", root, err)
+	}
+	return time.Since(start).Seconds(), nil
 }
 
 func (f *figures) print() {
@@ -132,4 +165,11 @@ func (f *figures) print() {
 	fmt.Printf("lines of the median file       %8d\n", f.MedianFile)
 	fmt.Printf("the longest tenth begins at    %8d lines; the longest file has %d\n", f.LongestTenth, f.LongestFile)
 	fmt.Printf("lines with words of the dialect%8d\n", f.Dialect)
+	fmt.Printf("arrows between a package's files %6d, of which %d run back up\n", f.Arrows, f.ArrowsUp)
+	for _, a := range f.Worst {
+		fmt.Printf("  %-29s%8d, of which %d run back up\n", a.Package, a.All, a.Up)
+	}
+	if f.TestSeconds > 0 {
+		fmt.Printf("seconds of make test           %8.0f\n", f.TestSeconds)
+	}
 }
