@@ -205,10 +205,12 @@ var houses = map[string]row{
 	"internal/cli/console": {aliquot: []string{"internal/config", "internal/rpc", "proto/aliquot/...", "rules", "rules/source"}, outside: anyModule},
 	// The commands of aliquot bench.
 	"internal/cli/benchmark": {aliquot: []string{"internal/bench", "internal/bench/latency", "internal/bench/load", "internal/bench/floor", "internal/cli/console", "internal/rpc"}, outside: anyModule},
+	// The commands about rules and the entries above them.
+	"internal/cli/ruleset": {aliquot: []string{"internal/cli/console", "internal/durable", "internal/envoyimport", "internal/snapshot", "proto/aliquot/...", "rules"}, outside: anyModule},
 	// The file of `aliquot snapshot save`.
 	"internal/snapshot":   {aliquot: []string{"proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	"internal/cli/doctor": {aliquot: []string{"budget", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
-	"internal/cli":        {aliquot: []string{"internal/capacity", "internal/cli/benchmark", "internal/cli/console", "internal/cli/doctor", "internal/dev", "internal/durable", "internal/envoyimport", "rules", "rules/source", "limit", "internal/rpc", "internal/config", "internal/snapshot", "proto/aliquot/..."}, outside: anyModule},
+	"internal/cli":        {aliquot: []string{"internal/capacity", "internal/cli/benchmark", "internal/cli/console", "internal/cli/doctor", "internal/cli/ruleset", "internal/dev", "rules", "rules/source", "internal/rpc", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 
 	"cmd/coordinator": {aliquot: []string{"coordinator", "internal/config"}, outside: anyModule},
 	"cmd/regional":    {aliquot: []string{"regional", "internal/config"}, outside: anyModule},

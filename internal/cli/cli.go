@@ -12,6 +12,7 @@ import (
 
 	"aliquot/internal/cli/benchmark"
 	"aliquot/internal/cli/console"
+	"aliquot/internal/cli/ruleset"
 	"aliquot/internal/config"
 	"aliquot/rules/source"
 )
@@ -72,9 +73,9 @@ func Command(s Streams) *cobra.Command {
 	}{
 		{"requests", "Requests, asked of a region:", []*cobra.Command{newCheck(g), newExplain(g), newReserve(g), newSettle(g), newHotKeys(g)}},
 		{"rules", "Rules, and what takes precedence over them:", []*cobra.Command{
-			newRules(g), newBlock(g), newAllow(g), newUnlist(g), newOverride(g), newEntries(g), newImport(g),
+			ruleset.NewRules(g), ruleset.NewBlock(g), ruleset.NewAllow(g), ruleset.NewUnlist(g), ruleset.NewOverride(g), ruleset.NewEntries(g), ruleset.NewImport(g),
 		}},
-		{"cluster", "The cluster:", []*cobra.Command{newTop(g), newBudget(g), newCluster(g), newRegion(g), newSnapshot(g), newDoctor(g)}},
+		{"cluster", "The cluster:", []*cobra.Command{newTop(g), newBudget(g), newCluster(g), newRegion(g), ruleset.NewSnapshot(g), newDoctor(g)}},
 		{"try", "To try it out, and to size it:", []*cobra.Command{newDev(g), benchmark.New(g), newCapacity(g)}},
 		{"self", "This command:", []*cobra.Command{newContext(g), newVersion(g)}},
 	} {

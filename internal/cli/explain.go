@@ -77,7 +77,7 @@ func unitCosts(args []string) (map[string]int64, error) {
 
 func printExplanation(w io.Writer, e *aliquotv1.ExplainResponse) {
 	d := e.GetDecision()
-	fmt.Fprintf(w, "%s (%s) in %s at %s by rules version %d", verdict(d.GetAllowed()), d.GetMode(), e.GetRegion(), instant(e.GetUnixMs()), e.GetRulesVersion())
+	fmt.Fprintf(w, "%s (%s) in %s at %s by rules version %d", verdict(d.GetAllowed()), d.GetMode(), e.GetRegion(), console.Instant(e.GetUnixMs()), e.GetRulesVersion())
 	if d.GetRuleId() != "" {
 		fmt.Fprintf(w, ", rule %s", d.GetRuleId())
 	}

@@ -82,6 +82,9 @@ func Duration(d *durationpb.Duration) string {
 	return d.AsDuration().Round(time.Millisecond).String()
 }
 
+// Instant writes a time of a coordinator's or a region's clock, in milliseconds since 1970, in UTC.
+func Instant(unixMS int64) string { return time.UnixMilli(unixMS).UTC().Format(time.RFC3339) }
+
 // OrDash returns s, or "-" for an empty text.
 func OrDash(s string) string {
 	if s == "" {

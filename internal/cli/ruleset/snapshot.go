@@ -1,4 +1,4 @@
-package cli
+package ruleset
 
 import (
 	"bytes"
@@ -18,7 +18,8 @@ import (
 	"aliquot/rules"
 )
 
-func newSnapshot(g *console.Globals) *cobra.Command {
+// NewSnapshot returns the command snapshot with its subcommands.
+func NewSnapshot(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Save the rules and entries of the cluster in a file, and restore them",
@@ -141,11 +142,11 @@ func writeEntries(name string, shot *aliquotv1.Snapshot) error {
 }
 
 func printSnapshot(w io.Writer, s *aliquotv1.Snapshot) {
-	fmt.Fprintf(w, "cluster %s, saved at %s by %s (version %s)\n", s.GetClusterId(), instant(s.GetTakenUnixMs()), s.GetNodeId(), console.OrDash(s.GetVersion()))
+	fmt.Fprintf(w, "cluster %s, saved at %s by %s (version %s)\n", s.GetClusterId(), console.Instant(s.GetTakenUnixMs()), s.GetNodeId(), console.OrDash(s.GetVersion()))
 	if s.GetRulesVersion() == 0 {
 		fmt.Fprintln(w, "there were no rules")
 	} else {
-		fmt.Fprintf(w, "rules version %d by %s at %s, %d lines\n", s.GetRulesVersion(), console.OrDash(s.GetRulesAuthor()), instant(s.GetRulesUnixMs()), bytes.Count([]byte(s.GetRulesYaml()), []byte("\n")))
+		fmt.Fprintf(w, "rules version %d by %s at %s, %d lines\n", s.GetRulesVersion(), console.OrDash(s.GetRulesAuthor()), console.Instant(s.GetRulesUnixMs()), bytes.Count([]byte(s.GetRulesYaml()), []byte("\n")))
 	}
 	fmt.Fprintf(w, "%d entries; log index %d, epoch %d, %d hot keys\n\n", len(s.GetEntries()), s.GetAppliedIndex(), s.GetEpoch(), s.GetHotKeys())
 	rows := [][]string{{"REGION", "STATUS", "WEIGHT", "FLOOR"}}

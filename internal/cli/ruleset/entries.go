@@ -1,4 +1,4 @@
-package cli
+package ruleset
 
 import (
 	"context"
@@ -16,8 +16,9 @@ import (
 	"aliquot/rules"
 )
 
-// newEntries returns the commands about what stands above the rules file.
-func newEntries(g *console.Globals) *cobra.Command {
+// NewEntries returns the command entries with its subcommands. Entries take precedence over the rules
+// file.
+func NewEntries(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "entries",
 		Short: "Blocks, allows, overrides and tiers, which take precedence over the rules file",
@@ -74,7 +75,7 @@ func untilText(unixMS int64) string {
 	if unixMS == 0 {
 		return "-"
 	}
-	return instant(unixMS)
+	return console.Instant(unixMS)
 }
 
 // printEntryChange prints what a change of entries did.
@@ -89,7 +90,7 @@ func printEntryChange(w io.Writer, c *aliquotv1.EntryChange) {
 			text += " (" + e.Value() + ")"
 		}
 		if e.UntilMS != 0 {
-			text += " until " + instant(e.UntilMS)
+			text += " until " + console.Instant(e.UntilMS)
 		}
 		if e.Reason != "" {
 			text += ": " + e.Reason
@@ -151,7 +152,7 @@ func newEntriesHistory(g *console.Globals) *cobra.Command {
 		}
 		return g.Print(shown, func(w io.Writer) {
 			for _, c := range shown.GetEntryChanges() {
-				fmt.Fprintf(w, "revision %d at %s by %s: %s\n", c.GetRevision(), instant(c.GetUnixMs()), console.OrDash(c.GetAuthor()), c.GetComment())
+				fmt.Fprintf(w, "revision %d at %s by %s: %s\n", c.GetRevision(), console.Instant(c.GetUnixMs()), console.OrDash(c.GetAuthor()), c.GetComment())
 				printEntryChange(w, c)
 			}
 		})

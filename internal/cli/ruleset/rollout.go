@@ -1,4 +1,4 @@
-package cli
+package ruleset
 
 import (
 	"context"
@@ -108,7 +108,7 @@ func rolloutText(r *aliquotv1.Rollout) string {
 	}
 	until := "until 'aliquot rules promote' or 'aliquot rules abort'"
 	if at := r.GetPromoteAtUnixMs(); at != 0 {
-		until = "until " + instant(at) + ", unless it is halted"
+		until = "until " + console.Instant(at) + ", unless it is halted"
 	}
 	return fmt.Sprintf("version %d is staged in %s %s", r.GetVersion(), where, until)
 }

@@ -1,4 +1,6 @@
-package cli
+// Package ruleset has the commands of aliquot about the rules and the entries that take precedence over
+// them: validate, plan, apply, stage and roll back; block, allow and override; save, restore and import.
+package ruleset
 
 import (
 	"context"
@@ -8,7 +10,6 @@ import (
 	"os"
 	"os/user"
 	"strings"
-	"time"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
@@ -20,7 +21,8 @@ import (
 // maxRulesFile is more than a coordinator takes, so that its own answer is seen.
 const maxRulesFile = 8 << 20
 
-func newRules(g *console.Globals) *cobra.Command {
+// NewRules returns the command rules with its subcommands.
+func NewRules(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "rules", Short: "Check, apply and show the rules, and their history"}
 	cmd.AddCommand(newRulesValidate(g), newRulesPlan(g), newRulesApply(g), newRulesShow(g), newRulesHistory(g), newRulesDiff(g), newRulesRollback(g),
 		newRulesPromote(g), newRulesAbort(g))
@@ -202,13 +204,10 @@ func ruleOrigin(r *aliquotv1.GetRulesResponse) string {
 		text += " by " + r.Author
 	}
 	if r.AppliedUnixMs != 0 {
-		text += " at " + instant(r.AppliedUnixMs)
+		text += " at " + console.Instant(r.AppliedUnixMs)
 	}
 	if r.Comment != "" {
 		text += ": " + r.Comment
 	}
 	return text
 }
-
-// instant is a time of a coordinator's clock for people.
-func instant(unixMS int64) string { return time.UnixMilli(unixMS).UTC().Format(time.RFC3339) }

@@ -1,4 +1,4 @@
-package cli
+package ruleset
 
 import (
 	"fmt"
@@ -11,7 +11,8 @@ import (
 	"aliquot/internal/envoyimport"
 )
 
-func newImport(g *console.Globals) *cobra.Command {
+// NewImport returns the command import with its subcommands.
+func NewImport(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "import", Short: "Turn the configuration of another rate limiter into a rules file"}
 	cmd.AddCommand(newImportEnvoy(g))
 	return cmd

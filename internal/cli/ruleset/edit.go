@@ -1,4 +1,4 @@
-package cli
+package ruleset
 
 import (
 	"context"
@@ -37,13 +37,15 @@ func sendRuleEdit(g *console.Globals, cmd *cobra.Command, request *aliquotv1.Edi
 	})
 }
 
-func newBlock(g *console.Globals) *cobra.Command {
+// NewBlock returns the command block.
+func NewBlock(g *console.Globals) *cobra.Command {
 	return newListed(g, "block", "Deny every request of some API keys", func(e *aliquotv1.ListEdit) *aliquotv1.EditRulesRequest {
 		return &aliquotv1.EditRulesRequest{Edit: &aliquotv1.EditRulesRequest_Block{Block: e}}
 	})
 }
 
-func newAllow(g *console.Globals) *cobra.Command {
+// NewAllow returns the command allow.
+func NewAllow(g *console.Globals) *cobra.Command {
 	return newListed(g, "allow", "Let every request of some API keys pass", func(e *aliquotv1.ListEdit) *aliquotv1.EditRulesRequest {
 		return &aliquotv1.EditRulesRequest{Edit: &aliquotv1.EditRulesRequest_Allow{Allow: e}}
 	})
@@ -68,7 +70,8 @@ func newListed(g *console.Globals, verb, short string, request func(*aliquotv1.L
 	return cmd
 }
 
-func newUnlist(g *console.Globals) *cobra.Command {
+// NewUnlist returns the command unlist, which removes what block and allow added.
+func NewUnlist(g *console.Globals) *cobra.Command {
 	var by changeFlags
 	cmd := &cobra.Command{
 		Use:     "unlist PATTERN",
@@ -85,7 +88,8 @@ func newUnlist(g *console.Globals) *cobra.Command {
 	return cmd
 }
 
-func newOverride(g *console.Globals) *cobra.Command {
+// NewOverride returns the command override.
+func NewOverride(g *console.Globals) *cobra.Command {
 	var by changeFlags
 	var of entryFlags
 	var window time.Duration

@@ -1,4 +1,4 @@
-package cli
+package ruleset
 
 import (
 	"context"
@@ -64,7 +64,7 @@ func versionRow(v *aliquotv1.RuleVersion) []string {
 	if to := v.GetRollbackTo(); to != 0 {
 		comment = fmt.Sprintf("[text of version %d] %s", to, comment)
 	}
-	return []string{strconv.FormatUint(v.GetVersion(), 10), inForce, console.OrDash(v.GetAuthor()), instant(v.GetAppliedUnixMs()), comment}
+	return []string{strconv.FormatUint(v.GetVersion(), 10), inForce, console.OrDash(v.GetAuthor()), console.Instant(v.GetAppliedUnixMs()), comment}
 }
 
 // rulesDiff is the form of `rules diff` in JSON and YAML.
