@@ -1,4 +1,4 @@
-package service
+package plan
 
 import (
 	"errors"
@@ -26,33 +26,33 @@ func found(id uint64) *aliquotv1.PlanResult {
 
 // TestAPlanCollects: regions are asked once in each session, and summed up.
 func TestAPlanCollects(t *testing.T) {
-	var b planner
-	if b.taskFor(0, leader.SessionID{Epoch: 1, Session: 1}) != nil {
+	var b Planner
+	if b.TaskFor(0, leader.SessionID{Epoch: 1, Session: 1}) != nil {
 		t.Fatal("asked without a plan")
 	}
-	p, err := b.begin("rules: []", time.Second, []int{0, 2})
+	p, err := b.Begin("rules: []", time.Second, []int{0, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.begin("rules: []", time.Second, nil); !errors.Is(err, errPlanning) {
+	if _, err := b.Begin("rules: []", time.Second, nil); !errors.Is(err, ErrBusy) {
 		t.Errorf("a second one at once: %v", err)
 	}
-	task := b.taskFor(0, leader.SessionID{Epoch: 1, Session: 1})
+	task := b.TaskFor(0, leader.SessionID{Epoch: 1, Session: 1})
 	if task.GetYaml() != "rules: []" || task.GetWithinMicros() != 1e6 {
 		t.Fatalf("%v", task)
 	}
-	if b.taskFor(0, leader.SessionID{Epoch: 1, Session: 1}) != nil || b.taskFor(1, leader.SessionID{Epoch: 1, Session: 7}) != nil {
+	if b.TaskFor(0, leader.SessionID{Epoch: 1, Session: 1}) != nil || b.TaskFor(1, leader.SessionID{Epoch: 1, Session: 7}) != nil {
 		t.Error("asked twice, or one that was not to be")
 	}
-	if b.taskFor(0, leader.SessionID{Epoch: 1, Session: 2}) == nil {
+	if b.TaskFor(0, leader.SessionID{Epoch: 1, Session: 2}) == nil {
 		t.Error("in a new session it has to be asked again: the answer may be lost")
 	}
-	b.accept(0, found(task.GetId()+1)) // of another leader's plan
-	b.accept(1, found(task.GetId()))   // was not asked
-	b.accept(0, nil)
-	b.accept(0, found(task.GetId()))
-	b.accept(0, found(task.GetId()))
-	if b.taskFor(0, leader.SessionID{Epoch: 1, Session: 3}) != nil {
+	b.Accept(0, found(task.GetId()+1)) // of another leader's plan
+	b.Accept(1, found(task.GetId()))   // was not asked
+	b.Accept(0, nil)
+	b.Accept(0, found(task.GetId()))
+	b.Accept(0, found(task.GetId()))
+	if b.TaskFor(0, leader.SessionID{Epoch: 1, Session: 3}) != nil {
 		t.Error("asked again although it has answered")
 	}
 	select {
@@ -60,10 +60,10 @@ func TestAPlanCollects(t *testing.T) {
 		t.Fatal("done before all have answered")
 	default:
 	}
-	b.accept(2, found(task.GetId()))
+	b.Accept(2, found(task.GetId()))
 	<-p.done
 	res := &aliquotv1.PlanRulesResponse{}
-	fillPlanAnswer(res, []string{"us", "eu", "ap", "", "me"}, []int{0, 2}, b.end(p), time.Second)
+	FillAnswer(res, []string{"us", "eu", "ap", "", "me"}, []int{0, 2}, b.End(p), time.Second)
 	if len(res.Regions) != 4 || res.Regions[0].GetRegion() != "us" || res.Regions[0].GetOneIn() != 4 ||
 		res.Regions[1].GetError() == "" || res.Regions[3].GetRegion() != "me" {
 		t.Errorf("%v", res.Regions)
@@ -74,21 +74,21 @@ func TestAPlanCollects(t *testing.T) {
 	if len(res.Rules) != 2 || res.Rules[0].GetRuleId() != "b" || res.Rules[0].GetNewlyDeniedKeys() != 10 || len(res.Rules[1].GetDeniedKeyHashes()) != 1 {
 		t.Errorf("%v", res.Rules)
 	}
-	if _, err := b.begin("rules: []", time.Second, nil); err != nil {
+	if _, err := b.Begin("rules: []", time.Second, nil); err != nil {
 		t.Errorf("the next one: %v", err)
 	}
 }
 
 // TestAPlanThatNobodyAnswers ends with the reasons.
 func TestAPlanThatNobodyAnswers(t *testing.T) {
-	var b planner
-	p, err := b.begin("rules: []", time.Second, nil)
+	var b Planner
+	p, err := b.Begin("rules: []", time.Second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-p.done
 	res := &aliquotv1.PlanRulesResponse{}
-	fillPlanAnswer(res, []string{"us", "eu"}, []int{1}, b.end(p), 5*time.Second)
+	FillAnswer(res, []string{"us", "eu"}, []int{1}, b.End(p), 5*time.Second)
 	if !strings.Contains(res.Regions[0].GetError(), "not heard") || !strings.Contains(res.Regions[1].GetError(), "within 5s") {
 		t.Errorf("%v", res.Regions)
 	}
@@ -99,26 +99,26 @@ func TestHostilePlanResults(t *testing.T) {
 	for name, spoil := range map[string]func(*aliquotv1.PlanResult){
 		"negative":       func(r *aliquotv1.PlanResult) { r.Rules[0].NewlyDeniedKeys = -1 },
 		"huge":           func(r *aliquotv1.PlanResult) { r.NewlyDeniedRequests = 1 << 62 },
-		"too many rules": func(r *aliquotv1.PlanResult) { r.Rules = make([]*aliquotv1.RulePlan, maxPlanRules+1) },
+		"too many rules": func(r *aliquotv1.PlanResult) { r.Rules = make([]*aliquotv1.RulePlan, maxRules+1) },
 		"a long id":      func(r *aliquotv1.PlanResult) { r.Rules[0].RuleId = strings.Repeat("x", maxRuleID+1) },
 		"an escape":      func(r *aliquotv1.PlanResult) { r.Rules[0].RuleId = "\x1b[2J" },
 		"an error":       func(r *aliquotv1.PlanResult) { r.Replayed.Error = "\x1b[2J" },
 		"a hash":         func(r *aliquotv1.PlanResult) { r.Rules[0].DeniedKeyHashes = []string{"sk_live_1"} },
 		"many hashes": func(r *aliquotv1.PlanResult) {
-			r.Rules[0].DeniedKeyHashes = make([]string, maxPlanExamples+1)
+			r.Rules[0].DeniedKeyHashes = make([]string, maxExamples+1)
 		},
 		"a span": func(r *aliquotv1.PlanResult) { r.Replayed.Span = &durationpb.Duration{Seconds: -1} },
 	} {
-		var b planner
-		p, err := b.begin("rules: []", time.Second, []int{0})
+		var b Planner
+		p, err := b.Begin("rules: []", time.Second, []int{0})
 		if err != nil {
 			t.Fatal(err)
 		}
 		hostile := proto.CloneOf(found(p.task.GetId()))
 		spoil(hostile)
-		b.accept(0, hostile)
+		b.Accept(0, hostile)
 		res := &aliquotv1.PlanRulesResponse{}
-		fillPlanAnswer(res, []string{"us"}, []int{0}, b.end(p), time.Second)
+		FillAnswer(res, []string{"us"}, []int{0}, b.End(p), time.Second)
 		if !strings.Contains(res.Regions[0].GetError(), "cannot be right") || len(res.Rules) > 0 || res.NewlyDeniedRequests != 0 {
 			t.Errorf("%s: %v", name, res)
 		}

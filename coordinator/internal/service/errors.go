@@ -11,6 +11,7 @@ import (
 	"aliquot/cluster"
 	clusterstate "aliquot/cluster/state"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/coordinator/internal/plan"
 	"aliquot/internal/rpc"
 	"aliquot/rules"
 )
@@ -26,7 +27,6 @@ var (
 	errUnknownRule    = errors.New("unknown rule")
 	errInvalid        = errors.New("invalid request")
 	errTooManyWatches = errors.New("too many watches")
-	errPlanning       = errors.New("the regions are at work on another plan; retry in a moment")
 )
 
 // errorTable is the only translation of errors to RPC codes in this package.
@@ -38,7 +38,7 @@ var errorTable = rpc.Table{
 	{Err: errStopping, Code: connect.CodeUnavailable},
 	{Err: leader.ErrOverloaded, Code: connect.CodeResourceExhausted},
 	{Err: errTooManyWatches, Code: connect.CodeResourceExhausted},
-	{Err: errPlanning, Code: connect.CodeResourceExhausted},
+	{Err: plan.ErrBusy, Code: connect.CodeResourceExhausted},
 	{Err: leader.ErrConfigChanged, Code: connect.CodeUnavailable},
 	{Err: leader.ErrEpochSpent, Code: connect.CodeUnavailable},
 	{Err: errUndeclared, Code: connect.CodePermissionDenied},

@@ -16,6 +16,7 @@ import (
 	clusterstate "aliquot/cluster/state"
 	"aliquot/coordinator/internal/claims"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/coordinator/internal/plan"
 	"aliquot/internal/leasewire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
@@ -27,7 +28,7 @@ type leaseService struct {
 	leadership *leader.Leadership
 	forward    *forwarder
 	metrics    *metrics
-	plans      *planner
+	plans      *plan.Planner
 	sentRules  sentRules
 	daemons    *daemons
 	claims     claims.Floors
@@ -84,10 +85,10 @@ func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int
 	if err != nil {
 		return nil, err
 	}
-	s.plans.accept(region, req.GetPlan())
+	s.plans.Accept(region, req.GetPlan())
 	res := leasewire.ReportResponse(directive)
 	res.LeaderClockMicros = clockMicros(loop)
-	res.Plan = s.plans.taskFor(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session})
+	res.Plan = s.plans.TaskFor(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session})
 	s.node.View(func(state *clusterstate.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
 	if !s.sentRules.note(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session}, res.Rules) {
 		res.Rules = nil

@@ -15,6 +15,7 @@ import (
 	"aliquot/cluster"
 	"aliquot/coordinator/internal/claims"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/coordinator/internal/plan"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -51,7 +52,7 @@ func newHelloTest(t *testing.T) *helloTest {
 		t.Fatalf("the regions' first store contents were not put on record: %v", err)
 	}
 	h.now = h.now.Add(time.Hour)
-	h.service = leaseService{node: h.node, leadership: l, plans: &planner{}, daemons: &daemons{}, places: &places{node: h.node}}
+	h.service = leaseService{node: h.node, leadership: l, plans: &plan.Planner{}, daemons: &daemons{}, places: &places{node: h.node}}
 	return h
 }
 

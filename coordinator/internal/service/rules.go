@@ -14,6 +14,7 @@ import (
 	"aliquot/cluster"
 	clusterstate "aliquot/cluster/state"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/coordinator/internal/plan"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -32,7 +33,7 @@ type ruleService struct {
 	leadership *leader.Leadership
 	forward    *forwarder
 	metrics    *metrics
-	plans      *planner
+	plans      *plan.Planner
 	// changes has room for the one change that may be made at a time.
 	changes chan struct{}
 	// parsing is held while the rules of a plan are parsed: that takes a hundred times the memory of their
@@ -126,7 +127,7 @@ func checkWords(author, comment string) error {
 	if len(author) > maxAuthorBytes || len(comment) > maxCommentBytes {
 		return invalid("author and comment have at most %d and %d bytes", maxAuthorBytes, maxCommentBytes)
 	}
-	if !printable(author) || !printable(comment) {
+	if !plan.Printable(author) || !plan.Printable(comment) {
 		return invalid("author and comment are one line of printable UTF-8 each")
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 	"aliquot/budget"
 	"aliquot/cluster"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/coordinator/internal/plan"
 	"aliquot/coordinator/internal/rest"
 	"aliquot/internal/config"
 	"aliquot/internal/rpc"
@@ -68,7 +69,7 @@ type Config struct {
 // New returns the services of one coordinator, with their metrics registered.
 func New(c Config) *Services {
 	forward := &forwarder{node: c.Node, self: c.NodeID, http: c.Client}
-	m, plans := newMetrics(c.Registerer), &planner{}
+	m, plans := newMetrics(c.Registerer), &plan.Planner{}
 	seen := &daemons{}
 	regions := &regionService{node: c.Node, leadership: c.Leadership, forward: forward, daemons: seen}
 	rulesService := &ruleService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, changes: make(chan struct{}, 1)}
