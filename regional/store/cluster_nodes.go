@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"aliquot/lua"
+	"aliquot/regional/store/replies"
 )
 
 const (
@@ -82,7 +83,7 @@ func (n *nodes) at(addr string) *node {
 		return nil
 	}
 	calls := *n.options
-	bounded(&calls, nil)
+	replies.Bound(&calls, nil)
 	asks := calls
 	calls.Addr, asks.Addr = addr, addr
 	calls.OnConnect = n.connected

@@ -13,6 +13,7 @@ import (
 	"aliquot/internal/roster"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/store/replies"
 )
 
 // sameBytes is a connection to a server that sends the same bytes whatever it is asked, and then hangs up.
@@ -76,14 +77,14 @@ func FuzzStoreReplies(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, stream []byte, call byte) {
 		options := &redis.Options{MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, PoolSize: 1}
-		bounded(options, func(context.Context, string, string) (net.Conn, error) {
+		replies.Bound(options, func(context.Context, string, string) (net.Conn, error) {
 			return sameBytes{bytes.NewReader(append([]byte(greeting), stream...))}, nil
 		})
 		client := redis.NewClient(options)
 		defer client.Close()
 		run := storeCalls[int(call)%len(storeCalls)]
 		took := allocated(func() { run(t.Context(), client, lua.New(client)) })
-		if most := uint64(2*maxReplyBytes + 200*len(stream)); took > most {
+		if most := uint64(2*replies.MaxBytes + 200*len(stream)); took > most {
 			t.Errorf("a reply of %d bytes takes %d of memory, at most %d", len(stream), took, most)
 		}
 	})

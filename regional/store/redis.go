@@ -19,6 +19,7 @@ import (
 	"aliquot/internal/roster"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/store/replies"
 )
 
 // RedisConfig says how to reach a region's Redis. Start from DefaultRedisConfig.
@@ -97,9 +98,9 @@ func NewRedis(c RedisConfig) (*Redis, error) {
 	}
 	s.dialled = *options
 	if s.sentinels != nil {
-		bounded(&s.dialled, s.dialPrimary)
+		replies.Bound(&s.dialled, s.dialPrimary)
 	} else {
-		bounded(&s.dialled, nil)
+		replies.Bound(&s.dialled, nil)
 	}
 	s.dialled.OnConnect = s.connected
 	s.access.Store(s.newAccess())

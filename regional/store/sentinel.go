@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"aliquot/regional/store/replies"
 )
 
 const (
@@ -52,7 +54,7 @@ type sentinels struct {
 func newSentinels(c *sentinelConfig, log *slog.Logger, moved func(addr string, first bool)) *sentinels {
 	s := &sentinels{name: c.name, log: log, moved: moved}
 	for _, o := range c.sentinels {
-		bounded(o, nil)
+		replies.Bound(o, nil)
 		s.clients = append(s.clients, redis.NewClient(o))
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

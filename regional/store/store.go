@@ -3,7 +3,10 @@
 // specifies.
 package store
 
-import "aliquot/lua"
+import (
+	"aliquot/lua"
+	"aliquot/regional/store/replies"
+)
 
 // Types of package lua that the calls of a store take and return.
 type (
@@ -15,5 +18,9 @@ type (
 	EpochError = lua.EpochError
 )
 
-// ErrInvalid is wrapped by errors about arguments that no store could serve.
-var ErrInvalid = lua.ErrInvalid
+var (
+	// ErrInvalid is wrapped by errors about arguments that no store could serve.
+	ErrInvalid = lua.ErrInvalid
+	// ErrReply is wrapped by the error of a call whose server sent a malformed or too large reply.
+	ErrReply = replies.ErrReply
+)

@@ -76,7 +76,7 @@ var guards = strings.Fields(`
 	reserve reservation session settle retry session_watch slot state unreported wire
 	cluster cluster_breaker cluster_clock cluster_config cluster_contents cluster_epoch cluster_heard cluster_nodes
 	cluster_reach cluster_refusals cluster_reserve cluster_run cluster_take cold memory apply
-	redis reply_bounds sentinel shard
+	redis replies sentinel shard
 	audit key breach floors leadership loop promise rollout claims lease
 	bootstrap commands fsm identity join leader membership node proof propose remove log damage seal snapshots proofs
 	command machine regions rulebook snapshot`)

@@ -1,4 +1,4 @@
-package store
+package replies
 
 import (
 	"bytes"
@@ -29,9 +29,9 @@ func TestRepliesWithinBounds(t *testing.T) {
 		"+OK\r\n", "-ERR no\r\n", ":-5\r\n", "$-1\r\n", "*-1\r\n", "_\r\n", "#t\r\n", ",1.5\r\n", "(123456789012345678901234567890\r\n",
 		"$0\r\n\r\n", "$5\r\n*9\r\n\n\r\n", "=7\r\ntxt:one\r\n", "!5\r\nERR x\r\n", "*0\r\n", "%1\r\n+a\r\n:1\r\n", "~2\r\n:1\r\n:2\r\n", ">2\r\n+a\r\n+b\r\n",
 		"*3\r\n*2\r\n:1\r\n*0\r\n%1\r\n$1\r\na\r\n*1\r\n:1\r\n$-1\r\n",
-		strings.Repeat("*1\r\n", maxReplyDepth) + ":1\r\n",
+		strings.Repeat("*1\r\n", maxDepth) + ":1\r\n",
 		"-" + strings.Repeat("e", 60_000) + "\r\n",
-		fmt.Sprintf("$%d\r\n%s\r\n", maxReplyBulk, strings.Repeat("x", maxReplyBulk)),
+		fmt.Sprintf("$%d\r\n%s\r\n", maxBulk, strings.Repeat("x", maxBulk)),
 		slots(),
 	} {
 		stream := reply + reply + "+next\r\n"
@@ -39,7 +39,7 @@ func TestRepliesWithinBounds(t *testing.T) {
 			if name == "bytes" && len(stream) > 1<<20 {
 				continue
 			}
-			var s replyScanner
+			var s scanner
 			part := make([]byte, 4096)
 			for r := cut(strings.NewReader(stream)); ; {
 				n, err := r.Read(part)
@@ -78,10 +78,10 @@ func TestRepliesOutOfBounds(t *testing.T) {
 		"|1\r\n+a\r\n+b\r\n":                 `begins with '|'`,
 		strings.Repeat("*1\r\n", 9):          "arrays more than 8 deep",
 		"+" + strings.Repeat("A", 70_000):    "a line of more than",
-		"*16\r\n" + strings.Repeat("*65536\r\n"+strings.Repeat("_\r\n", 65536), 9):                             "more than 524288 parts",
-		"*64\r\n" + strings.Repeat(fmt.Sprintf("$%d\r\n%s\r\n", maxReplyBulk, make([]byte, maxReplyBulk)), 17): "a reply of more than",
+		"*16\r\n" + strings.Repeat("*65536\r\n"+strings.Repeat("_\r\n", 65536), 9):                   "more than 524288 parts",
+		"*64\r\n" + strings.Repeat(fmt.Sprintf("$%d\r\n%s\r\n", maxBulk, make([]byte, maxBulk)), 17): "a reply of more than",
 	} {
-		var s replyScanner
+		var s scanner
 		err := s.scan([]byte(reply))
 		if !errors.Is(err, ErrReply) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", reply, err, want)
@@ -105,10 +105,10 @@ func TestBoundedConnectionsAreLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, ok := boundReplies(conn).(interface{ NetConn() net.Conn }); ok {
+	if _, ok := boundConn(conn).(interface{ NetConn() net.Conn }); ok {
 		t.Error("a bounded connection gives away the one beneath it")
 	}
-	if _, ok := boundReplies(conn).(*rawBoundedConn); !ok {
+	if _, ok := boundConn(conn).(*rawBoundedConn); !ok {
 		t.Error("a bounded connection of TCP is no socket")
 	}
 }
@@ -119,7 +119,7 @@ func FuzzReplies(f *testing.F) {
 		f.Add([]byte(seed), 3)
 	}
 	f.Fuzz(func(t *testing.T, stream []byte, size int) {
-		var whole, parts replyScanner
+		var whole, parts scanner
 		want := whole.scan(stream)
 		var got error
 		for rest := stream; len(rest) > 0 && got == nil; {
@@ -139,7 +139,7 @@ func abs(n int) int { return int(uint(n) & 0x7fffffff) }
 func BenchmarkBoundedReplies(b *testing.B) {
 	reply := fmt.Appendf(nil, "*2\r\n:1700000000000000\r\n$2048\r\n%s\r\n", bytes.Repeat([]byte("x"), 2048))
 	b.Run("scan", func(b *testing.B) {
-		var s replyScanner
+		var s scanner
 		for b.Loop() {
 			if s.scan(reply) != nil {
 				b.Fatal("refused")
@@ -151,7 +151,7 @@ func BenchmarkBoundedReplies(b *testing.B) {
 		b.Run(c, func(b *testing.B) {
 			o := &redis.Options{Addr: server.Addr}
 			if c == "bounded" {
-				bounded(o, nil)
+				Bound(o, nil)
 			}
 			client := redis.NewClient(o)
 			defer client.Close()

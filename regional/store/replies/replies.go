@@ -1,4 +1,5 @@
-package store
+// Package replies bounds what a Redis server may send, before go-redis reads it.
+package replies
 
 import (
 	"bytes"
@@ -15,21 +16,22 @@ import (
 // much, and panics at lengths below -1. The largest reply that a daemon asks for is CLUSTER SLOTS
 // of a cluster in which every slot is a range of its own, about 6 MB.
 const (
-	maxReplyBulk  = 1 << 20   // bytes of one text
-	maxReplyArray = 64 << 10  // parts of one array, set or push, and pairs of a map
-	maxReplyDepth = 8         // arrays nested in each other
-	maxReplyLine  = 64 << 10  // bytes of one line: an error, a number, a length
-	maxReplyParts = 512 << 10 // parts of one reply, at all depths
-	maxReplyBytes = 16 << 20  // of one reply
+	maxBulk  = 1 << 20   // bytes of one text
+	maxArray = 64 << 10  // parts of one array, set or push, and pairs of a map
+	maxDepth = 8         // arrays nested in each other
+	maxLine  = 64 << 10  // bytes of one line: an error, a number, a length
+	maxParts = 512 << 10 // parts of one reply, at all depths
+	// MaxBytes bounds one reply.
+	MaxBytes = 16 << 20
 )
 
 // ErrReply is wrapped by the error of a call whose server sent a malformed reply, or one larger
 // than any reply that a daemon asks for. The connection is useless after it.
 var ErrReply = errors.New("store: the Redis sent what is no reply to its command")
 
-// bounded makes options dial connections that check the incoming bytes against the bounds above
+// Bound makes options dial connections that check the incoming bytes against the bounds above
 // before go-redis reads them. dial is the underlying dialler; nil means that of go-redis.
-func bounded(o *redis.Options, dial func(context.Context, string, string) (net.Conn, error)) {
+func Bound(o *redis.Options, dial func(context.Context, string, string) (net.Conn, error)) {
 	if dial == nil {
 		own := *o
 		dial = redis.NewDialer(&own)
@@ -39,13 +41,13 @@ func bounded(o *redis.Options, dial func(context.Context, string, string) (net.C
 		if err != nil {
 			return nil, err
 		}
-		return boundReplies(conn), nil
+		return boundConn(conn), nil
 	}
 }
 
-// boundReplies returns conn with checked replies. go-redis looks for unread bytes before it reuses
+// boundConn returns conn with checked replies. go-redis looks for unread bytes before it reuses
 // a connection. The result allows that if conn does.
-func boundReplies(conn net.Conn) net.Conn {
+func boundConn(conn net.Conn) net.Conn {
 	out := &boundedConn{Conn: conn}
 	if raw, ok := conn.(syscall.Conn); ok {
 		return &rawBoundedConn{out, raw}
@@ -57,7 +59,7 @@ func boundReplies(conn net.Conn) net.Conn {
 // time.
 type boundedConn struct {
 	net.Conn
-	replies replyScanner
+	replies scanner
 }
 
 // rawBoundedConn is a boundedConn that can be looked at for unread bytes.
@@ -75,20 +77,20 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// replyScanner follows a stream of replies by their headers, and skips their contents.
-type replyScanner struct {
+// scanner follows a stream of replies by their headers, and skips their contents.
+type scanner struct {
 	line  []byte // the beginning of an unfinished line
 	long  int    // the bytes of that line so far
 	skip  int    // the bytes still to come of a text, with its end
 	depth int
-	left  [maxReplyDepth]int // the parts still to come of each open array
-	parts int                // of the current reply so far
-	bytes int                // of the current reply so far
-	bad   error              // the first error
+	left  [maxDepth]int // the parts still to come of each open array
+	parts int           // of the current reply so far
+	bytes int           // of the current reply so far
+	bad   error         // the first error
 }
 
 // scan checks the next bytes. Once it has returned an error, it always returns that error.
-func (s *replyScanner) scan(b []byte) error {
+func (s *scanner) scan(b []byte) error {
 	for len(b) > 0 && s.bad == nil {
 		if s.skip > 0 {
 			n := min(s.skip, len(b))
@@ -113,8 +115,8 @@ func (s *replyScanner) scan(b []byte) error {
 		s.header(line, max(s.long, end))
 		s.line, s.long = s.line[:0], 0
 	}
-	if s.bad == nil && s.bytes+s.long > maxReplyBytes {
-		s.refuse("a reply of more than %d bytes", maxReplyBytes)
+	if s.bad == nil && s.bytes+s.long > MaxBytes {
+		s.refuse("a reply of more than %d bytes", MaxBytes)
 	}
 	return s.bad
 }
@@ -123,23 +125,23 @@ func (s *replyScanner) scan(b []byte) error {
 const longestHeader = 24
 
 // keep adds a part of a line. It stores no more of the line than a header has.
-func (s *replyScanner) keep(part []byte) {
-	if s.long += len(part); s.long > maxReplyLine {
-		s.refuse("a line of more than %d bytes", maxReplyLine)
+func (s *scanner) keep(part []byte) {
+	if s.long += len(part); s.long > maxLine {
+		s.refuse("a line of more than %d bytes", maxLine)
 	}
 	s.line = append(s.line, part[:min(len(part), max(0, longestHeader-len(s.line)))]...)
 }
 
 // header handles a line that has ended. line may be only its first bytes; long is its whole length.
-func (s *replyScanner) header(line []byte, long int) {
+func (s *scanner) header(line []byte, long int) {
 	switch line[0] {
 	case '+', '-', ':', '_', '#', ',', '(':
 		s.ended()
 	case '$', '=', '!':
 		n, ok := lengthIn(line, long)
 		switch {
-		case !ok || n > maxReplyBulk:
-			s.refuse("a text of the length %.24q; at most %d bytes", line[1:], maxReplyBulk)
+		case !ok || n > maxBulk:
+			s.refuse("a text of the length %.24q; at most %d bytes", line[1:], maxBulk)
 		case n < 0:
 			s.ended()
 		default:
@@ -148,12 +150,12 @@ func (s *replyScanner) header(line []byte, long int) {
 	case '*', '~', '>', '%':
 		n, ok := lengthIn(line, long)
 		switch {
-		case !ok || n > maxReplyArray:
-			s.refuse("an array of the length %.24q; at most %d parts", line[1:], maxReplyArray)
+		case !ok || n > maxArray:
+			s.refuse("an array of the length %.24q; at most %d parts", line[1:], maxArray)
 		case n <= 0:
 			s.ended()
-		case s.depth == maxReplyDepth:
-			s.refuse("arrays more than %d deep", maxReplyDepth)
+		case s.depth == maxDepth:
+			s.refuse("arrays more than %d deep", maxDepth)
 		default:
 			if line[0] == '%' {
 				n *= 2
@@ -167,9 +169,9 @@ func (s *replyScanner) header(line []byte, long int) {
 }
 
 // ended records that a part has ended, and with it each array of which it was the last part.
-func (s *replyScanner) ended() {
-	if s.parts++; s.parts > maxReplyParts {
-		s.refuse("a reply of more than %d parts", maxReplyParts)
+func (s *scanner) ended() {
+	if s.parts++; s.parts > maxParts {
+		s.refuse("a reply of more than %d parts", maxParts)
 	}
 	for s.depth > 0 {
 		if s.left[s.depth-1]--; s.left[s.depth-1] > 0 {
@@ -180,7 +182,7 @@ func (s *replyScanner) ended() {
 	s.parts, s.bytes = 0, 0
 }
 
-func (s *replyScanner) refuse(format string, args ...any) {
+func (s *scanner) refuse(format string, args ...any) {
 	if s.bad == nil {
 		s.bad = fmt.Errorf("%w: "+format, append([]any{ErrReply}, args...)...)
 	}
