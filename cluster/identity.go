@@ -135,7 +135,7 @@ func (d *dataDir) loadIdentity(nodeID string) error {
 func (d *dataDir) mintIdentity(nodeID string) error {
 	b := make([]byte, instanceBytes)
 	if _, err := rand.Read(b); err != nil {
-		return fmt.Errorf("cluster: mint an instance id: %w", err)
+		return fmt.Errorf("cluster: create an instance id: %w", err)
 	}
 	return d.store(identity{Format: identityFormat, NodeID: nodeID, InstanceID: hex.EncodeToString(b)})
 }

@@ -116,7 +116,7 @@ func (n *Node) establish(ctx context.Context) error {
 func (n *Node) bootstrapCommand() (*raftlogv1.Command, error) {
 	random := make([]byte, clusterIDBytes+state.SecretBytes)
 	if _, err := rand.Read(random); err != nil {
-		return nil, fmt.Errorf("cluster: mint the cluster's secret: %w", err)
+		return nil, fmt.Errorf("cluster: create the cluster's secret: %w", err)
 	}
 	config := budget.NewConfig(n.cfg.Regions, n.cfg.Lease, n.cfg.RhoPPM)
 	return &raftlogv1.Command{Kind: &raftlogv1.Command_Bootstrap{Bootstrap: &raftlogv1.Bootstrap{

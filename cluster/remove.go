@@ -127,7 +127,7 @@ func checkRemoval(c raft.Configuration, leader raft.ServerID, name string, selec
 	}
 	silent := slices.DeleteFunc(slices.Clone(voters), func(s raft.Server) bool { return answers(s.ID) })
 	if need := len(voters)/2 + 1; len(voters)-len(silent) < need {
-		return refused("without %s the voters would be %s, of which %d must be there, but the leader does not hear %s; start what is silent again, its data directory is the truth, or if it is gone for good, remove that first",
+		return refused("without %s the voters would be %s, of which %d must run, but the leader does not hear %s; start the silent ones again with their data directories, or remove those that are lost for good first",
 			name, names(voters), need, names(silent))
 	}
 	return going, nil

@@ -42,7 +42,7 @@ func TestCheckRemoval(t *testing.T) {
 	}{
 		"a follower":                 {servers: three, remove: "c3", going: "c3/c"},
 		"the silent one":             {servers: three, remove: "c3", silent: "c3/c", going: "c3/c"},
-		"a follower, another silent": {servers: three, remove: "c2", silent: "c3/c", err: ErrNotRemovable, says: []string{"c1, c3, of which 2", "does not hear c3", "data directory"}},
+		"a follower, another silent": {servers: three, remove: "c2", silent: "c3/c", err: ErrNotRemovable, says: []string{"c1, c3, of which 2", "does not hear c3", "data directories"}},
 		"one of two":                 {servers: two, remove: "c2", silent: "c2/b", going: "c2/b"},
 		"five, two silent":           {servers: five, remove: "c4", silent: "c4/d c5/e", going: "c4/d"},
 		"five, two others silent":    {servers: five, remove: "c3", silent: "c4/d c5/e", err: ErrNotRemovable, says: []string{"of which 3", "hear c4, c5"}},

@@ -46,7 +46,7 @@ func LearnEpoch(ctx context.Context, c redis.Cmdable, nonce string, stale func(e
 	}
 	epoch, err := c.Eval(ctx, mintSource, []string{EpochKey}, found, nonce, process+promotion).Text()
 	if err != nil {
-		return "", fmt.Errorf("lua: learn epoch: mint: %w", err)
+		return "", fmt.Errorf("lua: learn epoch: create: %w", err)
 	}
 	return epoch, nil
 }

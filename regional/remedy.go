@@ -29,7 +29,7 @@ func remedy(reason string) string {
 	case "connection":
 		return "nothing answers at the address of --redis: is the Redis running, and reachable from here?"
 	case "reply":
-		return "what answers at the address of --redis is no Redis, or not itself: look at what listens there, and at proxies on the way"
+		return "the server at the address of --redis is not a Redis, or answers through something else: check what listens there, and the proxies between"
 	case "timeout":
 		return "this Redis accepts connections and does not answer: is it stopped, paused, or overloaded?"
 	}

@@ -98,7 +98,7 @@ func (d *draft) compileRule(doc *document.Document, text *document.Rule) *Rule {
 		r.Enforcement = Strict // such an algorithm saves up nothing
 	}
 	if r.Watched() && len(r.Key) == 0 {
-		d.Warn(text.At, "cool_down and auto_block hold back whom the key names, and key: [] of %s names everybody: what one client does is answered to all; name the attributes that tell clients apart", text)
+		d.Warn(text.At, "cool_down and auto_block hold back whom the key names, and key: [] of %s names every client: what one client does holds back all; name the attributes that distinguish clients", text)
 	}
 	d.contradictions(text.At, text.String(), text.Conditions)
 	if all.Broken {

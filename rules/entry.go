@@ -165,7 +165,7 @@ func (e *Entry) Check() error {
 			return bad("%s", why)
 		}
 	default:
-		return bad("%q is no kind of entry; it is block, allow, override or tier", source.Shorten(string(e.Kind)))
+		return bad("%q is not a kind of entry; use block, allow, override or tier", source.Shorten(string(e.Kind)))
 	}
 	return nil
 }

@@ -201,7 +201,7 @@ func TestWarnings(t *testing.T) {
 	for text, want := range map[string]string{
 		oneRule("params: {capacity: 5, limit: 9, refill_rate: 1}"):       "2:35: limit has no effect here: capacity is the burst and refill_rate the rate; remove it",
 		oneRule("key: [org], override: {vip: {limit: 9}}, " + someLimit): "2:36: the API keys of this override share their buckets with others, which have another limit; add api_key to the key of rule a",
-		oneRule("key: [], cool_down: true, " + someLimit):                "2:5: cool_down and auto_block hold back whom the key names, and key: [] of rule a names everybody: what one client does is answered to all; name the attributes that tell clients apart",
+		oneRule("key: [], cool_down: true, " + someLimit):                "2:5: cool_down and auto_block hold back whom the key names, and key: [] of rule a names every client: what one client does holds back all; name the attributes that distinguish clients",
 		"rules: []\nwhitelist: [a, \"*\"]\n":                             `2:16: whitelist "*" allows every API key: no rule applies to one`,
 	} {
 		s, warnings, err := Parse("r", []byte(text))

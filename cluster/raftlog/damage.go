@@ -53,7 +53,7 @@ func (l *Log) checkWhole(listed bool) error {
 	case covered < emptiedFor:
 		return fmt.Errorf("it was emptied for a snapshot up to entry %d, and the latest one ends with %d", emptiedFor, covered)
 	case last < held:
-		return fmt.Errorf("it ends with entry %d, though it had entry %d: its last segment is not what it was", last, held)
+		return fmt.Errorf("it ends with entry %d, though it had entry %d: its last segment has changed", last, held)
 	case first > covered+1:
 		return fmt.Errorf("it begins with entry %d, and the latest snapshot ends with %d", first, covered)
 	case first == 0:

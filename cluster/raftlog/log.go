@@ -193,7 +193,7 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 func (l *Log) written(err error) error {
 	_, refused := errors.AsType[syscall.Errno](err)
 	if (refused || errors.Is(err, wal.ErrSealed)) && l.unwritable != nil {
-		l.unwritable(fmt.Errorf("%w: %w; see to the disk of --data-dir, and start this node again", ErrUnwritable, err))
+		l.unwritable(fmt.Errorf("%w: %w; check the disk of --data-dir, and start this node again", ErrUnwritable, err))
 	}
 	return err
 }

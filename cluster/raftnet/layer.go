@@ -154,7 +154,7 @@ var errAnswered = errors.New("answered")
 
 func (c *greetedConn) answer() error {
 	if c.layer.Identify == nil {
-		return errors.New("nobody is here to be asked")
+		return errors.New("no server is known to ask")
 	}
 	data, err := c.layer.Identify()
 	if err != nil {

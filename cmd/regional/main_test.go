@@ -41,7 +41,7 @@ func TestWordsBeforeServing(t *testing.T) {
 		{"log level", []string{"--log-level", "loud"}, nil, exitUsage, "loud"},
 		{"redis", []string{"--region", "us", "--coordinators", "h:1", "--redis", "redis+sentinel://h"}, nil, exitUsage, "/NAME"},
 		{"headers", []string{"--region", "us", "--coordinators", "h:1"}, []string{"ALIQUOT_HEADERS=all"}, exitUsage, "use both, legacy, ietf or none"},
-		{"proxies", []string{"--region", "us", "--coordinators", "h:1", "--trusted-proxies", "10.0.0.0/8,here"}, nil, exitUsage, `"here" is no network`},
+		{"proxies", []string{"--region", "us", "--coordinators", "h:1", "--trusted-proxies", "10.0.0.0/8,here"}, nil, exitUsage, `"here" is not a network`},
 		{"throttle", []string{"--region", "us", "--coordinators", "h:1", "--throttle-after", "-1"}, nil, exitUsage, "--throttle-after -1: give"},
 		{"hot keys", []string{"--region", "us", "--coordinators", "h:1"}, []string{"ALIQUOT_HOT_KEY_LOG=-5"}, exitUsage, "--hot-key-log -5: give"},
 		{"without rules", []string{"--region", "us", "--coordinators", "h:1", "--without-rules", "perhaps"}, nil, exitUsage, "--without-rules \"perhaps\": give deny, or allow"},

@@ -98,7 +98,7 @@ func (n *Need) Validate() error {
 		{"groups of coordinators", n.Coordinator.Ledgers, "--keys, --hot and --cost hot_keys_per_ledger"},
 	} {
 		if of.count >= mostOf {
-			return fmt.Errorf("this takes %d %s or more, which nobody has: look at %s", mostOf, of.what, of.flags)
+			return fmt.Errorf("this takes %d %s or more, which no installation has: check %s", mostOf, of.what, of.flags)
 		}
 	}
 	return nil

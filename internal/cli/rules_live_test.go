@@ -136,7 +136,7 @@ func movedEntries(t *testing.T, coordinator, region string) {
 	}
 	at("", "entries", "list").want(t, exitOK, "without effect")
 	at("entries: []", "entries", "import", "-", "--replace").want(t, exitOK, "- block", "version 21")
-	at("entries: [{kind: ban, pattern: a}]", "entries", "import", "-").want(t, exitError, "entry 1", `"ban" is no kind of entry`)
+	at("entries: [{kind: ban, pattern: a}]", "entries", "import", "-").want(t, exitError, "entry 1", `"ban" is not a kind of entry`)
 	at("entrys: []", "entries", "import", "-").want(t, exitError, "no file of entries")
 }
 

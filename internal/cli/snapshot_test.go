@@ -53,7 +53,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	text[len(text)-1] ^= 1
 	command(t, string(text), "snapshot", "restore", "-", "--addr", at["c2"]).want(t, exitError, "<stdin>", "its checksum does not match")
-	command(t, "", "snapshot", "inspect", rulesFile).want(t, exitError, "rules.yaml: this is no whole snapshot file")
+	command(t, "", "snapshot", "inspect", rulesFile).want(t, exitError, "rules.yaml: this is not a complete snapshot file")
 	command(t, "", "snapshot", "save", file("x"), "--addr", unused(t)).want(t, exitError, "connection refused", "aliquot dev")
 	command(t, "", "snapshot", "restore", backup, "--addr", unused(t)).want(t, exitError, "connection refused", "aliquot dev")
 }

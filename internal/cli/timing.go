@@ -64,7 +64,7 @@ rho holds once every region has acknowledged it.`,
 // printTiming is one line.
 func printTiming(w io.Writer, t *aliquotv1.Timing) {
 	if t == nil {
-		fmt.Fprintln(w, "lease and rho are not told by this coordinator: it is of an older version")
+		fmt.Fprintln(w, "this coordinator does not report lease and rho: it is of an older version")
 		return
 	}
 	fmt.Fprintf(w, "lease %s", console.Duration(t.GetLease()))

@@ -173,7 +173,7 @@ func TestBodyOfADenial(t *testing.T) {
 			`"violated-policies":[],"error":{"code":"ABNORMAL_USAGE_DETECTED","details":{}}}`, &aliquotv1.CheckResponse{Mode: "block_list", Never: true}},
 		{"blocked for a while", abnormal + `"status":429,`, "This client is blocked for a while; retry after 3 s.",
 			both + `"error":{"code":"ABNORMAL_USAGE_DETECTED",` + after3, mode(denied(), "block_list")},
-		{"held back", abnormal + `"status":429,`, "This client did not wait as it was told, and is held back; retry after 3 s.",
+		{"held back", abnormal + `"status":429,`, "This client did not wait as told, and is held back; retry after 3 s.",
 			both + `"error":{"code":"ABNORMAL_USAGE_DETECTED",` + after3, problemOf(mode(denied(), "local"), AbnormalUsage)},
 		{"a denial that names no rule", exceeded + `"status":429,`, "Too many requests; retry after 1 s.",
 			`"violated-policies":[],"error":{"code":"RATE_LIMIT_EXCEEDED","details":{"retry_after_seconds":1,"reset_at":1800000001}}}`, &aliquotv1.CheckResponse{}},

@@ -109,7 +109,7 @@ func (d *Decision) sentence() string {
 	case kind == AbnormalUsage && d.Mode == modeBlockList:
 		return fmt.Sprintf("This client is blocked for a while; retry after %d s.", d.wait())
 	case kind == AbnormalUsage:
-		return fmt.Sprintf("This client did not wait as it was told, and is held back; retry after %d s.", d.wait())
+		return fmt.Sprintf("This client did not wait as told, and is held back; retry after %d s.", d.wait())
 	case d.Never && d.Rule == "":
 		return "The request asks for more than its limit ever has; no waiting helps."
 	case d.Never && d.Limit == 0:

@@ -23,7 +23,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("%q is no network; give a CIDR like 10.0.0.0/8 or 2001:db8::/32, or one address", text)
+		return netip.Prefix{}, fmt.Errorf("%q is not a network; give a CIDR like 10.0.0.0/8 or 2001:db8::/32, or one address", text)
 	}
 	if p.Addr().Is4In6() {
 		return netip.Prefix{}, fmt.Errorf("%q: write an IPv4 network as such", text)

@@ -32,7 +32,7 @@ func parseSource(text string) (source, error) {
 	case kind == "header" && named && isToken(name):
 		return source{kind: kind, header: headerOf(name)}, nil
 	}
-	return source{}, fmt.Errorf("%q is no place of an API key; use header, header:NAME, bearer, query:NAME or jwt:CLAIM", text)
+	return source{}, fmt.Errorf("%q is not a place of an API key; use header, header:NAME, bearer, query:NAME or jwt:CLAIM", text)
 }
 
 // QueryNames returns the names of the query parameters that may contain an API key.

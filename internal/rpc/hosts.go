@@ -62,7 +62,7 @@ func Browsers(hosts Hosts, next http.Handler) http.Handler {
 	protected := origins.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !hosts.allows(r.Host) {
-			forbid(w, fmt.Sprintf("the host %.100q is no name of this daemon; if it is one, give it to --allow-host", r.Host))
+			forbid(w, fmt.Sprintf("the host %.100q is not a name of this daemon; if it is one, give it to --allow-host", r.Host))
 			return
 		}
 		protected.ServeHTTP(w, r)

@@ -88,7 +88,7 @@ func removeStale(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return errors.New("there is a file that is no socket; remove it, or choose another path")
+		return errors.New("there is a file that is not a socket; remove it, or choose another path")
 	}
 	conn, err := net.DialTimeout("unix", path, unixProbe)
 	switch {

@@ -94,7 +94,7 @@ func TestUnixSocketsThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		file:                                   "no socket",
+		file:                                   "not a socket",
 		"relative.sock":                        "absolute path",
 		"/" + strings.Repeat("x", maxUnixPath): "108 bytes",
 		filepath.Join(filepath.Dir(file), "none", "a.sock"): "the folder must exist",

@@ -31,7 +31,7 @@ const MaxBytes = 16 << 20
 const PartBytes = 64 << 10
 
 // ErrDamaged is wrapped by the errors of Decode.
-var ErrDamaged = errors.New("this is no whole snapshot file")
+var ErrDamaged = errors.New("this is not a complete snapshot file")
 
 // Encode returns the file of a snapshot. It fails if the file would be larger than MaxBytes.
 func Encode(s *aliquotv1.Snapshot) ([]byte, error) {

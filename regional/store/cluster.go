@@ -193,7 +193,7 @@ func (s *Cluster) result(j *job) ([]any, error) {
 	}
 	reply, ok := j.reply.([]any)
 	if !ok {
-		return nil, errors.New("store: a script's reply is no list")
+		return nil, errors.New("store: a script's reply is not a list")
 	}
 	s.nodes.read(j, reply)
 	return reply, nil

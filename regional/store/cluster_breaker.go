@@ -25,7 +25,7 @@ const (
 	excusedFor = time.Second
 )
 
-var errOpen = errors.New("the node did not answer lately and is not asked for now")
+var errOpen = errors.New("the node has not answered recently and gets no calls for now")
 
 // NodeError is the failure of one node of a Redis Cluster. Each node has a breaker of its own, so
 // the failure says nothing about the other nodes.

@@ -130,7 +130,7 @@ func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 		call: s.scripts.MintCall(s.epochs[homeSlot], was.epochs[homeSlot], nonce, was.servers()+strings.Join(was.promotions, ""))}
 	s.run(ctx, []*job{home})
 	if home.err != nil {
-		return "", fmt.Errorf("store: mint an epoch for the Redis Cluster: %w", home.err)
+		return "", fmt.Errorf("store: create an epoch for the Redis Cluster: %w", home.err)
 	}
 	epoch, _ := home.reply.(string)
 	if !strings.HasPrefix(epoch, nonce+":") {

@@ -36,7 +36,7 @@ const (
 const homeSlot = 0
 
 // errHeard is wrapped by the error of a call that could not reach most copies of the mark.
-var errHeard = errors.New("store: too few copies of when the region was heard could be reached")
+var errHeard = errors.New("store: too few copies of the time when the region was last heard could be reached")
 
 // heardMarks holds the keys of the marks, and when this process last wrote them. mu guards last.
 type heardMarks struct {

@@ -56,7 +56,7 @@ func sentinelOptions(c RedisConfig) (*redis.Options, *sentinelConfig, error) {
 	for _, host := range m.hosts {
 		addr, err := withPort(host, sentinelPort)
 		if err != nil {
-			return nil, nil, errors.New("store: the Sentinels' URL names a host that is none; write redis+sentinel://HOST:PORT,HOST:PORT/NAME")
+			return nil, nil, errors.New("store: the Sentinels' URL names an invalid host; write redis+sentinel://HOST:PORT,HOST:PORT/NAME")
 		}
 		one := c
 		one.URL = m.scheme + "://" + m.user + addr + tail

@@ -132,7 +132,7 @@ func (l *Leadership) establish(ctx context.Context) (*Loop, error) {
 	var ledger *budget.Ledger
 	l.node.View(func(s *clusterstate.State) { ledger = s.Ledger.Clone() })
 	if ledger.Epoch != epoch {
-		return nil, errors.New("another leader has minted a later epoch")
+		return nil, errors.New("another leader has created a later epoch")
 	}
 	return newLoop(l, ledger, term), nil
 }

@@ -85,7 +85,7 @@ func (w *rolloutWatch) verdict(c *budget.Config, live func(region int) bool, now
 		return "", ""
 	}
 	if late || settled == 0 {
-		return clusterstate.RolloutStaged, "no staged region is heard, or one of them does not go by the version yet"
+		return clusterstate.RolloutStaged, "no staged region is heard, or one of them does not use the version yet"
 	}
 	return clusterstate.RolloutPromoted, "no region's denials have jumped"
 }
@@ -230,7 +230,7 @@ func denialJump(region string, now, before DecisionCounts, abovePPM uint32) (why
 	}
 	words := "before: " + before.String()
 	if before.total() < minRolloutRequests {
-		words = fmt.Sprintf("before: too few requests to tell, %d; taken as none denied", before.total())
+		words = fmt.Sprintf("before: too few requests to compare, %d; counted as none denied", before.total())
 		before = DecisionCounts{}
 	}
 	if now.share() <= before.share()+float64(abovePPM)/1e6 {

@@ -83,7 +83,7 @@ func TestJump(t *testing.T) {
 		"more":                {under(2, 849, 151), under(1, 900, 100), true, "us denies 15.1 % of 1000 requests (before: 10.0 % of 1000 requests); it may rise by 5 hundredths"},
 		"fewer denials":       {under(2, 1000, 0), under(1, 0, 1000), false, ""},
 		"nothing known, few":  {under(2, 960, 40), under(1, 0, 0), false, ""},
-		"nothing known, many": {under(2, 900, 100), under(1, 0, 999), true, "too few requests to tell, 999; taken as none denied"},
+		"nothing known, many": {under(2, 900, 100), under(1, 0, 999), true, "too few requests to compare, 999; counted as none denied"},
 	} {
 		why, is := denialJump("us", c.now, c.before, 50_000)
 		if is != c.is || !strings.Contains(why, c.says) {

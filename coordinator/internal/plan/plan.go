@@ -19,7 +19,7 @@ import (
 )
 
 // ErrBusy is the error of a plan that begins while another one is under way.
-var ErrBusy = errors.New("the regions are at work on another plan; retry in a moment")
+var ErrBusy = errors.New("the regions answer another plan at present; retry in a moment")
 
 // Limits of a region's result of a plan, and of the answer.
 const (
@@ -128,17 +128,17 @@ func check(r *aliquotv1.PlanResult) error {
 	case len(of.GetError()) > maxError || !Printable(of.GetError()):
 		return fmt.Errorf("an error of %d bytes", len(of.GetError()))
 	case of.GetSpan() != nil && (of.GetSpan().CheckValid() != nil || of.GetSpan().AsDuration() < 0):
-		return fmt.Errorf("a span that is no time")
+		return fmt.Errorf("a span that is not a duration")
 	}
 	counts := []int64{of.GetRequests(), of.GetKeys(), of.GetOneIn(), r.GetNewlyDeniedRequests(), r.GetNewlyAllowedRequests()}
 	for _, rule := range r.GetRules() {
 		counts = append(counts, rule.GetNewlyDeniedKeys(), rule.GetNewlyAllowedKeys(), rule.GetNewlyDeniedRequests(), rule.GetNewlyAllowedRequests())
 		if len(rule.GetRuleId()) > maxRuleID || !Printable(rule.GetRuleId()) || len(rule.GetDeniedKeyHashes()) > maxExamples {
-			return fmt.Errorf("a rule that is none")
+			return fmt.Errorf("a malformed rule")
 		}
 		for _, hash := range rule.GetDeniedKeyHashes() {
 			if raw, err := base64.RawURLEncoding.DecodeString(hash); err != nil || len(raw) != leasewire.HashBytes {
-				return fmt.Errorf("a key hash that is none")
+				return fmt.Errorf("a malformed key hash")
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func (s *clusterService) noMajority(err error) error {
 			voters = append(voters, m.NodeID)
 		}
 	}
-	return fmt.Errorf("nobody can be removed without a leader: %w. If that lasts, a majority of the voters (%s) is not running: start them again with their data directories, which are the truth",
+	return fmt.Errorf("no member can be removed without a leader: %w. If that lasts, a majority of the voters (%s) is not running: start them again with their data directories",
 		err, strings.Join(voters, ", "))
 }
 

@@ -116,8 +116,8 @@ func checkAnswer(address string, res any) error {
 			return nil
 		}
 	}
-	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the leader at %s answered nothing, as no coordinator does: "+
-		"a change may or may not have been made; look who listens there", address))
+	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the leader at %s sent an empty answer, which no coordinator does: "+
+		"a change may or may not have been made; check which process listens there", address))
 }
 
 // forwarded reports whether another coordinator forwarded this request.

@@ -118,7 +118,7 @@ func metricsMeter(url string) func(context.Context) (float64, error) {
 				return strconv.ParseFloat(value, 64)
 			}
 		}
-		return 0, fmt.Errorf("%s does not tell process_cpu_seconds_total", url)
+		return 0, fmt.Errorf("%s does not export process_cpu_seconds_total", url)
 	}
 }
 

@@ -178,7 +178,7 @@ func newEntriesRemove(g *console.Globals) *cobra.Command {
 		case kind == rules.OverrideEntry:
 			return console.Usagef("an override is of a rule; give both, as 'aliquot entries list' shows them")
 		case kind != rules.BlockEntry && kind != rules.AllowEntry && kind != rules.TierEntry:
-			return console.Usagef("%q is no kind of entry; give block, allow, override or tier, and its name", args[0])
+			return console.Usagef("%q is not a kind of entry; give block, allow, override or tier, and its name", args[0])
 		case len(args) == 3:
 			return console.Usagef("a %s has one name, found %q and %q", kind, args[1], args[2])
 		}

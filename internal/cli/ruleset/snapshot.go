@@ -23,7 +23,7 @@ func NewSnapshot(g *console.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Save the rules and entries of the cluster in a file, and restore them",
-		Long: "Saves what a cluster knows that nobody can type again, its rules and the entries above them, in a file with a checksum.\n" +
+		Long: "Saves the rules of a cluster and the entries above them in a file with a checksum.\n" +
 			"Budgets, shares and usage are of the moment: they are not in it, and no restore takes them back.",
 	}
 	cmd.AddCommand(newSnapshotSave(g), newSnapshotInspect(g), newSnapshotRestore(g))

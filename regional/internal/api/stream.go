@@ -29,7 +29,7 @@ var errStopping = connect.NewError(connect.CodeUnavailable, errors.New("the daem
 
 // errThrottled ends the streams of a connection on which too many checks were denied and none
 // passed.
-var errThrottled = connect.NewError(connect.CodeUnavailable, errors.New("this connection is to end: it heard nothing but denials; wait as the answers say"))
+var errThrottled = connect.NewError(connect.CodeUnavailable, errors.New("this connection is closed: it got nothing but denials; wait as the answers say"))
 
 // streamConn is one stream over gRPC or Connect. One goroutine may send while another one receives.
 type streamConn interface {

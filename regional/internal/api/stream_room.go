@@ -31,7 +31,7 @@ const (
 var (
 	// errUnread ends a stream whose client does not read while other streams need room.
 	errUnread = connect.NewError(connect.CodeResourceExhausted, errors.New(
-		"the answers of this stream were not read while other streams waited for room; read answers as they come, and open another stream"))
+		"the answers of this stream were not read while other streams waited for memory; read answers as they come, and open another stream"))
 	// errNoRoom ends a stream whose message found no room.
 	errNoRoom = connect.NewError(connect.CodeResourceExhausted, fmt.Errorf(
 		"the messages of all streams together take %d MiB already; send smaller ones, and wait for answers before sending more", streamRoom>>20))
@@ -82,7 +82,7 @@ func (r *room) close(s *stream) {
 // tell logs a stream that was ended. Its client learns of it only if it reads.
 func (r *room) tell(s *stream) {
 	if r.lines.Allow("", time.Now()) {
-		r.log.Warn("a stream was ended whose client did not read its answers while other streams waited for room: look at why it does not",
+		r.log.Warn("a stream was closed because its client did not read its answers while other streams waited for memory: check why it does not",
 			"peer", s.conn.peer())
 	}
 }

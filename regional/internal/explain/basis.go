@@ -22,7 +22,7 @@ func basisOf(v *charge.Verdict, a *charge.Charge) string {
 	case v.Held != penalty.Free:
 		return v.WhyHeld()
 	case v.Mode == modes.FailClosed:
-		return "the regional store does not answer and the rule fails closed: it is asked again after the wait told"
+		return "the regional store does not answer and the rule fails closed: it is asked again after retry_after"
 	case a != nil && a.Limit.Algorithm.Counts():
 		return countedBasisOf(v)
 	}

@@ -160,7 +160,7 @@ func (t *Throttle) Answered(ctx context.Context, admitted bool) {
 // the settings, because the gateway's other clients get errors.
 func (t *Throttle) tellEnd(l *line) {
 	if t.lines.Allow("", time.Now()) {
-		t.log.Warn("a connection heard nothing but denials, and so many at once that it is ended; if it is a gateway's, which carries many clients, name its network in --trusted-proxies",
+		t.log.Warn("a connection got nothing but denials, and so many at once that it is closed; if it is a gateway's, which carries many clients, name its network in --trusted-proxies",
 			"peer", l.String())
 	}
 }

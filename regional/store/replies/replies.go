@@ -27,7 +27,7 @@ const (
 
 // ErrReply is wrapped by the error of a call whose server sent a malformed reply, or one larger
 // than any reply that a daemon asks for. The connection is useless after it.
-var ErrReply = errors.New("store: the Redis sent what is no reply to its command")
+var ErrReply = errors.New("store: the Redis sent a malformed reply")
 
 // Bound makes options dial connections that check the incoming bytes against the bounds above
 // before go-redis reads them. dial is the underlying dialler; nil means that of go-redis.
