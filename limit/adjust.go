@@ -50,7 +50,7 @@ func Adjust(r Record, a Adjustment, now int64) (Record, Adjusted) {
 	case a.View.Algorithm == Concurrency:
 		r, out.Refunded = Release(r, a.View.Slot)
 	case more > 0:
-		out.Charged = max(0, min(more, r.room(&a.View, in, now)+a.Debt))
+		out.Charged = max(0, min(more, r.available(&a.View, in, now)+a.Debt))
 		r.charge(&a.View, out.Charged, now)
 	case amnesia:
 	case a.View.Algorithm.Counts():
@@ -62,13 +62,13 @@ func Adjust(r Record, a Adjustment, now int64) (Record, Adjusted) {
 			out.Spare = back - out.Refunded
 		}
 	}
-	out.Tokens = max(0, r.room(&a.View, in, now))
+	out.Tokens = max(0, r.available(&a.View, in, now))
 	return r, out
 }
 
-// room returns what a settled record has left. It is below 0 if the record owes tokens or has more
+// available returns what a settled record has left. It is below 0 if the record owes tokens or has more
 // in use than it has rights.
-func (r *Record) room(v *View, in Bucket, now int64) Tokens {
+func (r *Record) available(v *View, in Bucket, now int64) Tokens {
 	if v.Algorithm.Counts() {
 		return in.Cap - r.Use.inUse(v, now)
 	}

@@ -34,7 +34,7 @@ type Outcome struct {
 func Take(records []Record, views []View, cost Tokens, now int64, out []Outcome) bool {
 	allowed := true
 	for i := range records {
-		out[i] = records[i].look(&views[i], views[i].price(cost), now)
+		out[i] = records[i].peek(&views[i], views[i].price(cost), now)
 		allowed = allowed && out[i].Tokens >= views[i].price(cost)
 	}
 	for i := range records {
@@ -77,8 +77,8 @@ func (out *Outcome) borrowed(r *Record, v *View, now int64) {
 	}
 }
 
-// look settles a record and returns what a request of a price would find there.
-func (r *Record) look(v *View, price Tokens, now int64) Outcome {
+// peek settles a record and returns what a request of a price would find there.
+func (r *Record) peek(v *View, price Tokens, now int64) Outcome {
 	settled, in, amnesia := settle(*r, v, now)
 	*r = settled
 	out := Outcome{Bucket: in, Amnesia: amnesia}

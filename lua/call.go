@@ -80,5 +80,5 @@ func (s *Scripts) MintCall(epochKey, found, nonce, servers string) *Call {
 // SpreadCall returns the call that replaces a text, an epoch or a reservation, if the key still
 // holds what was read. The reply is what the key holds afterwards.
 func (s *Scripts) SpreadCall(key, found, text string) *Call {
-	return &Call{script: s.spread, args: []any{nil, nil, 1, key, found, text}}
+	return &Call{script: s.propagate, args: []any{nil, nil, 1, key, found, text}}
 }

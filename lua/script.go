@@ -57,17 +57,17 @@ func newScript(source string) script {
 
 // Scripts runs the scripts on one Redis. It is safe for concurrent use.
 type Scripts struct {
-	client  redis.UniversalClient
-	take    script // for buckets only, and therefore faster
-	mixed   script // a take that has counting limits
-	apply   script
-	reserve script
-	settle  script
-	adjust  script
-	mint    script
-	spread  script
-	roster  script
-	words   sync.Pool // of *words, for takes
+	client    redis.UniversalClient
+	take      script // for buckets only, and therefore faster
+	mixed     script // a take that has counting limits
+	apply     script
+	reserve   script
+	settle    script
+	adjust    script
+	mint      script
+	propagate script
+	roster    script
+	words     sync.Pool // of *words, for takes
 }
 
 // New returns Scripts over a client, which the caller must close. A nil client is for calls that
@@ -75,16 +75,16 @@ type Scripts struct {
 func New(client redis.UniversalClient) *Scripts {
 	all := preludeSource + textSource + windowsSource + logSource + countedSource
 	return &Scripts{
-		client:  client,
-		take:    newScript(preludeSource + packSource + usualSource + takeSource + "return packed(reply)\n"),
-		mixed:   newScript(all + packSource + usualSource + takeSource + "return packed(reply)\n"),
-		apply:   newScript(all + viewSource + applySource),
-		reserve: newScript(reserveSource + all + packSource + usualSource + "local function take()\n" + takeSource + "return reply, n\nend\n" + reserveEndSource),
-		settle:  newScript(settleSource + all + viewSource + adjustSource + settleEndSource),
-		adjust:  newScript(all + viewSource + adjustSource + adjustEndSource),
-		mint:    newScript(mintSource),
-		spread:  newScript(spreadSource),
-		roster:  newScript(rosterSource),
+		client:    client,
+		take:      newScript(preludeSource + packSource + usualSource + takeSource + "return packed(reply)\n"),
+		mixed:     newScript(all + packSource + usualSource + takeSource + "return packed(reply)\n"),
+		apply:     newScript(all + viewSource + applySource),
+		reserve:   newScript(reserveSource + all + packSource + usualSource + "local function take()\n" + takeSource + "return reply, n\nend\n" + reserveEndSource),
+		settle:    newScript(settleSource + all + viewSource + adjustSource + settleEndSource),
+		adjust:    newScript(all + viewSource + adjustSource + adjustEndSource),
+		mint:      newScript(mintSource),
+		propagate: newScript(spreadSource),
+		roster:    newScript(rosterSource),
 	}
 }
 

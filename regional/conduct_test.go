@@ -278,12 +278,12 @@ func TestHotKeysPage(t *testing.T) {
 		}
 		logged := map[budget.KeyID]time.Time{}
 		now := time.Now()
-		d.conduct.LogHot(d.policies.Load(), 0.01, logged, now)
-		d.conduct.LogHot(d.policies.Load(), 0.01, logged, now.Add(time.Second))
+		d.keys.LogHot(d.policies.Load(), 0.01, logged, now)
+		d.keys.LogHot(d.policies.Load(), 0.01, logged, now.Add(time.Second))
 		if n := strings.Count(log.String(), "a key is checked very often"); n != 2 || strings.Contains(log.String(), "often\"") && strings.Contains(log.String(), "api_key") {
 			t.Errorf("%d lines:\n%s", n, log.String())
 		}
-		d.conduct.LogHot(d.policies.Load(), 0.01, logged, now.Add(time.Minute))
+		d.keys.LogHot(d.policies.Load(), 0.01, logged, now.Add(time.Minute))
 		if n := strings.Count(log.String(), "a key is checked very often"); n != 4 {
 			t.Errorf("%d lines a minute later", n)
 		}

@@ -87,8 +87,8 @@ type Config struct {
 	bootClock bool // Now was nil
 	// pause delays the answers that ThrottleAfter is about; nil: background.Pause.
 	pause func(context.Context, time.Duration) bool
-	// streamRoom bounds the memory of all streams together, in bytes; 0: 64 MiB.
-	streamRoom int64
+	// streamMemory bounds the memory of all streams together, in bytes; 0: 64 MiB.
+	streamMemory int64
 	// HTTPClient calls the coordinators; nil: one of the daemon's own.
 	HTTPClient *http.Client
 }

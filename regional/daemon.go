@@ -65,7 +65,7 @@ type Daemon struct {
 	auth      *authority.Authority
 	guard     *storeguard.Guard
 	limiter   *engine.Engine
-	conduct   *keywatch.Watch
+	keys      *keywatch.Watch
 	emergency *emergency.Limit
 	throttle  *overload.Throttle
 	upkeep    *engine.Upkeep
@@ -81,8 +81,8 @@ type Daemon struct {
 	ops       *http.Server
 	grpc      *grpc.Server
 	health    *health.Server
-	parting   *parting
-	// partingFor and leaveFor are the constants of these names. A test sets longer times.
+	drainer   *drainer
+	// closeWithin and leaveFor are the constants of these names. A test sets longer times.
 	partingFor, leaveFor time.Duration
 	// incarnation is the random number of this run.
 	incarnation uint64
@@ -115,7 +115,7 @@ func New(c Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), stopping: make(chan struct{}), storeNews: make(chan struct{}, 1), failed: make(chan error, 1), partingFor: partingFor, leaveFor: leaveFor, incarnation: incarnation()}
+	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), stopping: make(chan struct{}), storeNews: make(chan struct{}, 1), failed: make(chan error, 1), partingFor: closeWithin, leaveFor: leaveFor, incarnation: incarnation()}
 	if d.sockets, err = openSockets(&c); err != nil {
 		return nil, err
 	}
@@ -180,10 +180,10 @@ func (d *Daemon) build(kept *state) error {
 		Spends: d.spends, Bugs: d.bugs,
 	})
 	d.door = overload.NewDoor(runtime.GOMAXPROCS(0), d.metrics.Overload)
-	d.conduct = keywatch.New(c.Now, c.RememberKeys, d.metrics, d.log)
-	d.conduct.Export(d.metrics, d.policies, c.Registry)
+	d.keys = keywatch.New(c.Now, c.RememberKeys, d.metrics, d.log)
+	d.keys.Export(d.metrics, d.policies, c.Registry)
 	decides := engine.Config{
-		Policies: d.policies, Auth: d.auth, Guard: d.guard, Emergency: d.emergency, Keys: d.conduct, Metrics: d.metrics, Log: d.log,
+		Policies: d.policies, Auth: d.auth, Guard: d.guard, Emergency: d.emergency, Keys: d.keys, Metrics: d.metrics, Log: d.log,
 		Bugs: d.bugs, Turns: d.door, Slots: charge.NewSlotNames(d.incarnation), Shared: c.Redis != MemoryStore,
 	}
 	if c.bootClock {
@@ -227,13 +227,13 @@ func (d *Daemon) buildServers() error {
 	d.throttle = overload.NewThrottle(c.ThrottleAfter, clients.TrustsPeer, c.pause, d.metrics, d.log)
 	d.service = api.New(api.Config{
 		Region: c.Region, Limiter: d.limiter, Answers: d.answers, Metrics: d.metrics, Bugs: d.bugs,
-		Door: d.door, Messages: overload.NewMessages(), Throttle: d.throttle, StreamRoom: c.streamRoom, Stopping: d.stopping,
+		Door: d.door, Messages: overload.NewMessages(), Throttle: d.throttle, StreamMemory: c.streamMemory, Stopping: d.stopping,
 		Identity: clients, Headers: headers, EnvoyHeaders: envoyHeaders, Hosts: c.hosts(), Log: d.log,
 	}, c.Registry)
-	d.parting = &parting{stopping: d.stopping}
-	d.http = newHTTPServer(d.parting.before(d.service.HTTP()), d.log)
+	d.drainer = &drainer{stopping: d.stopping}
+	d.http = newHTTPServer(d.drainer.before(d.service.HTTP()), d.log)
 	d.http.WriteTimeout = writeTimeout
-	d.http.ConnContext, d.http.ConnState = overload.ConnContext, d.parting.watch
+	d.http.ConnContext, d.http.ConnState = overload.ConnContext, d.drainer.watch
 	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)
 	d.grpc, d.health = d.service.GRPC()
 	return nil
@@ -390,7 +390,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for name, run := range map[string]func(context.Context){
 		"reports": d.session.Run, "the store's probe": d.keepStore, "the list of daemons": func(ctx context.Context) { d.others.Run(ctx, d.guard) },
 		"upkeep": d.upkeep.Run, "held reservations": d.limiter.HandOver, "the state file": d.keeper.run,
-		"conduct": func(ctx context.Context) { d.conduct.Run(ctx, d.policies, d.cfg.HotKeyLog) },
+		"conduct": func(ctx context.Context) { d.keys.Run(ctx, d.policies, d.cfg.HotKeyLog) },
 	} {
 		work.Go(func() { d.bugs.Keep(background, name, run) })
 	}
@@ -431,7 +431,7 @@ func (d *Daemon) drain() {
 	close(d.stopping)
 	var servers sync.WaitGroup
 	servers.Go(func() {
-		d.parting.wait(d.partingFor)
+		d.drainer.wait(d.partingFor)
 		shutDown(ctx, d.http)
 		shutDown(ctx, d.ops)
 	})

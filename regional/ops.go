@@ -40,7 +40,7 @@ func opsHandler(d *Daemon, reg *prometheus.Registry) http.Handler {
 		_ = json.NewEncoder(w).Encode(now) // an error means that the client has gone
 	})
 	keys := http.NewServeMux()
-	d.conduct.Handle(keys, d.policies, d.cfg.Region)
+	d.keys.Handle(keys, d.policies, d.cfg.Region)
 	keys.HandleFunc("GET /store", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(d.storePage(r.Context())) // an error means that the client has gone
@@ -61,7 +61,7 @@ func (d *Daemon) readiness() readiness {
 		RulesVersion: d.policies.Load().Text.Version, StoreReached: info.StoreEpoch != "",
 	}
 	switch {
-	case d.parting.begun():
+	case d.drainer.begun():
 		r.Reason = "stopping"
 	case !d.policies.Load().Known():
 		r.Reason = d.session.WithoutRules()

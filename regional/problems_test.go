@@ -74,7 +74,7 @@ func TestProblemsOfDenials(t *testing.T) {
 	ask("/window", "unknown", 503, httpanswer.ReducedCapacity, "cannot tell now what is left of the limit r1")
 	for _, path := range []string{"/bucket", "/window"} {
 		out := ask(path, "known", 429, httpanswer.QuotaExceeded, "admits less than usual for now, and not this request; retry after ")
-		if wait := out.number(t, "Retry-After"); wait > int64((storeguard.OpenMost+storeguard.Deadline).Seconds())+1 || !out.problem(t).Degraded || out.Header.Get("X-RateLimit-Policy") != "degraded" {
+		if wait := out.number(t, "Retry-After"); wait > int64((storeguard.MaxOpen+storeguard.Deadline).Seconds())+1 || !out.problem(t).Degraded || out.Header.Get("X-RateLimit-Policy") != "degraded" {
 			t.Errorf("a wait of %d s: %v %s", wait, out.Header, out.body)
 		}
 	}

@@ -107,7 +107,7 @@ func (f *storeFault) isFelt(t *testing.T, d *Daemon) {
 	if a := on(t, d, "open"); !a.Allowed || a.Mode != modes.FailOpen || !strings.Contains(a.Reason, "degraded") {
 		t.Errorf("open: %+v", a)
 	}
-	if a := on(t, d, "closed"); a.Allowed || a.Mode != modes.FailClosed || a.Problem != httpanswer.ReducedCapacity || a.wait(t) <= 0 || a.wait(t) > storeguard.OpenMost+storeguard.Deadline {
+	if a := on(t, d, "closed"); a.Allowed || a.Mode != modes.FailClosed || a.Problem != httpanswer.ReducedCapacity || a.wait(t) <= 0 || a.wait(t) > storeguard.MaxOpen+storeguard.Deadline {
 		t.Errorf("closed: %+v", a)
 	}
 	eventually(t, "the emergency limit admits something", func() bool {

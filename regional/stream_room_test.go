@@ -23,7 +23,7 @@ import (
 func TestWhoDoesNotReadMakesRoom(t *testing.T) {
 	t.Parallel()
 	c := testConfig(newLeader(t, roomyRule).address())
-	c.streamRoom = 1 << 20 // the rest is taken by others that are well
+	c.streamMemory = 1 << 20 // the rest is taken by others that are well
 	d, _ := startLive(t, c)
 	ended := 0
 	hardOfHearing(t, d, func(t *testing.T, deaf checkStream) {

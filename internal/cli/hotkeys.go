@@ -48,8 +48,8 @@ type heldClient struct {
 	Until time.Time `json:"until"`
 }
 
-// shown is the page as --output json has it: like the messages of the RPCs.
-func (p *hotKeys) shown() any {
+// jsonForm is the page as --output json has it: like the messages of the RPCs.
+func (p *hotKeys) jsonForm() any {
 	type key struct {
 		Rule    string  `json:"ruleId"`
 		KeyHash string  `json:"keyHash"`
@@ -64,8 +64,8 @@ func (p *hotKeys) shown() any {
 	return map[string]any{"region": p.Region, "keys": keys}
 }
 
-// shown is like that of hotKeys.
-func (p *heldBack) shown() any {
+// jsonForm is like that of hotKeys.
+func (p *heldBack) jsonForm() any {
 	type client struct {
 		Rule    string    `json:"ruleId"`
 		KeyHash string    `json:"keyHash"`
@@ -98,7 +98,7 @@ func newHotKeys(g *console.Globals) *cobra.Command {
 			if err := opsPage(g, cmd, "/held", &page); err != nil {
 				return err
 			}
-			return g.PrintValue(page.shown(), func(w io.Writer) { printHeld(w, &page) })
+			return g.PrintValue(page.jsonForm(), func(w io.Writer) { printHeld(w, &page) })
 		}
 		var page hotKeys
 		path := "/hotkeys?n=" + strconv.Itoa(n)
@@ -108,7 +108,7 @@ func newHotKeys(g *console.Globals) *cobra.Command {
 		if err := opsPage(g, cmd, path, &page); err != nil {
 			return err
 		}
-		return g.PrintValue(page.shown(), func(w io.Writer) { printHotKeys(w, &page) })
+		return g.PrintValue(page.jsonForm(), func(w io.Writer) { printHotKeys(w, &page) })
 	}
 	return cmd
 }

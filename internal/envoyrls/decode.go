@@ -117,13 +117,13 @@ func (r *Request) readDescriptor(b []byte) (err error) {
 		}
 		switch {
 		case f.is(descriptorEntries, protowire.BytesType):
-			d.said++
-			err = r.readEntry(f.bytes, d.said <= maxEntries && r.described < maxDescriptors)
+			d.total++
+			err = r.readEntry(f.bytes, d.total <= maxEntries && r.described < maxDescriptors)
 		case f.is(descriptorLimit, protowire.BytesType):
 			d.override = true
 			err = d.own.read(f.bytes)
 		case f.is(descriptorHits, protowire.BytesType):
-			d.hitsSaid = true
+			d.hitsSet = true
 			err = readWrapped(f.bytes, &d.hits)
 		case f.is(descriptorNegative, protowire.VarintType):
 			d.negative = f.number64 != 0

@@ -53,7 +53,7 @@ func theirs(in *ratelimitv3.RateLimitRequest) *Request {
 			r.entries = append(r.entries, entry{e.GetKey(), e.GetValue()})
 		}
 		r.descriptors = append(r.descriptors, descriptor{
-			entries: len(r.entries), hits: d.GetHitsAddend().GetValue(), hitsSaid: d.GetHitsAddend() != nil,
+			entries: len(r.entries), hits: d.GetHitsAddend().GetValue(), hitsSet: d.GetHitsAddend() != nil,
 			negative: d.GetIsNegativeHits(), override: d.GetLimit() != nil,
 		})
 	}

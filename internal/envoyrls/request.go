@@ -65,9 +65,9 @@ type Request struct {
 // to the index entries. Entries beyond maxEntries are not stored.
 type descriptor struct {
 	entries            int
-	said               int // number of entries in the message
+	total              int // number of entries in the message
 	hits               uint64
-	hitsSaid           bool
+	hitsSet            bool
 	negative, override bool
 	own                own
 }
@@ -105,8 +105,8 @@ func (r *Request) check() error {
 	for i := range r.descriptors {
 		d := &r.descriptors[i]
 		entries := r.entries[from:d.entries]
-		if said := max(d.said, len(entries)); said > maxEntries {
-			return fmt.Errorf("%w: a descriptor of %d entries; at most %d are allowed", ErrInvalid, said, maxEntries)
+		if all := max(d.total, len(entries)); all > maxEntries {
+			return fmt.Errorf("%w: a descriptor of %d entries; at most %d are allowed", ErrInvalid, all, maxEntries)
 		}
 		from = d.entries
 		cost, look := r.costOf(d)
@@ -121,10 +121,10 @@ func (r *Request) check() error {
 // costOf returns the cost of a descriptor: its own cost, or else the cost of the request.
 func (r *Request) costOf(d *descriptor) (cost int64, look bool) {
 	hits := uint64(r.hits)
-	if d.hitsSaid {
+	if d.hitsSet {
 		hits = d.hits
 	}
-	look = d.negative || d.hitsSaid && hits == 0
+	look = d.negative || d.hitsSet && hits == 0
 	return int64(min(max(hits, 1), maxCost)), look
 }
 

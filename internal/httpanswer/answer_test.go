@@ -226,7 +226,7 @@ func TestRuleIdsAreStringsOfStructuredFields(t *testing.T) {
 		"a\r\nSet-Cookie: b=c": `"a%0D%0ASet-Cookie: b=c"`,
 		"\x00\x7f~":            `"%00%7F~"`,
 	} {
-		var s sheet
+		var s headerBuffer
 		if s.quote(id); s.text.String() != want {
 			t.Errorf("%q: %s, want %s", id, s.text.String(), want)
 		}

@@ -9,7 +9,7 @@ import (
 // Fields returns the headers of the decision, for a caller that puts them elsewhere than into an
 // Answer. now is the time of the decision.
 func (d *Decision) Fields(now time.Time, h Headers) []Field {
-	var s sheet
+	var s headerBuffer
 	if h != None {
 		s.text.Grow(usualText)
 	}
@@ -23,37 +23,37 @@ func (d *Decision) Fields(now time.Time, h Headers) []Field {
 	return s.fields()
 }
 
-// mostFields is the largest number of headers of a decision. An answer may have moreFields besides:
+// maxFields is the largest number of headers of a decision. An answer may have moreFields besides:
 // its Content-Type and its Cache-Control. usualText is more bytes than the values usually have.
 const (
-	mostFields = 9
+	maxFields  = 9
 	moreFields = 2
 	usualText  = 192
 )
 
-// sheet collects headers. It writes their values one behind the other, so that all values are one
+// headerBuffer collects headers. It writes their values one behind the other, so that all values are one
 // allocation.
-type sheet struct {
+type headerBuffer struct {
 	text  strings.Builder
-	names [mostFields]string
-	ends  [mostFields]int
+	names [maxFields]string
+	ends  [maxFields]int
 	n     int
 }
 
 // end ends the value of a header. The next value begins there.
-func (s *sheet) end(name string) {
+func (s *headerBuffer) end(name string) {
 	s.names[s.n], s.ends[s.n] = name, s.text.Len()
 	s.n++
 }
 
-func (s *sheet) number(n int64) {
-	var room [20]byte // for any number
-	s.text.Write(strconv.AppendInt(room[:0], n, 10))
+func (s *headerBuffer) number(n int64) {
+	var buffer [20]byte // for any number
+	s.text.Write(strconv.AppendInt(buffer[:0], n, 10))
 }
 
-func (s *sheet) word(text string) { s.text.WriteString(text) }
+func (s *headerBuffer) word(text string) { s.text.WriteString(text) }
 
-func (s *sheet) fields() []Field {
+func (s *headerBuffer) fields() []Field {
 	if s.n == 0 {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (s *sheet) fields() []Field {
 }
 
 // legacy writes the headers of the legacy family.
-func (d *Decision) legacy(s *sheet, now time.Time) {
+func (d *Decision) legacy(s *headerBuffer, now time.Time) {
 	if d.Rule != "" {
 		s.number(d.Limit)
 		s.end("X-RateLimit-Limit")
@@ -96,7 +96,7 @@ var quotaUnits = map[string]string{
 // ietf writes the headers of the IETF family. It leaves out what remains while that is unknown. A
 // limit in a unit without a registered name has none of these headers, because without the unit
 // clients would count requests.
-func (d *Decision) ietf(s *sheet) {
+func (d *Decision) ietf(s *headerBuffer) {
 	unit, registered := quotaUnits[d.Unit]
 	if d.Rule == "" || !registered {
 		return
@@ -129,7 +129,7 @@ func (d *Decision) ietf(s *sheet) {
 }
 
 // act writes the headers that belong to neither family.
-func (d *Decision) act(s *sheet) {
+func (d *Decision) act(s *headerBuffer) {
 	if d.DecisionID != "" {
 		s.word(d.DecisionID)
 		s.end("X-Decision-Id")
@@ -153,7 +153,7 @@ const upperHex = "0123456789ABCDEF"
 
 // quote writes a String of RFC 9651, which has printable ASCII only. Other bytes of an id are
 // percent-encoded.
-func (s *sheet) quote(text string) {
+func (s *headerBuffer) quote(text string) {
 	s.text.WriteByte('"')
 	for i := range len(text) {
 		switch c := text[i]; {

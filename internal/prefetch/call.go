@@ -119,7 +119,7 @@ func (k *Key) Took(t Trip, allowed bool, out limit.Outcome, storeNow int64, rece
 		return // of contents that no longer exist
 	}
 	if t.turn == k.turn {
-		k.said.take(&t, allowed, t.forgets == k.forgets, out, storeNow, received)
+		k.reply.record(&t, allowed, t.forgets == k.forgets, out, storeNow, received)
 	}
 	if !out.Kept {
 		k.lose(t.back + t.keep)
@@ -201,7 +201,7 @@ func (k *Key) Unmade(t Trip, view limit.ChunkView) {
 // configuration changed. What is left can be returned, and is due for it.
 func (k *Key) End() {
 	k.turn++
-	k.live, k.said = false, said{}
+	k.live, k.reply = false, lastReply{}
 }
 
 // Drop is End for a store whose contents have changed: what was borrowed from the earlier contents
@@ -216,7 +216,7 @@ func (k *Key) Drop() {
 // back, before or after the store decided those calls.
 func (k *Key) Forget() {
 	k.forgets++
-	k.said.denied = false
+	k.reply.denied = false
 }
 
 // stretched returns a duration in microseconds of a clock that may be faster by rho.

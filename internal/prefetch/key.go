@@ -36,7 +36,7 @@ const (
 // as this daemon's (see Bring and Renew), so that no two of them return or keep the same tokens.
 type Key struct {
 	meter meter
-	said  said
+	reply lastReply
 
 	// left may be spent up to end, unless the chunk was ended. It can be returned until the store's
 	// clock shows until.
@@ -81,7 +81,7 @@ func (k *Key) Look(cost limit.Tokens, now budget.Instant) Finding {
 	switch {
 	case k.left >= cost && k.spendable(now):
 		return Holds
-	case k.said.denies(cost, k.left+k.carried, now):
+	case k.reply.denies(cost, k.left+k.carried, now):
 		return Denied
 	default:
 		return Ask
@@ -99,16 +99,16 @@ func (k *Key) Spend(cost limit.Tokens, now budget.Instant) {
 
 // Refuse counts a cost that was Denied at the same instant.
 func (k *Key) Refuse(cost limit.Tokens, now budget.Instant) {
-	k.said.refused = now
+	k.reply.refused = now
 	k.denied = min(k.denied+cost, limit.MaxTokens)
 }
 
 // Known reports whether Outcome can describe the key: the store answered about it within Life.
-func (k *Key) Known(now budget.Instant) bool { return k.said.known && now.Sub(k.said.sent) < Life }
+func (k *Key) Known(now budget.Instant) bool { return k.reply.known && now.Sub(k.reply.sent) < Life }
 
 // Outcome returns the present state of the key, for limit.Decide: the store's latest answer,
 // carried on to now and rounded down, plus what is left of the chunk.
-func (k *Key) Outcome(now budget.Instant) limit.Outcome { return k.said.outcome(k.left, now) }
+func (k *Key) Outcome(now budget.Instant) limit.Outcome { return k.reply.outcome(k.left, now) }
 
 // Left returns what is left of the chunk, spendable or not.
 func (k *Key) Left() limit.Tokens { return k.left }

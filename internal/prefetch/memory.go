@@ -16,8 +16,8 @@ import (
 // above the largest drift that a cluster may be configured for.
 const drift = 4
 
-// said is the store's latest answer.
-type said struct {
+// lastReply is the store's latest answer.
+type lastReply struct {
 	known          bool
 	storeNow       int64
 	sent, received budget.Instant
@@ -30,15 +30,15 @@ type said struct {
 	denied      bool
 }
 
-// take records an outcome. It keeps the order in which the store reached the outcomes, because
+// record records an outcome. It keeps the order in which the store reached the outcomes, because
 // calls may overtake one another on their way back. It remembers a denial only if counts is true.
-func (s *said) take(t *Trip, allowed, counts bool, out limit.Outcome, storeNow int64, received budget.Instant) {
+func (s *lastReply) record(t *Trip, allowed, counts bool, out limit.Outcome, storeNow int64, received budget.Instant) {
 	// The store's clock may have been set back, so any answer replaces an old one.
 	if s.known && storeNow < s.storeNow && received.Sub(s.received) < Life {
 		return
 	}
 	before := *s
-	*s = said{known: true, storeNow: storeNow, sent: t.sent, received: received, out: out, algorithm: t.algorithm}
+	*s = lastReply{known: true, storeNow: storeNow, sent: t.sent, received: received, out: out, algorithm: t.algorithm}
 	switch {
 	case !allowed && counts && t.cost > 0 && out.Tokens < t.cost:
 		s.denied, s.refused, s.refusedCost = true, received, t.cost
@@ -51,7 +51,7 @@ func (s *said) take(t *Trip, allowed, counts bool, out limit.Outcome, storeNow i
 // denies reports whether the store would certainly deny a cost. more is what this daemon has beside
 // the record. It denies only if the store has denied recently, so that the store and the state
 // machine hear of the first denial at once.
-func (s *said) denies(cost, more limit.Tokens, now budget.Instant) bool {
+func (s *lastReply) denies(cost, more limit.Tokens, now budget.Instant) bool {
 	elapsed := now.Sub(s.sent)
 	switch {
 	case !s.known || !s.denied || elapsed >= Life:
@@ -66,14 +66,14 @@ func (s *said) denies(cost, more limit.Tokens, now budget.Instant) bool {
 }
 
 // most returns the most that the record can hold by now.
-func (s *said) most(elapsed time.Duration) limit.Tokens {
+func (s *lastReply) most(elapsed time.Duration) limit.Tokens {
 	us := int64((elapsed+elapsed/drift)/time.Microsecond) + 1
 	return s.out.Tokens + earned(s.out.Bucket.Rate, us) + 1
 }
 
 // outcome returns what the store would answer now, at least. more is what this daemon has beside
 // the record.
-func (s *said) outcome(more limit.Tokens, now budget.Instant) limit.Outcome {
+func (s *lastReply) outcome(more limit.Tokens, now budget.Instant) limit.Outcome {
 	out := s.out
 	elapsed := max(0, min(now.Sub(s.received), span))
 	us := int64((elapsed - elapsed/drift) / time.Microsecond)

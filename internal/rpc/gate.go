@@ -16,13 +16,13 @@ var ErrCrowded = errors.New("too much is under way")
 // Callers that find no room wait in the order in which they came, as long as the wait is short. If
 // the wait would be long, later callers are refused at once. Safe for concurrent use.
 type Gate struct {
-	room  int64         // in total
-	wait  time.Duration // the longest wait
-	queue int           // how many callers may wait
+	capacity int64         // in total
+	wait     time.Duration // the longest wait
+	queue    int           // how many callers may wait
 
 	mu      sync.Mutex
 	used    int64
-	waiting list.List // of *turn
+	waiting list.List // of *waiter
 	// pace is the smoothed time between two calls of Leave while callers wait. left is the time of
 	// the latest one.
 	pace time.Duration
@@ -33,21 +33,21 @@ type Gate struct {
 // process, even as long as the longest wait, does not make the gate refuse the callers after it.
 const paceOver = 256
 
-// turn is one waiting caller.
-type turn struct {
+// waiter is one waiting caller.
+type waiter struct {
 	size  int64
 	ready chan struct{} // closed when the caller has its room
 }
 
-// NewGate returns a gate for room units. At most queue callers may wait, each for at most wait.
-func NewGate(room int64, queue int, wait time.Duration) *Gate {
-	return &Gate{room: room, wait: wait, queue: queue}
+// NewGate returns a gate for capacity units. At most queue callers may wait, each for at most wait.
+func NewGate(capacity int64, queue int, wait time.Duration) *Gate {
+	return &Gate{capacity: capacity, wait: wait, queue: queue}
 }
 
 // Enter takes size units, or all units if size is larger. The caller must call leave once to give
 // them back. The error is ErrCrowded, or wraps the context's.
 func (g *Gate) Enter(ctx context.Context, size int64) (leave func(), err error) {
-	if size = min(size, g.room); !g.try(size) {
+	if size = min(size, g.capacity); !g.try(size) {
 		if err := g.await(ctx, size); err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func (g *Gate) Enter(ctx context.Context, size int64) (leave func(), err error) 
 	return func() { g.Leave(size) }, nil
 }
 
-// TryEnter is Enter for a size of at most the room and a caller that calls Leave itself. It
+// TryEnter is Enter for a size of at most the capacity and a caller that calls Leave itself. It
 // allocates nothing if it need not wait.
 func (g *Gate) TryEnter(ctx context.Context, size int64) error {
 	if g.try(size) {
@@ -67,7 +67,7 @@ func (g *Gate) TryEnter(ctx context.Context, size int64) error {
 func (g *Gate) try(size int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.waiting.Len() > 0 || g.used+size > g.room {
+	if g.waiting.Len() > 0 || g.used+size > g.capacity {
 		return false
 	}
 	g.used += size
@@ -77,7 +77,7 @@ func (g *Gate) try(size int64) bool {
 // await waits for size units in turn.
 func (g *Gate) await(ctx context.Context, size int64) error {
 	g.mu.Lock()
-	if g.waiting.Len() == 0 && g.used+size <= g.room {
+	if g.waiting.Len() == 0 && g.used+size <= g.capacity {
 		g.used += size
 		g.mu.Unlock()
 		return nil
@@ -89,7 +89,7 @@ func (g *Gate) await(ctx context.Context, size int64) error {
 	if g.waiting.Len() == 0 {
 		g.left = time.Now() // so that pace measures from now on
 	}
-	t := &turn{size: size, ready: make(chan struct{})}
+	t := &waiter{size: size, ready: make(chan struct{})}
 	at := g.waiting.PushBack(t)
 	g.mu.Unlock()
 	timer := time.NewTimer(g.wait)
@@ -114,7 +114,7 @@ func (g *Gate) await(ctx context.Context, size int64) error {
 	if g.waiting.Len() == 0 {
 		g.pace = 0
 	}
-	g.admit() // a smaller turn behind this one may have room
+	g.admit() // a smaller one behind this may have room
 	return err
 }
 
@@ -137,14 +137,14 @@ func (g *Gate) Leave(size int64) {
 func (g *Gate) Retake(size int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.used += min(size, g.room)
+	g.used += min(size, g.capacity)
 }
 
 // admit gives waiting callers their room, in turn. The caller holds mu.
 func (g *Gate) admit() {
 	for first := g.waiting.Front(); first != nil; first = g.waiting.Front() {
-		t := first.Value.(*turn)
-		if g.used+t.size > g.room {
+		t := first.Value.(*waiter)
+		if g.used+t.size > g.capacity {
 			return
 		}
 		g.used += t.size

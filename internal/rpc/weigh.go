@@ -71,18 +71,18 @@ func packed(h http.Header) bool {
 // weighed is a body that takes room for the bytes that are read from it.
 type weighed struct {
 	io.ReadCloser
-	gate *Gate
-	ctx  context.Context
-	read int64
-	room int64 // number of the message's bytes that have room
-	held int64 // units held of the gate
+	gate    *Gate
+	ctx     context.Context
+	read    int64
+	granted int64 // number of the message's bytes that have room
+	held    int64 // units held of the gate
 }
 
 // Read implements io.Reader. Its error is ErrHeavy if there is no room.
 func (b *weighed) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.read += int64(n); b.read > max(b.room, FreeBytes) {
-		if b.weigh(max(weighStep, b.read-b.room)) != nil {
+	if b.read += int64(n); b.read > max(b.granted, FreeBytes) {
+		if b.weigh(max(weighStep, b.read-b.granted)) != nil {
 			return 0, ErrHeavy
 		}
 	}
@@ -91,11 +91,11 @@ func (b *weighed) Read(p []byte) (int, error) {
 
 // weigh takes room for that many more bytes.
 func (b *weighed) weigh(bytes int64) error {
-	units := min(bytes*MemoryOf, b.gate.room-b.held)
+	units := min(bytes*MemoryOf, b.gate.capacity-b.held)
 	if err := b.gate.TryEnter(b.ctx, units); err != nil {
 		return fmt.Errorf("weigh a message: %w", err)
 	}
-	b.room, b.held = b.room+bytes, b.held+units
+	b.granted, b.held = b.granted+bytes, b.held+units
 	return nil
 }
 

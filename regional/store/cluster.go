@@ -38,7 +38,7 @@ type Cluster struct {
 	learned       *learning // the latest one, unless its result was taken
 	policyChecked bool
 
-	spread spread // used only by the learning under way
+	propagation propagation // used only by the learning under way
 
 	background sync.WaitGroup
 	ctx        context.Context // ends when the store is closed

@@ -13,8 +13,8 @@ const (
 	// A node that failed tripAfter calls in a row gets no calls for openLeast. The time doubles
 	// with each failed trial, up to openMost.
 	tripAfter = 5
-	openLeast = 500 * time.Millisecond
-	openMost  = 5 * time.Second
+	minOpen   = 500 * time.Millisecond
+	maxOpen   = 5 * time.Second
 	// suspectAfter is the number of failures in a row after which a node gets one call at a time.
 	// The calls that find out about it then do not hold up the calls of other nodes.
 	suspectAfter = 3
@@ -43,12 +43,12 @@ func (e *NodeError) Unwrap() error { return e.Err }
 // nodeBreaker keeps calls away from a node that does not answer, so that calls of other nodes do
 // not wait for it. The zero value is closed. Safe for concurrent use.
 type nodeBreaker struct {
-	mu     sync.Mutex
-	failed int
-	wait   time.Duration
-	until  time.Time
-	under  int       // calls under way
-	heard  time.Time // when it last answered
+	mu        sync.Mutex
+	failed    int
+	wait      time.Duration
+	until     time.Time
+	under     int       // calls under way
+	lastReply time.Time // when it last answered
 }
 
 // enter returns nil if a call may be made; leave must be called at its end. While the breaker is
@@ -64,29 +64,29 @@ func (b *nodeBreaker) enter(now time.Time, trial bool) error {
 	return nil
 }
 
-// turn is how the end of a call changed the breaker.
-type turn int
+// transition is how the end of a call changed the breaker.
+type transition int
 
 const (
-	same turn = iota
+	same transition = iota
 	opened
 	closed
 )
 
 // leave records the end of a call: whether the node was unwell, how long the call took, and how long it had.
-func (b *nodeBreaker) leave(now time.Time, unwell bool, took, had time.Duration) turn {
+func (b *nodeBreaker) leave(now time.Time, unwell bool, took, had time.Duration) transition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.under--
 	if !unwell {
 		was := b.failed
-		b.failed, b.wait, b.until, b.heard = 0, 0, time.Time{}, now
+		b.failed, b.wait, b.until, b.lastReply = 0, 0, time.Time{}, now
 		if was >= tripAfter {
 			return closed
 		}
 		return same
 	}
-	if took > had+had/lateBy && now.Sub(b.heard) < excusedFor {
+	if took > had+had/lateBy && now.Sub(b.lastReply) < excusedFor {
 		return same
 	}
 	if b.failed++; b.failed < tripAfter {
@@ -97,7 +97,7 @@ func (b *nodeBreaker) leave(now time.Time, unwell bool, took, had time.Duration)
 		return same // another call of the same period
 	}
 	first := b.wait == 0
-	b.wait = min(max(2*b.wait, openLeast), openMost)
+	b.wait = min(max(2*b.wait, minOpen), maxOpen)
 	b.until = now.Add(b.wait)
 	if first {
 		return opened

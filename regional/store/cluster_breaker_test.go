@@ -16,7 +16,7 @@ func TestNodeBreaker(t *testing.T) {
 	const had = 100 * time.Millisecond
 	now := time.UnixMilli(0)
 	var b nodeBreaker
-	fails := func() turn {
+	fails := func() transition {
 		t.Helper()
 		if err := b.enter(now, true); err != nil {
 			t.Fatalf("not asked: %v", err)
@@ -35,7 +35,7 @@ func TestNodeBreaker(t *testing.T) {
 	if fails() != opened || !b.open() {
 		t.Fatal("not open after 5 failures in a row")
 	}
-	for _, wait := range []time.Duration{openLeast, 2 * openLeast, 4 * openLeast, 8 * openLeast, openMost, openMost} {
+	for _, wait := range []time.Duration{minOpen, 2 * minOpen, 4 * minOpen, 8 * minOpen, maxOpen, maxOpen} {
 		now = now.Add(wait - time.Millisecond)
 		if b.enter(now, true) == nil {
 			t.Fatalf("asked before %v", wait)
@@ -48,7 +48,7 @@ func TestNodeBreaker(t *testing.T) {
 			t.Fatal("told twice that it is open")
 		}
 	}
-	now = now.Add(openMost)
+	now = now.Add(maxOpen)
 	if b.enter(now, true) != nil || b.leave(now, false, 0, had) != closed || b.open() {
 		t.Fatal("not closed by a good call")
 	}
@@ -122,10 +122,10 @@ func TestANodeThatFailsIsTriedAfterAWait(t *testing.T) {
 		b.enter(now, true)
 		b.leave(now, true, time.Millisecond, time.Second)
 	}
-	if in := b.trialIn(now); in < openLeast || in > openMost {
+	if in := b.trialIn(now); in < minOpen || in > maxOpen {
 		t.Errorf("a node that has just failed is tried in %v", in)
 	}
-	if in := b.trialIn(now.Add(openMost)); in != 0 {
+	if in := b.trialIn(now.Add(maxOpen)); in != 0 {
 		t.Errorf("later it is tried in %v", in)
 	}
 }

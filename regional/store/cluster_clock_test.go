@@ -14,9 +14,9 @@ func TestClusterClocks(t *testing.T) {
 	clocks := []int64{5_000_000, 4_900_000, 5_100_000}
 	made := &taken{groups: make([]Group, 2)}
 	made.groups[0].Limits, made.groups[1].Limits = make([]KeyView, 2), make([]KeyView, 1)
-	for i, p := range []piece{{group: 0, limits: []int{1}}, {group: 0, limits: []int{0}}, {group: 1, limits: []int{0}}} {
+	for i, p := range []slotGroup{{group: 0, limits: []int{1}}, {group: 0, limits: []int{0}}, {group: 1, limits: []int{0}}} {
 		made.bundles = append(made.bundles, &bundle{
-			pieces: []piece{p}, now: clocks[i], out: []Result{{Allowed: true, Limits: make([]limit.Outcome, 1)}},
+			pieces: []slotGroup{p}, now: clocks[i], out: []Result{{Allowed: true, Limits: make([]limit.Outcome, 1)}},
 		})
 	}
 	if err := made.merge(false); err != nil {

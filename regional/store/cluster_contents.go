@@ -42,10 +42,10 @@ func (c *contents) uniform() bool {
 	return true
 }
 
-// spread is how far an epoch that another daemon writes to the slots has got, as one daemon sees
+// propagation is how far an epoch that another daemon writes to the slots has got, as one daemon sees
 // it. A write that goes on is not disturbed, however slow it is: two daemons that create epochs in
 // turns would never end. The zero value has seen nothing.
-type spread struct {
+type propagation struct {
 	epoch string
 	slots int // how many slots had it at the latest look
 	// grown is when more slots had it than before, in microseconds of the nodes' clocks. If no
@@ -55,7 +55,7 @@ type spread struct {
 	failed string
 }
 
-func (s *spread) look(now *contents) {
+func (s *propagation) observe(now *contents) {
 	epoch, slots := now.epochs[homeSlot], 0
 	for _, other := range now.epochs {
 		if other == epoch {
@@ -68,7 +68,7 @@ func (s *spread) look(now *contents) {
 		if now.now-grown < learnWithin.Microseconds() && !now.uniform() {
 			grown = now.now // another daemon may still be writing it
 		}
-		*s = spread{epoch: epoch, slots: slots, grown: grown, failed: s.failed}
+		*s = propagation{epoch: epoch, slots: slots, grown: grown, failed: s.failed}
 	case slots > s.slots:
 		s.slots, s.grown = slots, now.now
 	}
@@ -76,7 +76,7 @@ func (s *spread) look(now *contents) {
 
 // over reports whether the writing of the epoch has ended: it is in every slot or never will be,
 // because something was lost or its daemon is gone.
-func (s *spread) over(now *contents) bool {
+func (s *propagation) over(now *contents) bool {
 	return s.epoch == s.failed || now.now-s.grown > mintWithin.Microseconds() || now.now < s.grown
 }
 

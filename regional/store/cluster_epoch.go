@@ -97,12 +97,12 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 		}
 		took := time.Since(started)
 		epoch := now.epochs[homeSlot]
-		s.spread.look(now)
+		s.propagation.observe(now)
 		switch {
 		case now.uniform() && now.names(epoch):
 			s.nodes.vouch(now.processes)
 			return epoch, nil
-		case now.names(epoch) && !s.spread.over(now):
+		case now.names(epoch) && !s.propagation.over(now):
 			// Another daemon is writing the epoch.
 		default:
 			epoch, err = s.mint(ctx, now)
@@ -136,7 +136,7 @@ func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 	if !strings.HasPrefix(epoch, nonce+":") {
 		return "", nil
 	}
-	s.spread.failed = epoch // until the epoch is in every slot
+	s.propagation.failed = epoch // until the epoch is in every slot
 	// Each node gets one call first. Then all nodes know the script, and the other calls are short.
 	var first, rest []*job
 	knows := map[*node]bool{}
@@ -172,7 +172,7 @@ func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 	if home.reply != any(epoch) {
 		return "", nil
 	}
-	s.spread = spread{epoch: epoch, slots: lua.Slots, grown: was.now}
+	s.propagation = propagation{epoch: epoch, slots: lua.Slots, grown: was.now}
 	return epoch, nil
 }
 

@@ -36,9 +36,9 @@ func TestSpreadIsNotDisturbed(t *testing.T) {
 		{200, birth + 5*within, false},    // a node was flushed:
 		{200, birth + 6*within + 1, true}, // fewer are no sign of life
 	}
-	s := spread{epoch: epoch, slots: 1, grown: birth}
+	s := propagation{epoch: epoch, slots: 1, grown: birth}
 	for i, look := range looks {
-		if s.look(standing(epoch, look.slots, look.now)); s.over(standing(epoch, look.slots, look.now)) != look.over {
+		if s.observe(standing(epoch, look.slots, look.now)); s.over(standing(epoch, look.slots, look.now)) != look.over {
 			t.Errorf("look %d, %d slots at %d: over %t", i, look.slots, look.now-birth, !look.over)
 		}
 	}
@@ -51,7 +51,7 @@ func TestSpreadAtFirstSight(t *testing.T) {
 	within := mintWithin.Microseconds()
 	epoch := fmt.Sprintf("0123456789abcdef:fedcba9876543210:%d", birth)
 	cases := map[string]struct {
-		spread     spread
+		spread     propagation
 		first, now int64 // since the epoch's birth
 		over       bool
 	}{
@@ -60,15 +60,15 @@ func TestSpreadAtFirstSight(t *testing.T) {
 		"older, and at rest":      {first: 3 * within, now: 5*within + 1, over: true},
 		"older than any mint":     {first: learnWithin.Microseconds(), now: learnWithin.Microseconds(), over: true},
 		"of the future":           {first: -1, now: -1 - within, over: true},
-		"one's own that failed":   {spread: spread{failed: epoch}, now: 1, over: true},
-		"another's, after that":   {spread: spread{failed: "another"}, now: 1},
-		"whole before: a flush":   {spread: spread{epoch: epoch, slots: lua.Slots, grown: birth}, first: within, now: within + 1, over: true},
-		"whole before, but young": {spread: spread{epoch: epoch, slots: lua.Slots, grown: birth}, first: 1, now: within},
+		"one's own that failed":   {spread: propagation{failed: epoch}, now: 1, over: true},
+		"another's, after that":   {spread: propagation{failed: "another"}, now: 1},
+		"whole before: a flush":   {spread: propagation{epoch: epoch, slots: lua.Slots, grown: birth}, first: within, now: within + 1, over: true},
+		"whole before, but young": {spread: propagation{epoch: epoch, slots: lua.Slots, grown: birth}, first: 1, now: within},
 	}
 	for name, c := range cases {
-		c.spread.look(standing(epoch, 100, birth+c.first))
+		c.spread.observe(standing(epoch, 100, birth+c.first))
 		now := standing(epoch, 100, birth+c.now)
-		if c.spread.look(now); c.spread.over(now) != c.over {
+		if c.spread.observe(now); c.spread.over(now) != c.over {
 			t.Errorf("%s: over %t", name, !c.over)
 		}
 	}
@@ -130,9 +130,9 @@ func TestOnesOwnMintIsWhole(t *testing.T) {
 	})
 	birth, _ := limit.EpochBirth(epoch)
 	lost := standing(epoch, lua.Slots-1, birth+2*mintWithin.Microseconds())
-	s.spread.look(lost)
-	if !s.spread.over(lost) {
-		t.Errorf("%+v waits for itself", s.spread)
+	s.propagation.observe(lost)
+	if !s.propagation.over(lost) {
+		t.Errorf("%+v waits for itself", s.propagation)
 	}
 }
 

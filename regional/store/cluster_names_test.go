@@ -12,11 +12,11 @@ import (
 // wait for theirs, and neither who is refused nor who stops waiting speaks for the store.
 func TestTurnsOfAName(t *testing.T) {
 	var n names
-	done, err := n.turn(t.Context(), "a")
+	done, err := n.acquire(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other, err := n.turn(t.Context(), "b"); err != nil {
+	if other, err := n.acquire(t.Context(), "b"); err != nil {
 		t.Errorf("another name: %v", err)
 	} else {
 		other()
@@ -25,7 +25,7 @@ func TestTurnsOfAName(t *testing.T) {
 	ended := make(chan error)
 	for range waitForName {
 		go func() {
-			_, err := n.turn(waits, "a")
+			_, err := n.acquire(waits, "a")
 			ended <- err
 		}()
 	}
@@ -40,14 +40,14 @@ func TestTurnsOfAName(t *testing.T) {
 		defer n.mu.Unlock()
 		return n.busy["a"].waiting == waitForName
 	})
-	_, err = n.turn(t.Context(), "a")
+	_, err = n.acquire(t.Context(), "a")
 	isOfANode(err)
 	stop()
 	for range waitForName {
 		isOfANode(<-ended)
 	}
 	done()
-	if done, err = n.turn(t.Context(), "a"); err != nil {
+	if done, err = n.acquire(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	done()

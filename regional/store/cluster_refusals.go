@@ -10,7 +10,7 @@ import (
 
 // refusedFor is how long calls for a slot fail at once after every attempt at it was refused. It is
 // as long as a breaker is open at first.
-const refusedFor = openLeast
+const refusedFor = minOpen
 
 // refusedSlots remembers slots that the cluster refuses, because they are moving or have no owner.
 // A call that waits for such a slot holds up the calls of other slots beside it. So one call finds
@@ -21,8 +21,8 @@ type refusedSlots struct {
 	until map[int]time.Time
 }
 
-// lately reports whether every attempt of a call at a slot was refused during the last refusedFor.
-func (r *refusedSlots) lately(slot int, now time.Time) bool {
+// refusedRecently reports whether every attempt of a call at a slot was refused during the last refusedFor.
+func (r *refusedSlots) refusedRecently(slot int, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	until, found := r.until[slot]

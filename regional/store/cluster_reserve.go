@@ -23,7 +23,7 @@ func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r l
 	if err := errors.Join(lua.CheckReservation(groups, r), lua.CheckGroups(epoch, groups), s.current()); err != nil {
 		return out, 0, err
 	}
-	done, err := s.reserving.turn(ctx, r.Key)
+	done, err := s.reserving.acquire(ctx, r.Key)
 	if err != nil {
 		return out, 0, err
 	}
@@ -81,10 +81,10 @@ type nameTurn struct {
 	waiting int
 }
 
-// turn waits until no other caller uses the name. The turn lasts until done is called. There are at
+// acquire waits until no other caller uses the name. Its turn lasts until done is called. There are at
 // most as many names as calls under way. A failure is a *NodeError, because it says nothing about
 // the store.
-func (n *names) turn(ctx context.Context, name string) (done func(), err error) {
+func (n *names) acquire(ctx context.Context, name string) (done func(), err error) {
 	for {
 		n.mu.Lock()
 		other, taken := n.busy[name]
@@ -193,7 +193,7 @@ func (s *Cluster) wordParts(ctx context.Context, parts []lua.Part) []lua.Part {
 	for i := range parts {
 		asks = asks || asksHeard(&parts[i].View)
 	}
-	w := s.wording(ctx, asks)
+	w := s.viewsOf(ctx, asks)
 	out := make([]lua.Part, len(parts))
 	for i, p := range parts {
 		w.view(&p.View)

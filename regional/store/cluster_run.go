@@ -73,7 +73,7 @@ func (s *Cluster) run(ctx context.Context, jobs []*job) {
 			case sendOn:
 				again = append(again, j)
 			case sendLater:
-				if j.hasty && s.refused.lately(j.slot, time.Now()) {
+				if j.hasty && s.refused.refusedRecently(j.slot, time.Now()) {
 					j.inPart()
 					continue
 				}

@@ -11,8 +11,8 @@ import (
 	"aliquot/lua"
 )
 
-// piece is the part of a group whose keys are in one slot.
-type piece struct {
+// slotGroup is the part of a group whose keys are in one slot.
+type slotGroup struct {
 	group  int
 	limits []int // indexes into the group's limits
 }
@@ -21,7 +21,7 @@ type piece struct {
 type bundle struct {
 	job    *job
 	groups []Group
-	pieces []piece // parallel to groups
+	pieces []slotGroup // parallel to groups
 	out    []Result
 	now    int64
 	err    error
@@ -105,7 +105,7 @@ func (s *Cluster) bundle(epoch string, groups []Group) ([]*bundle, error) {
 				bundles = append(bundles, b)
 			}
 			b.groups = append(b.groups, Group{Cost: groups[i].Cost, Limits: []KeyView{groups[i].Limits[j]}})
-			b.pieces = append(b.pieces, piece{group: i, limits: []int{j}})
+			b.pieces = append(b.pieces, slotGroup{group: i, limits: []int{j}})
 		}
 	}
 	for _, b := range bundles {
@@ -222,7 +222,7 @@ func (s *Cluster) wordGroups(ctx context.Context, groups []Group) []Group {
 			asks = asks || asksHeard(&groups[i].Limits[j].View)
 		}
 	}
-	w := s.wording(ctx, asks)
+	w := s.viewsOf(ctx, asks)
 	out := make([]Group, len(groups))
 	for i := range groups {
 		out[i] = Group{Cost: groups[i].Cost, Limits: make([]KeyView, len(groups[i].Limits))}
@@ -241,7 +241,7 @@ func (s *Cluster) wordChanges(ctx context.Context, changes []Change) []Change {
 	for i := range changes {
 		asks = asks || asksHeard(&changes[i].View)
 	}
-	w := s.wording(ctx, asks)
+	w := s.viewsOf(ctx, asks)
 	out := make([]Change, len(changes))
 	for i, c := range changes {
 		w.view(&c.View)
@@ -256,9 +256,9 @@ func (s *Cluster) wordChanges(ctx context.Context, changes []Change) []Change {
 
 func asksHeard(v *limit.View) bool { return v.Phase == limit.Floor && v.HeardWait > 0 }
 
-// wording holds the facts that make the views of one call correct for a cluster: how far the nodes'
+// clusterViews holds the facts that make the views of one call correct for a cluster: how far the nodes'
 // clocks are apart, and when the region was last heard.
-type wording struct {
+type clusterViews struct {
 	apart int64
 	// heard is when the region was last heard, by the latest of the clocks; 0: never, or the call
 	// does not need it. It holds until the instant until of the earliest of the clocks.
@@ -266,9 +266,9 @@ type wording struct {
 	asked        bool
 }
 
-func (s *Cluster) wording(ctx context.Context, asks bool) wording {
+func (s *Cluster) viewsOf(ctx context.Context, asks bool) clusterViews {
 	least, most, known := s.nodes.clocks()
-	w := wording{asked: asks}
+	w := clusterViews{asked: asks}
 	if known {
 		w.apart = most - least
 	}
@@ -279,7 +279,7 @@ func (s *Cluster) wording(ctx context.Context, asks bool) wording {
 	return w
 }
 
-func (w *wording) view(v *limit.View) {
+func (w *clusterViews) view(v *limit.View) {
 	shift(v, w.apart)
 	if w.asked && asksHeard(v) && w.heard > 0 {
 		// The mark is written, and read, some time before the event that it is about.
@@ -288,7 +288,7 @@ func (w *wording) view(v *limit.View) {
 	v.HeardWait = 0
 }
 
-func (w *wording) deadline(at int64) int64 {
+func (w *clusterViews) deadline(at int64) int64 {
 	if !w.asked {
 		return at
 	}

@@ -82,8 +82,8 @@ type Redis struct {
 	closed   bool
 }
 
-// leftMost is how many earlier epochs of the store are remembered.
-const leftMost = 16
+// maxLeft is how many earlier epochs of the store are remembered.
+const maxLeft = 16
 
 // NewRedis prepares the store. It dials nothing before the first call. It fails only on a
 // configuration that could never work.
@@ -232,7 +232,7 @@ func (s *Redis) learned(epoch string) {
 	before := s.seen
 	s.seen = epoch
 	if before != "" && before != epoch {
-		s.left = append(s.left[max(0, len(s.left)-leftMost+1):], before)
+		s.left = append(s.left[max(0, len(s.left)-maxLeft+1):], before)
 	}
 	s.mu.Unlock()
 	if before == "" || before == epoch {

@@ -22,10 +22,10 @@ const (
 	// sentinelWithin bounds one question. Most of the Sentinels must answer it or fail within that
 	// time.
 	sentinelWithin = 300 * time.Millisecond
-	// sentinelAnew is for how long most of the Sentinels must keep to an older configuration than
+	// olderConfigAfter is for how long most of the Sentinels must keep to an older configuration than
 	// the known one before the older one counts. Sentinels tell each other of a newer configuration
 	// every two seconds, and Sentinels that were set up again begin with low numbers.
-	sentinelAnew = 10 * time.Second
+	olderConfigAfter = 10 * time.Second
 )
 
 // sentinels know which server is the primary. All Sentinels are asked, and the answer with the
@@ -67,7 +67,7 @@ func (s *sentinels) current(ctx context.Context) (string, error) {
 	known := s.primary
 	if !s.watching && !s.closed {
 		s.watching = true
-		s.watch.Go(s.look)
+		s.watch.Go(s.poll)
 	}
 	s.mu.Unlock()
 	if known != "" {
@@ -85,8 +85,8 @@ func (s *sentinels) doubt(addr string) {
 	}
 }
 
-// look asks for the primary every sentinelEvery until close.
-func (s *sentinels) look() {
+// poll asks for the primary every sentinelEvery until close.
+func (s *sentinels) poll() {
 	failed := false
 	for pause(s.ctx, sentinelEvery) == nil {
 		_, err := s.ask(s.ctx)
@@ -194,7 +194,7 @@ func (s *sentinels) kept(most bool, now time.Time) bool {
 	if s.older.IsZero() {
 		s.older = now
 	}
-	return now.Sub(s.older) >= sentinelAnew
+	return now.Sub(s.older) >= olderConfigAfter
 }
 
 func (s *sentinels) close() error {

@@ -31,7 +31,7 @@ var bounds = []struct {
 		{"regional/internal/overload", "decidingOfCore"}, {"regional/internal/overload", "spareOfHTTP"}, {"regional/internal/overload", "answersOfRefusal refuseEvery"},
 		{"regional/internal/overload", "maxDeciding"}, {"regional/internal/overload", "maxWaiting decideWait"},
 	}},
-	{"Streams of checks", "", []bound{{"regional/internal/api", "maxStreamed"}, {"regional/internal/api", "streamRoom"}, {"regional/internal/api", "roomRounds unreadFor"}}},
+	{"Streams of checks", "", []bound{{"regional/internal/api", "maxStreamed"}, {"regional/internal/api", "streamMemory"}, {"regional/internal/api", "quotaRounds unreadFor"}}},
 	{"Waits for tokens", "A check that memory or the store denied may wait for tokens that are on their way.", []bound{
 		{"regional/internal/charge", "ParkRounds"}, {"regional/internal/authority", "maxBorrowers"}, {"regional/internal/authority", "baseBorrowWait maxBorrowWait"},
 	}},
@@ -42,11 +42,11 @@ var bounds = []struct {
 		{"regional/internal/storeguard", "maxCalls"}, {"regional/internal/storeguard", "Deadline"}, {"regional/internal/storeguard", "learnDeadline"},
 		{"regional/internal/storeguard", "HeardDeadline"}, {"regional/internal/storeguard", "ApplyDeadline"},
 		{"regional/internal/storeguard", "starvedAfter"}, {"regional/internal/storeguard", "starvedFor"},
-		{"regional/internal/storeguard", "TripAfter tripSample tripWindow"}, {"regional/internal/storeguard", "openLeast OpenMost"}, {"regional/internal/storeguard", "openJitter"},
+		{"regional/internal/storeguard", "TripAfter tripSample tripWindow"}, {"regional/internal/storeguard", "minOpen MaxOpen"}, {"regional/internal/storeguard", "openJitter"},
 		{"regional/internal/storeguard", "retryCost"}, {"regional/internal/storeguard", "retriesAtOnce"}, {"regional/internal/engine", "settleTries"},
 	}},
 	{"A Redis Cluster", "Each node has a breaker, and commands for slots that move are sent again.", []bound{
-		{"regional/store", "tripAfter openLeast openMost"}, {"regional/store", "suspectAfter"}, {"regional/store", "lateBy excusedFor"},
+		{"regional/store", "tripAfter minOpen maxOpen"}, {"regional/store", "suspectAfter"}, {"regional/store", "lateBy excusedFor"},
 		{"regional/store", "refusedWait refusedMost refusedLongest"}, {"regional/store", "movedMost"}, {"regional/store", "refreshEvery"},
 	}},
 }

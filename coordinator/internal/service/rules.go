@@ -107,9 +107,9 @@ func (s *ruleService) ApplyRules(ctx context.Context, req *aliquotv1.ApplyRulesR
 	})
 }
 
-// turn waits until no other change is made here; done ends the caller's turn. Rules that are parsed at once take memory at
+// beginChange waits until no other change is made here; done ends the caller's beginChange. Rules that are parsed at once take memory at
 // once, and each change would drop what another one has parsed. err is cluster.ErrNotProposed if ctx is over first.
-func (s *ruleService) turn(ctx context.Context) (done func(), err error) {
+func (s *ruleService) beginChange(ctx context.Context) (done func(), err error) {
 	select {
 	case s.changes <- struct{}{}:
 	case <-ctx.Done():
@@ -164,7 +164,7 @@ func (s *ruleService) apply(ctx context.Context, change cluster.RulesChange) (*a
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	done, err := s.turn(ctx)
+	done, err := s.beginChange(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -429,7 +429,7 @@ func (s *ruleService) stage(ctx context.Context, change cluster.RulesChange, sta
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	done, err := s.turn(ctx)
+	done, err := s.beginChange(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -64,22 +64,22 @@ func TestDiffsOfLargeFiles(t *testing.T) {
 func TestChangesTakeTurns(t *testing.T) {
 	t.Parallel()
 	s := &ruleService{changes: make(chan struct{}, 1)}
-	done, err := s.turn(t.Context())
+	done, err := s.beginChange(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.turn(over); !errors.Is(err, cluster.ErrNotProposed) {
+	if _, err := s.beginChange(over); !errors.Is(err, cluster.ErrNotProposed) {
 		t.Errorf("while another change is made: %v", err)
 	}
 	done()
 	for range 20 { // a turn that is free is no turn after the caller's time
-		if _, err := s.turn(over); !errors.Is(err, cluster.ErrNotProposed) {
+		if _, err := s.beginChange(over); !errors.Is(err, cluster.ErrNotProposed) {
 			t.Fatalf("after the caller's time: %v", err)
 		}
 	}
-	if done, err = s.turn(t.Context()); err != nil {
+	if done, err = s.beginChange(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	done()

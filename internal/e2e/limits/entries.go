@@ -64,9 +64,9 @@ func blocksHold(ctx context.Context, l *e2e.Cluster, _ promise.Scale) (out []pro
 		func() error {
 			return errors.Join(l.KillCoordinators(), victim.Kill9(), victim.Start(), l.AwaitRules(ctx, victim))
 		},
-		func() error { return w.look(ctx) },
+		func() error { return w.probe(ctx) },
 		func() error { _, err := l.RestartCoordinators(ctx); return err },
-		func() error { return w.look(ctx) },
+		func() error { return w.probe(ctx) },
 	} {
 		if err := step(); err != nil {
 			return nil, l.WithLogs(err)
@@ -109,7 +109,7 @@ func watchBlocks(ctx context.Context, l *e2e.Cluster) *blockWatch {
 		tick := time.NewTicker(e2e.PollEvery)
 		defer tick.Stop()
 		for {
-			_ = w.look(ctx) // a daemon that is away answers nothing
+			_ = w.probe(ctx) // a daemon that is away answers nothing
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -137,9 +137,9 @@ func (w *blockWatch) result() (answers int, passed []string) {
 	return w.answers, w.passed
 }
 
-// look asks every region once for every key that is blocked; it errs if a region did not
+// probe asks every region once for every key that is blocked; it errs if a region did not
 // answer.
-func (w *blockWatch) look(ctx context.Context) error {
+func (w *blockWatch) probe(ctx context.Context) error {
 	for _, r := range w.cluster.Regions {
 		for _, name := range w.names() {
 			answer, err := w.ask(ctx, r, name)

@@ -7,15 +7,15 @@ import "time"
 // regions that are all on it. What is compared is what was admitted, by region, over the
 // whole run.
 
-// near is the distance of daemons on one machine.
-const near = time.Millisecond
+// localDelay is the distance of daemons on one machine.
+const localDelay = time.Millisecond
 
 // AgreedFloodRate is a flood that one machine can send beside the daemons it floods.
 const AgreedFloodRate = 5000
 
 // Agreed are the three.
 func Agreed() (rotation, step, flood Workload) {
-	rotation, step, flood = Far(Rotation(), near), Far(Step(), near), Far(Flood(), near)
+	rotation, step, flood = Far(Rotation(), localDelay), Far(Step(), localDelay), Far(Flood(), localDelay)
 	flood.Sources[0].Rate = AgreedFloodRate
 	for _, w := range []*Workload{&rotation, &step, &flood} {
 		w.Measured = 0
@@ -27,4 +27,4 @@ func Agreed() (rotation, step, flood Workload) {
 }
 
 // AgreedCrowd is the crowd that is run on real daemons.
-func AgreedCrowd(perSecond float64) Workload { return Far(Crowd(perSecond), near) }
+func AgreedCrowd(perSecond float64) Workload { return Far(Crowd(perSecond), localDelay) }

@@ -81,7 +81,7 @@ func chunks() []Plant {
 		},
 		{
 			Name: "denial-outlives-share", Breaks: "a denial is remembered although the share has grown since",
-			Edits: []Edit{{call, "	k.live, k.said = false, said{}\n", "	k.live = false\n"}},
+			Edits: []Edit{{call, "	k.live, k.reply = false, lastReply{}\n", "	k.live = false\n"}},
 		},
 	}
 	for i := range all {

@@ -112,7 +112,7 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []envoyr
 		}
 		var err error
 		if checks[i].Look {
-			err = e.looks(ctx, c, c.requests[i:i+n], room, out)
+			err = e.answerPeeks(ctx, c, c.requests[i:i+n], room, out)
 		} else {
 			err = e.charges(ctx, c, c.requests[i:i+n], room, &counted, out)
 		}
@@ -144,13 +144,13 @@ func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []cha
 		}
 		e.put(c, out)
 	}
-	return e.lookAtCostly(ctx, requests, decisions, costly, room, out.Statuses[from:])
+	return e.peekBelow(ctx, requests, decisions, costly, room, out.Statuses[from:])
 }
 
-// lookAtCostly fills in how much is left of a limit below the cost of a request, and when the limit
+// peekBelow fills in how much is left of a limit below the cost of a request, and when the limit
 // is full again. It adds what was charged after such a request, because that was still left at the
 // request's turn.
-func (e *envoyService) lookAtCostly(
+func (e *envoyService) peekBelow(
 	ctx context.Context, requests []charge.Request, decisions []charge.Decision, costly []int, room *charge.Scratch, statuses []envoyrls.Status,
 ) error {
 	if len(costly) == 0 || room.Crowded {
@@ -194,8 +194,8 @@ func chargedOf(d *charge.Decision, key budget.KeyID) (cost limit.Tokens) {
 	return cost
 }
 
-// looks decides checks that cost nothing.
-func (e *envoyService) looks(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, out *envoyrls.Response) error {
+// answerPeeks decides checks that cost nothing.
+func (e *envoyService) answerPeeks(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, out *envoyrls.Response) error {
 	for i := range requests {
 		requests[i].Cost = limit.Token
 	}
@@ -204,7 +204,7 @@ func (e *envoyService) looks(ctx context.Context, c *envoyCall, requests []charg
 		return err
 	}
 	for i := range seen {
-		if err := e.look(&seen[i], &c.latest); err != nil {
+		if err := e.answerPeek(&seen[i], &c.latest); err != nil {
 			return err
 		}
 		e.put(c, out)
@@ -320,9 +320,9 @@ func headed(a *checkwire.Answer) bool {
 	return false
 }
 
-// look answers a descriptor that costs nothing: over the limit if one more request would be denied.
+// answerPeek answers a descriptor that costs nothing: over the limit if one more request would be denied.
 // A denial is recorded like any other one. A request that passes leaves no trace.
-func (e *envoyService) look(of *engine.Looked, out *checkwire.Answer) error {
+func (e *envoyService) answerPeek(of *engine.Looked, out *checkwire.Answer) error {
 	d := &of.Decision
 	if err := d.Undecided(); err != nil {
 		return err

@@ -62,7 +62,7 @@ func connectHandler(s *Service) http.Handler {
 	}
 	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithRecover(s.recovered))
 	path, generated := aliquotv1connect.NewLimiterServiceHandler(connectService{s}, rpc.JSONCodec(), options)
-	mux.Handle(path, weigh(quiet(generated)))
+	mux.Handle(path, weigh(hideAddresses(generated)))
 	handleCalls(mux, s, weigh, options)
 	small := connect.WithReadMaxBytes(maxSmallMessage)
 	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(aliquotv1connect.LimiterServiceName), small))

@@ -50,8 +50,8 @@ type Config struct {
 	Messages *rpc.Gate
 	// Throttle delays the answers of connections on which all checks are denied; nil: it delays none.
 	Throttle *overload.Throttle
-	// StreamRoom bounds the memory of all streams together, in bytes; 0: 64 MiB.
-	StreamRoom int64
+	// StreamMemory bounds the memory of all streams together, in bytes; 0: 64 MiB.
+	StreamMemory int64
 	// Stopping is closed when the daemon stops, for calls that would not end by themselves.
 	Stopping <-chan struct{}
 	// Identity finds the clients of GET /check. Headers selects the rate limit headers of its
@@ -71,12 +71,12 @@ type Service struct {
 	limiter *engine.Engine
 	metrics *telemetry.Metrics
 	answers *explain.Recorder
-	// exchanges are kept for calls that are read and written as bytes.
-	exchanges exchanges
+	// rawCalls are kept for calls that are read and written as bytes.
+	rawCalls rawCalls
 	// stopping is closed when the daemon stops, for calls that would not end by themselves.
 	stopping <-chan struct{}
-	// room bounds the memory of all streams together.
-	room *room
+	// quota bounds the memory of all streams together.
+	quota *memoryQuota
 	// throttle delays the answers of connections on which all checks are denied.
 	throttle *overload.Throttle
 	panics   *background.Panics
@@ -92,16 +92,16 @@ type Service struct {
 
 // New returns a service. It registers metrics of its own with reg.
 func New(c Config, reg prometheus.Registerer) *Service {
-	if c.StreamRoom == 0 {
-		c.StreamRoom = streamRoom
+	if c.StreamMemory == 0 {
+		c.StreamMemory = streamMemory
 	}
 	s := &Service{
 		region: c.Region, limiter: c.Limiter, metrics: c.Metrics, answers: c.Answers, stopping: c.Stopping,
-		room: newRoom(c.StreamRoom, c.Metrics, c.Log), throttle: c.Throttle, panics: c.Bugs, door: c.Door, weights: c.Messages, hosts: c.Hosts,
+		quota: newMemoryQuota(c.StreamMemory, c.Metrics, c.Log), throttle: c.Throttle, panics: c.Bugs, door: c.Door, weights: c.Messages, hosts: c.Hosts,
 	}
 	s.proxies = newHTTPCheck(s, &c)
 	s.envoy = &envoyService{service: s, headers: c.EnvoyHeaders, metrics: newRLSMetrics(c.Region, reg), log: c.Log}
-	watchRoom(s.room, reg)
+	exportQuota(s.quota, reg)
 	return s
 }
 
@@ -148,7 +148,7 @@ func (s *Service) check(ctx context.Context, in checkwire.Request, out *checkwir
 
 // CheckBatch decides many requests. An invalid request does not affect the others.
 func (s *Service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
-	x := exchange{kind: batch}
+	x := rawCall{kind: batch}
 	if x.take(in); x.refused != nil {
 		return nil, rpcCodes.Error(x.refused)
 	}
@@ -167,10 +167,10 @@ func (s *Service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchReques
 	return out, nil
 }
 
-// checkBatch decides the requests of an exchange, and calls each once for every request, in order.
-// why is the reason why the request could not be decided. If it is nil, the request's answer is in
-// the exchange during that call. Its error is an RPC error.
-func (s *Service) checkBatch(ctx context.Context, x *exchange, each func(why error)) error {
+// checkBatch decides the requests of x, and calls each once for every request, in order. why is the
+// reason why the request could not be decided. If it is nil, x has the request's answer until each
+// returns. The error is an RPC error.
+func (s *Service) checkBatch(ctx context.Context, x *rawCall, each func(why error)) error {
 	began := time.Now()
 	defer func() { s.metrics.DecisionSeconds.Observe(time.Since(began).Seconds()) }()
 	x.valid, x.invalid, x.admitted = x.valid[:0], x.invalid[:0], false
@@ -220,7 +220,7 @@ func (s *Service) checkBatch(ctx context.Context, x *exchange, each func(why err
 
 // answeredBatch records the answer to a batch, which counts as admitted if one of its requests was.
 // Requests that were not decided do not count.
-func (s *Service) answeredBatch(ctx context.Context, x *exchange) {
+func (s *Service) answeredBatch(ctx context.Context, x *rawCall) {
 	if len(x.valid) > 0 {
 		s.throttle.Answered(ctx, x.admitted)
 	}

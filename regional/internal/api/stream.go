@@ -34,9 +34,9 @@ var errThrottled = connect.NewError(connect.CodeUnavailable, errors.New("this co
 // streamConn is one stream over gRPC or Connect. One goroutine may send while another one receives.
 type streamConn interface {
 	// receive reads a message. It returns io.EOF if there are no more.
-	receive(x *exchange) error
-	// send writes the reply of an exchange. The exchange must not be used afterwards.
-	send(x *exchange) error
+	receive(x *rawCall) error
+	// send writes the reply of a call. The call must not be used afterwards.
+	send(x *rawCall) error
 	// abandon makes a send under way fail at once. It returns false if that happens only when the
 	// call returns; then the call may return while the send is under way.
 	abandon() bool
@@ -66,8 +66,8 @@ func (s *Service) checkStream(ctx context.Context, conn streamConn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	one := &stream{service: s, conn: conn, slots: make(chan struct{}, maxStreamed), ended: make(chan error, 1), unread: make(chan struct{})}
-	s.room.open(one)
-	defer s.room.close(one)
+	s.quota.open(one)
+	defer s.quota.close(one)
 	go one.read(ctx)
 	var err error
 	select {
@@ -103,7 +103,7 @@ func (s *stream) finish(err error, hurry func()) error {
 		case <-unread:
 			unread, err = nil, worse(err, errUnread)
 			hurry()
-			s.service.room.tell(s)
+			s.service.quota.tell(s)
 			if !s.conn.abandon() {
 				return err
 			}
@@ -138,7 +138,7 @@ func (s *stream) end(err error) {
 func (s *stream) read(ctx context.Context) {
 	defer s.recovered()
 	for {
-		x := s.service.exchanges.take(streamed)
+		x := s.service.rawCalls.take(streamed)
 		if err := s.conn.receive(x); err != nil {
 			s.end(err)
 			return
@@ -147,15 +147,15 @@ func (s *stream) read(ctx context.Context) {
 			s.end(errThrottled)
 			return
 		}
-		takes := s.service.room.size(x)
-		if err := s.service.room.take(ctx, takes); err != nil {
+		takes := s.service.quota.size(x)
+		if err := s.service.quota.take(ctx, takes); err != nil {
 			s.end(err)
 			return
 		}
 		select {
 		case s.slots <- struct{}{}:
 		case <-ctx.Done():
-			s.service.room.give(takes)
+			s.service.quota.give(takes)
 			s.end(rpcCodes.Error(ctx.Err()))
 			return
 		}
@@ -170,10 +170,10 @@ func (s *stream) recovered() {
 	}
 }
 
-// decide answers one message, which has taken that much of the room.
-func (s *stream) decide(ctx context.Context, x *exchange, takes int64) {
+// decide answers one message, which has taken that much of the quota.
+func (s *stream) decide(ctx context.Context, x *rawCall, takes int64) {
 	defer func() { <-s.slots }()
-	defer func() { s.service.room.give(takes) }()
+	defer func() { s.service.quota.give(takes) }()
 	defer s.recovered()
 	err := rpcCodes.Error(ctx.Err()) // a stream that has failed charges nothing more
 	if err == nil {
@@ -181,7 +181,7 @@ func (s *stream) decide(ctx context.Context, x *exchange, takes int64) {
 	}
 	if err == nil {
 		if more := int64(len(x.reply) - answerRoom*len(x.requests.All)); more > 0 {
-			s.service.room.give(-more)
+			s.service.quota.give(-more)
 			takes += more
 		}
 		err = s.send(ctx, x)
@@ -192,7 +192,7 @@ func (s *stream) decide(ctx context.Context, x *exchange, takes int64) {
 }
 
 // send sends a reply when no other send is under way, unless the stream has failed by then.
-func (s *stream) send(ctx context.Context, x *exchange) error {
+func (s *stream) send(ctx context.Context, x *rawCall) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	if ctx.Err() != nil {
@@ -206,7 +206,7 @@ func (s *stream) send(ctx context.Context, x *exchange) error {
 // grpcStream is a stream over gRPC.
 type grpcStream struct{ grpc.ServerStream }
 
-func (g grpcStream) receive(x *exchange) error {
+func (g grpcStream) receive(x *rawCall) error {
 	if err := g.RecvMsg(x); err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (g grpcStream) receive(x *exchange) error {
 	return nil
 }
 
-func (g grpcStream) send(x *exchange) error { return g.SendMsg(x) }
+func (g grpcStream) send(x *rawCall) error { return g.SendMsg(x) }
 
 // abandon returns false: gRPC ends a send under way when the handler returns.
 func (g grpcStream) abandon() bool { return false }
@@ -254,21 +254,21 @@ type connectStream struct {
 	response *http.ResponseController
 }
 
-func (c connectStream) receive(x *exchange) error {
+func (c connectStream) receive(x *rawCall) error {
 	in, err := c.Receive()
 	switch {
 	case errors.Is(err, io.EOF):
 		return io.EOF
 	case err != nil:
 		return err
-	case in.exchange == nil: // connect does not call the codec for an empty message
+	case in.rawCall == nil: // connect does not call the codec for an empty message
 		return x.read()
 	}
-	*x = *in.exchange
+	*x = *in.rawCall
 	return nil
 }
 
-func (c connectStream) send(x *exchange) error { return c.Send(&streamCall{x}) }
+func (c connectStream) send(x *rawCall) error { return c.Send(&streamCall{x}) }
 
 // abandon resets the stream. The response belongs to another call once the handler has returned, so
 // no goroutine may be writing to it then.

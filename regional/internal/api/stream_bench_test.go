@@ -15,7 +15,7 @@ type sameConn struct {
 	left    int
 }
 
-func (c *sameConn) receive(x *exchange) error {
+func (c *sameConn) receive(x *rawCall) error {
 	if c.left == 0 {
 		return io.EOF
 	}
@@ -24,7 +24,7 @@ func (c *sameConn) receive(x *exchange) error {
 	return x.read()
 }
 
-func (c *sameConn) send(x *exchange) error {
+func (c *sameConn) send(x *rawCall) error {
 	x.done()
 	return nil
 }

@@ -19,7 +19,7 @@ type stepConn struct {
 	leave    chan error // what sending an answer ends with
 }
 
-func (c *stepConn) receive(x *exchange) error {
+func (c *stepConn) receive(x *rawCall) error {
 	if err := <-c.messages; err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (c *stepConn) receive(x *exchange) error {
 	return nil
 }
 
-func (c *stepConn) send(*exchange) error { return <-c.leave }
+func (c *stepConn) send(*rawCall) error { return <-c.leave }
 
 func (c *stepConn) abandon() bool { return true }
 
@@ -56,7 +56,7 @@ func TestStreamReturnsWhenNothingIsSent(t *testing.T) {
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				stopping := make(chan struct{})
-				s.stopping, s.room = stopping, newRoom(streamRoom, s.metrics, discard)
+				s.stopping, s.quota = stopping, newMemoryQuota(streamMemory, s.metrics, discard)
 				conn := &stepConn{messages: make(chan error), leave: make(chan error)}
 				ended := make(chan error, 1)
 				go func() { ended <- s.checkStream(ctx, conn) }()

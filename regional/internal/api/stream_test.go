@@ -15,7 +15,7 @@ type slowConn struct {
 	ended    context.Context
 }
 
-func (c *slowConn) receive(x *exchange) error {
+func (c *slowConn) receive(x *rawCall) error {
 	if c.ended.Err() != nil {
 		return c.ended.Err()
 	}
@@ -24,7 +24,7 @@ func (c *slowConn) receive(x *exchange) error {
 	return nil
 }
 
-func (c *slowConn) send(*exchange) error {
+func (c *slowConn) send(*rawCall) error {
 	<-c.ended.Done()
 	return c.ended.Err()
 }

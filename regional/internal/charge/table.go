@@ -143,7 +143,7 @@ func (t *Table) Admit(name []byte, key budget.KeyID, now budget.Instant) *Entry 
 	if e, _ := t.Find(name); e != nil {
 		return e
 	}
-	place, free := t.room(hash, count, now)
+	place, free := t.placeFor(hash, count, now)
 	if !free {
 		return nil
 	}
@@ -156,9 +156,9 @@ func (t *Table) Admit(name []byte, key budget.KeyID, now budget.Instant) *Entry 
 	return e
 }
 
-// room returns a free place in the set of a hash, and evicts an entry for it if necessary. free is
+// placeFor returns a free place in the set of a hash, and evicts an entry for it if necessary. free is
 // false if there is no such place. The caller holds mu.
-func (t *Table) room(hash uint64, count uint32, now budget.Instant) (place int, free bool) {
+func (t *Table) placeFor(hash uint64, count uint32, now budget.Instant) (place int, free bool) {
 	set := &t.sets[hash%uint64(len(t.sets))]
 	var out *Entry
 	for i := range set {

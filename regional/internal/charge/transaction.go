@@ -24,7 +24,7 @@ type Transaction struct {
 	Asks    []Charge
 	Allowed bool
 	Out     []Verdict       // parallel to asks
-	room    []Verdict       // backing for out, if it is large enough
+	backing []Verdict       // backing for out, if it is large enough
 	self    [1]*Transaction // the group as the only one of its request; nil if it is not needed
 	// Awaits are closed when tokens have arrived for want of which the store may have denied the
 	// group. It is nil if no tokens are under way, or if the group was asked a second time.
@@ -59,14 +59,14 @@ type loneGroup struct {
 // NewTransaction returns a group without limits.
 func NewTransaction(cost limit.Tokens) *Transaction {
 	g := &loneGroup{}
-	g.Cost, g.Asks, g.room, g.self[0] = cost, g.ask[:0], g.verdict[:], &g.Transaction
+	g.Cost, g.Asks, g.backing, g.self[0] = cost, g.ask[:0], g.verdict[:], &g.Transaction
 	return &g.Transaction
 }
 
 // EmptyVerdicts returns a slice with one verdict for each limit.
 func (g *Transaction) EmptyVerdicts() []Verdict {
-	if len(g.Asks) <= len(g.room) {
-		return g.room[:len(g.Asks)]
+	if len(g.Asks) <= len(g.backing) {
+		return g.backing[:len(g.Asks)]
 	}
 	return make([]Verdict, len(g.Asks))
 }

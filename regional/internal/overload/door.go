@@ -76,9 +76,9 @@ const (
 // decoding and a place among the goroutines of the scheduler. Bytes that waited longer than decideWait are still read, a
 // few at a time, and their calls are refused. A nil door bounds nothing. Safe for concurrent use.
 type Door struct {
-	intake  *rpc.Gate
-	refused prometheus.Counter
-	room    int64 // decisions under way beyond which nothing more is read
+	intake    *rpc.Gate
+	refused   prometheus.Counter
+	readLimit int64 // decisions under way beyond which nothing more is read
 
 	mu      sync.Mutex
 	coming  int64     // decisions that are expected of connections that were let in
@@ -98,7 +98,7 @@ func NewDoor(cores int, refused prometheus.Counter) *Door {
 // newDoor returns the door before intake. If a core had more decisions under way than it makes in
 // some milliseconds, they would only wait for each other.
 func newDoor(intake *rpc.Gate, cores int, refused prometheus.Counter) *Door {
-	return &Door{intake: intake, refused: refused, credit: maxCredit, room: min(maxDeciding, int64(cores+1)*decidingOfCore)}
+	return &Door{intake: intake, refused: refused, credit: maxCredit, readLimit: min(maxDeciding, int64(cores+1)*decidingOfCore)}
 }
 
 // turns returns how many turns a call of n requests takes.
@@ -143,7 +143,7 @@ func (d *Door) Retake() { d.intake.Retake(1) }
 // fits reports whether there is room for n more decisions. The caller holds mu.
 func (d *Door) fits(n int64) bool {
 	used, waiting := d.intake.Used()
-	return waiting == 0 && used+d.coming+n <= d.room
+	return waiting == 0 && used+d.coming+n <= d.readLimit
 }
 
 // left counts a decision that has ended, and lets connections in for which there is room now.
@@ -176,7 +176,7 @@ func (d *Door) admit() {
 		c.enter()
 		close(c.ready)
 	}
-	idle := d.waiting.Len() == 0 && d.fits(d.room/2)
+	idle := d.waiting.Len() == 0 && d.fits(d.readLimit/2)
 	for first := d.late.Front(); first != nil && (idle || d.credit > 0); first = d.late.Front() {
 		c := d.late.Remove(first).(*doorConn)
 		d.credit -= c.brings * answersOfRefusal
@@ -230,7 +230,7 @@ type doorConn struct {
 // needs returns the room that must be free before the connection is read.
 func (c *doorConn) needs() int64 {
 	if c.brings == BringsHTTP {
-		return c.brings + c.door.room/spareOfHTTP
+		return c.brings + c.door.readLimit/spareOfHTTP
 	}
 	return c.brings
 }

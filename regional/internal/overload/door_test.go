@@ -35,7 +35,7 @@ func TestDoor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		intake := rpc.NewGate(maxDeciding, 0, 0)
 		d := newDoor(intake, 1, nil)
-		leave, err := intake.Enter(t.Context(), d.room)
+		leave, err := intake.Enter(t.Context(), d.readLimit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestFewAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		intake := rpc.NewGate(maxDeciding, 0, 0)
 		d := newDoor(intake, 1, nil)
-		if _, err := intake.Enter(t.Context(), d.room); err != nil {
+		if _, err := intake.Enter(t.Context(), d.readLimit); err != nil {
 			t.Fatal(err)
 		}
 		var all []chan bool
@@ -129,7 +129,7 @@ func TestTheDoorIsOpen(t *testing.T) {
 			t.Error("a message that arrives slowly is late, although nobody waits")
 		}
 		<-time.After(decideWait)
-		if _, err := intake.Enter(t.Context(), d.room); err != nil {
+		if _, err := intake.Enter(t.Context(), d.readLimit); err != nil {
 			t.Fatal(err)
 		}
 		other, otherClient := doorPair(t, d, BringsHTTP)

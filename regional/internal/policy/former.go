@@ -137,7 +137,7 @@ func (p *Policies) At(unixMS int64) *Policy {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.turn(unixMS)
+	return p.updateLocked(unixMS)
 }
 
 // unseen is how long the overrides may go unchecked before the end of one may be older than it
@@ -155,8 +155,8 @@ func (p *Policies) EndOverrides(clock *storeclock.Map) budget.Instant {
 	return now.changedAt
 }
 
-// turn does the work of at. The caller holds mu.
-func (p *Policies) turn(unixMS int64) *Policy {
+// updateLocked does the work of at. The caller holds mu.
+func (p *Policies) updateLocked(unixMS int64) *Policy {
 	before := p.Load()
 	if before.holds(unixMS) {
 		return before

@@ -69,7 +69,7 @@ type numbered struct {
 	Enforcement string
 	// Forgives is as in rules.Rule.
 	Forgives bool
-	conduct  penalty.Terms
+	penalty  penalty.Terms
 }
 
 // IndependentBit in a rule's number names the buckets of the time in which the rule is independent. They
@@ -99,7 +99,7 @@ func (p *Policy) withRules(text RuleText) (*Policy, []rules.Warning, error) {
 		if number >= IndependentBit {
 			return nil, nil, fmt.Errorf("rules version %d: rule %q has number %d; it must be below %d", text.Version, r.ID, number, IndependentBit)
 		}
-		next.byNumber[number] = numbered{algorithm: r.Limit.Algorithm, least: leastLimit(r), Enforcement: r.Enforcement, Forgives: r.Forgives, conduct: TermsOf(r)}
+		next.byNumber[number] = numbered{algorithm: r.Limit.Algorithm, least: leastLimit(r), Enforcement: r.Enforcement, Forgives: r.Forgives, penalty: TermsOf(r)}
 	}
 	return &next, warnings, nil
 }
@@ -196,7 +196,7 @@ func (p *Policies) SetRules(text RuleText) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now().UnixMilli()
-	before := p.turn(now)
+	before := p.updateLocked(now)
 	next, warnings, err := before.withRules(text)
 	if err != nil {
 		if p.refused != text.Version {
@@ -323,5 +323,5 @@ func (p *Policy) RuleNames() map[uint32]string {
 // ConductTerms returns the terms of a rule by its number in keys. For a rule that is gone they are
 // zero.
 func (p *Policy) ConductTerms(number uint32) penalty.Terms {
-	return p.byNumber[number&^IndependentBit].conduct
+	return p.byNumber[number&^IndependentBit].penalty
 }

@@ -41,8 +41,8 @@ type Batcher struct {
 	workers int // those of the running calls that take batches
 	// waiters holds waiters for the next callers.
 	waiters sync.Pool
-	// heard is when the store last answered, or when the first of the calls under way began.
-	heard time.Time
+	// lastReply is when the store last answered, or when the first of the calls under way began.
+	lastReply time.Time
 }
 
 // waiter is one caller's groups, at most GroupsPerCall. The batcher's mu guards the fields that
@@ -126,7 +126,7 @@ func (b *Batcher) enqueue(w *waiter) (wait time.Duration) {
 func (b *Batcher) first(came time.Time) time.Duration {
 	wait := b.patience(came)
 	if b.running == 0 {
-		b.heard = came
+		b.lastReply = came
 	}
 	return wait
 }

@@ -71,11 +71,11 @@ const (
 	TripAfter  = 5
 	tripSample = 20
 	tripWindow = time.Second
-	// The breaker is open for openLeast, and then one trial call is made. The wait doubles, up to
-	// OpenMost, if the trial fails, and also if the store fails again within OpenMost of the
+	// The breaker is open for minOpen, and then one trial call is made. The wait doubles, up to
+	// MaxOpen, if the trial fails, and also if the store fails again within MaxOpen of the
 	// breaker's closing.
-	openLeast = 500 * time.Millisecond
-	OpenMost  = 5 * time.Second
+	minOpen = 500 * time.Millisecond
+	MaxOpen = 5 * time.Second
 	// openJitter is the random part of a wait, in percent, so that the daemons of a region do not
 	// all try a recovering store at once.
 	openJitter = 20

@@ -117,9 +117,9 @@ func (b *Breaker) changed(_ string, from, to gobreaker.State) {
 
 // nextWait returns how long to stay open this time.
 func (b *Breaker) nextWait(from gobreaker.State, now budget.Instant) time.Duration {
-	again := from == gobreaker.StateHalfOpen || now.Sub(b.closed) < OpenMost
+	again := from == gobreaker.StateHalfOpen || now.Sub(b.closed) < MaxOpen
 	if b.wait == 0 || !again {
-		return openLeast
+		return minOpen
 	}
-	return min(2*b.wait, OpenMost)
+	return min(2*b.wait, MaxOpen)
 }

@@ -66,7 +66,7 @@ func TestBreakerWaitsLonger(t *testing.T) {
 	for _, want := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second} {
 		waits(want)
 	}
-	clock.pass(OpenMost)
+	clock.pass(MaxOpen)
 	if err := b.do(true, well); err != nil || state != gobreaker.StateClosed {
 		t.Fatalf("after a good call: %v, %v", err, state)
 	}
@@ -74,12 +74,12 @@ func TestBreakerWaitsLonger(t *testing.T) {
 		t.Fatalf("a call after it: %v", err)
 	}
 	trip() // at once: not well yet
-	waits(OpenMost)
-	clock.pass(OpenMost)
+	waits(MaxOpen)
+	clock.pass(MaxOpen)
 	b.do(true, well)
-	clock.pass(OpenMost)
+	clock.pass(MaxOpen)
 	trip()
-	waits(openLeast)
+	waits(minOpen)
 }
 
 // TestBreakerCountsSeldomFailures: five failures in a row open the breaker, however long after

@@ -71,8 +71,8 @@ type Guard struct {
 	Breaker *Breaker
 	metrics *telemetry.Metrics
 	now     func() budget.Instant
-	// heard is when the store last answered a take; 0: never.
-	heard atomic.Int64
+	// lastReply is when the store last answered a take; 0: never.
+	lastReply atomic.Int64
 	// failure is the error of the store's last failed take; nil: none failed.
 	failure atomic.Pointer[error]
 	// failed is called after each failed call, once the breaker has counted it.
@@ -198,11 +198,11 @@ func (g *Guard) WhileClosed(ask func(context.Context, []*charge.Transaction) err
 // must not open the breaker.
 func (g *Guard) judge(sent, now budget.Instant, err error) error {
 	if answered(err) {
-		g.heard.Store(int64(now))
+		g.lastReply.Store(int64(now))
 		return err
 	}
 	late := now.Sub(sent) - Deadline
-	if Reason(err) == "timeout" && late > starvedAfter && now.Sub(budget.Instant(g.heard.Load())) < starvedFor {
+	if Reason(err) == "timeout" && late > starvedAfter && now.Sub(budget.Instant(g.lastReply.Load())) < starvedFor {
 		return fmt.Errorf("%w, by %v: %w", errStarved, late, err)
 	}
 	g.failure.Store(&err)

@@ -16,7 +16,7 @@ var (
 // under way and the store has answered none of them for CallerPatience: then the next call is not
 // worth waiting for. The caller holds mu.
 func (b *Batcher) patience(now time.Time) time.Duration {
-	if b.running > 0 && now.Sub(b.heard) >= CallerPatience {
+	if b.running > 0 && now.Sub(b.lastReply) >= CallerPatience {
 		return SilentPatience
 	}
 	return CallerPatience
@@ -30,7 +30,7 @@ func (b *Batcher) sign(began time.Time, err error) {
 		return
 	}
 	b.mu.Lock()
-	b.heard = now
+	b.lastReply = now
 	b.mu.Unlock()
 }
 
@@ -44,7 +44,7 @@ func (b *Batcher) longer(w *waiter, due time.Time) time.Duration {
 	switch {
 	case !w.sent && now.Sub(w.came) >= queueFor:
 		return 0
-	case now.Sub(b.heard) < aliveFor, now.Sub(due) >= lookAgain:
+	case now.Sub(b.lastReply) < aliveFor, now.Sub(due) >= lookAgain:
 		return lookAgain
 	}
 	return 0

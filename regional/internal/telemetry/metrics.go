@@ -140,7 +140,7 @@ func New(region, version string, reg prometheus.Registerer) *Metrics {
 		}),
 	}
 	m.circuits.WithLabelValues(wholeStore).Set(0)
-	m.conduct(reg)
+	m.penaltyMetrics(reg)
 	m.streams(reg)
 	m.UseRules(nil, nil)
 	m.degraded.WithLabelValues(DegradedStore).Set(0)

@@ -37,8 +37,8 @@ func (m *Store) ApplyLease(ctx context.Context, epoch string, changes []lua.Chan
 		return nil, 0, err
 	}
 	for {
-		before := m.heard.Load()
-		if before >= now || m.heard.CompareAndSwap(before, now) {
+		before := m.leaseTaken.Load()
+		if before >= now || m.leaseTaken.CompareAndSwap(before, now) {
 			return applied, now, nil
 		}
 	}

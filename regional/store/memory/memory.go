@@ -25,12 +25,12 @@ import (
 // of logs and slots, their limits deny until some entries have ended. Records of hot keys are never
 // evicted.
 type Store struct {
-	epoch  string
-	clock  func() int64
-	heard  atomic.Int64 // when a lease was last taken, in microseconds; 0: never
-	shards [shardCount]shard
-	kept   reservations
-	works  sync.Pool // of *work
+	epoch      string
+	clock      func() int64
+	leaseTaken atomic.Int64 // when a lease was last taken, in microseconds; 0: never
+	shards     [shardCount]shard
+	kept       reservations
+	works      sync.Pool // of *work
 }
 
 const (
@@ -229,7 +229,7 @@ func refuse(w *work) {
 // shard must be locked.
 func (m *Store) find(k id, v *limit.View, now int64) slot {
 	if v.Phase == limit.Floor && v.HeardWait != 0 {
-		v.Heard = m.heard.Load()
+		v.Heard = m.leaseTaken.Load()
 	}
 	return m.shards[k.shard()].find(k, v, now)
 }

@@ -39,8 +39,8 @@ func (r *reservations) get(key string, now int64) *lua.Kept {
 	return one.kept
 }
 
-// room drops some expired reservations, and reports whether there is room for one more.
-func (r *reservations) room(now int64) bool {
+// makeSpace drops some expired reservations, and reports whether there is room for one more.
+func (r *reservations) makeSpace(now int64) bool {
 	look := sweepEach
 	if len(r.byKey) >= r.most {
 		look = sweepFull
@@ -69,7 +69,7 @@ func (m *Store) Reserve(ctx context.Context, epoch string, groups []lua.Group, r
 	if earlier := m.kept.get(r.Key, m.clock()); earlier != nil {
 		return lua.Reserved{Earlier: earlier}, 0, nil
 	}
-	if !m.kept.room(m.clock()) {
+	if !m.kept.makeSpace(m.clock()) {
 		return out, 0, fmt.Errorf("store: %w: %d are remembered", lua.ErrNoRoom, m.kept.most)
 	}
 	if out.Results, now, err = m.takeAtOnce(groups); err != nil {

@@ -54,7 +54,7 @@ func TestPlainCallThatPanics(t *testing.T) {
 	s := &Service{} // whose parts are not there
 	var next http.Handler
 	p := newPlainCalls(s, next)
-	if err := p.decide(t.Context(), &exchange{}); err == nil || !strings.Contains(err.Error(), background.ErrPanic.Error()) {
+	if err := p.decide(t.Context(), &rawCall{}); err == nil || !strings.Contains(err.Error(), background.ErrPanic.Error()) {
 		t.Error(err)
 	}
 }

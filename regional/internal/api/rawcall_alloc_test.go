@@ -30,7 +30,7 @@ func message(of kind, n int) (out []byte) {
 
 // call is a call from its bytes to the bytes of its answer.
 func (s *Service) call(tb testing.TB, of kind, message []byte) (local bool) {
-	x := s.exchanges.take(of)
+	x := s.rawCalls.take(of)
 	x.message = append(x.message, message...)
 	if err := x.read(); err != nil {
 		tb.Fatal(err)

@@ -28,7 +28,7 @@ func grpcHandler(s *Service, of kind) grpc.MethodHandler {
 				out, err = nil, grpcError(s.panics.Caught(procedure, cause))
 			}
 		}()
-		x := s.exchanges.take(of)
+		x := s.rawCalls.take(of)
 		if err := receive(x); err != nil {
 			return nil, err
 		}
@@ -44,7 +44,7 @@ func grpcHandler(s *Service, of kind) grpc.MethodHandler {
 
 // DecodeFrom reads a request from gRPC's buffers. It leaves errors to the handler, because gRPC
 // would answer that the server failed.
-func (x *exchange) DecodeFrom(data mem.BufferSlice) error {
+func (x *rawCall) DecodeFrom(data mem.BufferSlice) error {
 	for _, part := range data {
 		x.message = append(x.message, part.ReadOnlyData()...)
 	}
@@ -52,8 +52,8 @@ func (x *exchange) DecodeFrom(data mem.BufferSlice) error {
 	return nil
 }
 
-// Encode returns the reply in a buffer of gRPC's, and ends the use of the exchange.
-func (x *exchange) Encode() (mem.BufferSlice, error) {
+// Encode returns the reply in a buffer of gRPC's, and ends the use of the call.
+func (x *rawCall) Encode() (mem.BufferSlice, error) {
 	defer x.done()
 	pool := mem.DefaultBufferPool()
 	buffer := pool.Get(max(len(x.reply), leastPooled))

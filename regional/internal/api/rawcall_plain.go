@@ -50,7 +50,7 @@ func (p *plainCalls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.next.ServeHTTP(w, r)
 		return
 	}
-	x := p.service.exchanges.take(single)
+	x := p.service.rawCalls.take(single)
 	if rest := p.read(x, r); rest != nil {
 		p.next.ServeHTTP(w, rpc.WithBody(r, rest))
 		return
@@ -105,7 +105,7 @@ func first(h http.Header, name string) string {
 // read reads the message of a call, and checks that nothing follows it: over HTTP/2 a client whose
 // stream is answered before its end is told that it was reset. If the message cannot be read, or
 // only by the generated code, read returns the whole body as it came, for next.
-func (p *plainCalls) read(x *exchange, r *http.Request) (body io.ReadCloser) {
+func (p *plainCalls) read(x *rawCall, r *http.Request) (body io.ReadCloser) {
 	told := int(r.ContentLength)
 	x.message = slices.Grow(x.message[:0], told+1)[:told+1]
 	n, err := io.ReadFull(r.Body, x.message)
@@ -133,7 +133,7 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // decide decides a call. Its error is an RPC error.
-func (p *plainCalls) decide(ctx context.Context, x *exchange) (err error) {
+func (p *plainCalls) decide(ctx context.Context, x *rawCall) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = p.service.panics.Caught(aliquotv1connect.LimiterServiceCheckProcedure, cause)

@@ -17,7 +17,7 @@ import (
 func TestGiantBatchTakesNoMemory(t *testing.T) {
 	const requests = 1 << 20 // in 2 MiB
 	for _, kind := range []kind{batch, streamed} {
-		for name, codec := range map[string]exchangeCodec{"proto": {protoCodec{}, &exchanges{}, true}, "JSON": {rpc.JSON(), &exchanges{}, false}} {
+		for name, codec := range map[string]rawCodec{"proto": {protoCodec{}, &rawCalls{}, true}, "JSON": {rpc.JSON(), &rawCalls{}, false}} {
 			message := strings.Repeat("\x0a\x00", requests) + "\x78\x01" // and something unusual
 			if !codec.binary {
 				message = `{"requests":[` + strings.Repeat("{},", requests-1) + `{}]}`
@@ -47,11 +47,11 @@ func TestGiantRequestTakesNoMemory(t *testing.T) {
 		fields = append(fields, fmt.Sprintf(`"%x":""`, i))
 	}
 	for name, c := range map[string]struct {
-		codec   exchangeCodec
+		codec   rawCodec
 		message []byte
 	}{
-		"proto": {exchangeCodec{protoCodec{}, &exchanges{}, true}, entries},
-		"JSON":  {exchangeCodec{rpc.JSON(), &exchanges{}, false}, []byte(`{"attributes":{` + strings.Join(fields, ",") + `}}`)},
+		"proto": {rawCodec{protoCodec{}, &rawCalls{}, true}, entries},
+		"JSON":  {rawCodec{rpc.JSON(), &rawCalls{}, false}, []byte(`{"attributes":{` + strings.Join(fields, ",") + `}}`)},
 	} {
 		x := c.codec.pool.take(single)
 		var before, after runtime.MemStats
@@ -77,8 +77,8 @@ func TestGiantRequestTakesNoMemory(t *testing.T) {
 
 // TestRoomOfJSON: a message in JSON takes the room of its bytes, as others do.
 func TestRoomOfJSON(t *testing.T) {
-	r := newRoom(streamRoom, nil, nil)
-	for name, codec := range map[string]exchangeCodec{"proto": {protoCodec{}, &exchanges{}, true}, "JSON": {rpc.JSON(), &exchanges{}, false}} {
+	r := newMemoryQuota(streamMemory, nil, nil)
+	for name, codec := range map[string]rawCodec{"proto": {protoCodec{}, &rawCalls{}, true}, "JSON": {rpc.JSON(), &rawCalls{}, false}} {
 		long := strings.Repeat("v", 1<<20)
 		data, err := codec.Codec.Marshal(&aliquotv1.CheckStreamRequest{Requests: []*aliquotv1.StreamedCheck{ask1(1, long)}})
 		if err != nil {
@@ -88,10 +88,10 @@ func TestRoomOfJSON(t *testing.T) {
 		if err := codec.Unmarshal(data, &call); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.size(call.exchange); got < 1<<20 {
+		if got := r.size(call.rawCall); got < 1<<20 {
 			t.Errorf("%s: a message of 1 MiB takes %d bytes", name, got)
 		}
-		x := exchange{pool: codec.pool, came: call.came}
+		x := rawCall{pool: codec.pool, came: call.came}
 		x.done()
 		if x.came != 0 {
 			t.Errorf("%s: the next message begins with %d bytes", name, x.came)

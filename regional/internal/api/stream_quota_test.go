@@ -16,8 +16,8 @@ import (
 
 // openBubble is a stream within a bubble of synctest, whose messages are answered without a
 // decision.
-func openBubble(s *Service, r *room, conn streamConn) (ended chan error) {
-	s.room, s.stopping = r, make(chan struct{})
+func openBubble(s *Service, r *memoryQuota, conn streamConn) (ended chan error) {
+	s.quota, s.stopping = r, make(chan struct{})
 	ended = make(chan error, 1)
 	go func() { ended <- s.checkStream(context.Background(), conn) }()
 	return ended
@@ -27,18 +27,18 @@ func openBubble(s *Service, r *room, conn streamConn) (ended chan error) {
 func TestNoRoomIsTold(t *testing.T) {
 	s := serviceOf(t, oneRule)
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoom(streamRoom, s.metrics, discard)
-		r.give(-streamRoom)
+		r := newMemoryQuota(streamMemory, s.metrics, discard)
+		r.give(-streamMemory)
 		conn := &stepConn{messages: make(chan error), leave: make(chan error)}
 		began, ended := time.Now(), openBubble(s, r, conn)
 		conn.messages <- nil
 		if err := <-ended; !errors.Is(err, errNoRoom) || connect.CodeOf(err) != connect.CodeResourceExhausted {
 			t.Error(err)
 		}
-		if waited := time.Since(began); waited != roomRounds*unreadFor {
+		if waited := time.Since(began); waited != quotaRounds*unreadFor {
 			t.Errorf("after %v", waited)
 		}
-		if r.inUse() != streamRoom || r.waiting != 0 {
+		if r.inUse() != streamMemory || r.waiting != 0 {
 			t.Errorf("%d bytes in use, %d wait", r.inUse(), r.waiting)
 		}
 	})
@@ -49,7 +49,7 @@ func TestNoRoomIsTold(t *testing.T) {
 func TestWhoReadsStays(t *testing.T) {
 	s := serviceOf(t, oneRule)
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoom(100, s.metrics, discard)
+		r := newMemoryQuota(100, s.metrics, discard)
 		slow, deaf, idle := &stream{unread: make(chan struct{})}, &stream{unread: make(chan struct{})}, &stream{unread: make(chan struct{})}
 		for _, s := range []*stream{slow, deaf, idle} {
 			r.open(s)
@@ -98,7 +98,7 @@ func TestWhoReadsStays(t *testing.T) {
 // panicConn is a stream that panics when an answer is sent.
 type panicConn struct{ *stepConn }
 
-func (c panicConn) send(x *exchange) error {
+func (c panicConn) send(x *rawCall) error {
 	_ = c.stepConn.send(x)
 	panic(fmt.Sprint("sending ", aliquotv1connect.LimiterServiceCheckStreamProcedure))
 }
@@ -107,7 +107,7 @@ func (c panicConn) send(x *exchange) error {
 func TestPanicWhileSendingEndsTheStream(t *testing.T) {
 	s := serviceOf(t, oneRule)
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoom(streamRoom, s.metrics, discard)
+		r := newMemoryQuota(streamMemory, s.metrics, discard)
 		conn := &stepConn{messages: make(chan error), leave: make(chan error)}
 		ended := openBubble(s, r, panicConn{conn})
 		conn.messages <- nil
@@ -130,7 +130,7 @@ func TestPanicWhileSendingEndsTheStream(t *testing.T) {
 // TestNobodyIsWokenForNothing: who waits for room is woken when there is some for one of them,
 // not each time that an answer has left.
 func TestNobodyIsWokenForNothing(t *testing.T) {
-	r := newRoom(100, nil, nil)
+	r := newMemoryQuota(100, nil, nil)
 	r.give(-100)
 	woken := func(freed <-chan struct{}) bool {
 		select {

@@ -15,7 +15,7 @@ import (
 	"aliquot/regional/internal/charge"
 )
 
-// kind is the method that an exchange is a call of.
+// kind is the method of a call.
 type kind uint8
 
 const (
@@ -24,10 +24,10 @@ const (
 	streamed             // a message of CheckStream
 )
 
-// exchange is one call as bytes: its requests, whose texts are parts of the message, and its
+// rawCall is one call as bytes: its requests, whose texts are parts of the message, and its
 // answers. It keeps its buffers for the next call. It belongs to one call at a time.
-type exchange struct {
-	pool *exchanges // where it goes when it is done; nil: nowhere
+type rawCall struct {
+	pool *rawCalls // where it goes when it is done; nil: nowhere
 	kind kind
 	// message is the request as it came. The requests point into it.
 	message []byte
@@ -54,26 +54,26 @@ type invalid struct {
 	why error
 }
 
-// maxKept bounds the buffers that one exchange keeps for the next call, so that a few large batches
+// maxKept bounds the buffers that one call keeps for the next one, so that a few large batches
 // do not hold memory for good.
 const maxKept = 1 << 20
 
-// exchanges keeps exchanges for the next calls. Safe for concurrent use.
-type exchanges struct{ kept sync.Pool }
+// rawCalls keeps each rawCall for the next call. Safe for concurrent use.
+type rawCalls struct{ kept sync.Pool }
 
-func (p *exchanges) take(of kind) *exchange {
-	x, ok := p.kept.Get().(*exchange)
+func (p *rawCalls) take(of kind) *rawCall {
+	x, ok := p.kept.Get().(*rawCall)
 	if !ok {
-		x = &exchange{pool: p}
+		x = &rawCall{pool: p}
 	}
 	x.kind = of
 	return x
 }
 
-// done ends the use of an exchange that was answered. It forgets the requests at once, because they
-// point into a message that the next call overwrites. An exchange whose call failed must not be
+// done ends the use of a rawCall that was answered. It forgets the requests at once, because they
+// point into a message that the next call overwrites. One whose call failed must not be
 // used again, because the code that got it may still refer to it.
-func (x *exchange) done() {
+func (x *rawCall) done() {
 	if x.pool == nil || cap(x.message)+cap(x.reply)+x.requests.Room() > maxKept {
 		return
 	}
@@ -88,7 +88,7 @@ func (x *exchange) done() {
 
 // read reads the message. An unusual or invalid message goes to the generated code, whose error is
 // returned.
-func (x *exchange) read() error {
+func (x *rawCall) read() error {
 	if x.readFast() {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (x *exchange) read() error {
 }
 
 // readFast returns false if the generated code has to read the message.
-func (x *exchange) readFast() bool {
+func (x *rawCall) readFast() bool {
 	switch x.kind {
 	case batch:
 		return checkwire.ReadBatch(x.message, x.next) && len(x.requests.All) > 0
@@ -119,17 +119,17 @@ func (x *exchange) readFast() bool {
 
 // next reads one request of a batch. It returns false if the batch is too large, or if the generated
 // code has to read the request.
-func (x *exchange) next(message []byte) bool {
+func (x *rawCall) next(message []byte) bool {
 	return len(x.requests.All) < maxBatch && x.requests.ReadAmong(message)
 }
 
-func (x *exchange) nextStreamed(id uint64, message []byte) bool {
+func (x *rawCall) nextStreamed(id uint64, message []byte) bool {
 	x.ids = append(x.ids, id)
 	return x.next(message)
 }
 
 // asked returns an empty message of the request's type.
-func (x *exchange) asked() proto.Message {
+func (x *rawCall) asked() proto.Message {
 	switch x.kind {
 	case batch:
 		return new(aliquotv1.CheckBatchRequest)
@@ -141,7 +141,7 @@ func (x *exchange) asked() proto.Message {
 }
 
 // answered returns an empty message of the response's type.
-func (x *exchange) answered() proto.Message {
+func (x *rawCall) answered() proto.Message {
 	switch x.kind {
 	case batch:
 		return new(aliquotv1.CheckBatchResponse)
@@ -153,7 +153,7 @@ func (x *exchange) answered() proto.Message {
 }
 
 // take adds the requests of a message.
-func (x *exchange) take(in proto.Message) {
+func (x *rawCall) take(in proto.Message) {
 	switch in := in.(type) {
 	case *aliquotv1.CheckRequest:
 		x.requests.All = append(x.requests.All, wireRequest(in))
@@ -175,10 +175,10 @@ func (x *exchange) take(in proto.Message) {
 
 // holdsAtMost refuses a batch that is too large before its requests become objects, which take up
 // to sixty times the memory of their bytes.
-func (x *exchange) holdsAtMost(n int) bool { return n <= maxBatch || x.holds(n) }
+func (x *rawCall) holdsAtMost(n int) bool { return n <= maxBatch || x.holds(n) }
 
 // holds refuses a batch that is empty or too large.
-func (x *exchange) holds(n int) bool {
+func (x *rawCall) holds(n int) bool {
 	if n < 1 || n > maxBatch {
 		x.refused = fmt.Errorf("%w: a batch of %d requests; send 1 to %d", charge.ErrInvalid, n, maxBatch)
 		return false
@@ -187,7 +187,7 @@ func (x *exchange) holds(n int) bool {
 }
 
 // serve decides the requests that were read, and writes the reply. Its error is an RPC error.
-func (s *Service) serve(ctx context.Context, x *exchange) error {
+func (s *Service) serve(ctx context.Context, x *rawCall) error {
 	if x.refused != nil {
 		return rpcCodes.Error(x.refused)
 	}
@@ -207,7 +207,7 @@ func (s *Service) serve(ctx context.Context, x *exchange) error {
 }
 
 // result adds the next result of a batch to the reply.
-func (x *exchange) result(why error) {
+func (x *rawCall) result(why error) {
 	switch {
 	case x.kind == streamed && why != nil:
 		x.reply = checkwire.AppendStreamedError(x.reply, x.ids[x.results], why.Error(), uint32(connect.CodeOf(rpcCodes.Error(why))))

@@ -17,19 +17,19 @@ import (
 )
 
 // checkCall, batchCall and streamCall are the requests and responses of Check and CheckBatch, and
-// the messages of CheckStream, over Connect. The codecs see by the type what to read. Without an
-// exchange the message is empty.
+// the messages of CheckStream, over Connect. The codecs see by the type what to read. Without a
+// rawCall the message is empty.
 type (
-	checkCall  struct{ *exchange }
-	batchCall  struct{ *exchange }
-	streamCall struct{ *exchange }
+	checkCall  struct{ *rawCall }
+	batchCall  struct{ *rawCall }
+	streamCall struct{ *rawCall }
 )
 
-// exchangeCodec reads and writes the messages of calls, and all other messages as usual.
-type exchangeCodec struct {
+// rawCodec reads and writes the messages of calls, and all other messages as usual.
+type rawCodec struct {
 	connect.Codec
-	pool *exchanges
-	// binary: messages are protobuf, and exchanges read them by themselves.
+	pool *rawCalls
+	// binary: messages are protobuf, and a rawCall reads them by itself.
 	binary bool
 }
 
@@ -37,13 +37,13 @@ type exchangeCodec struct {
 // decision is smaller, and to compress it would cost more than all its other work.
 const compressFrom = 1 << 10
 
-// exchangeOptions returns the options of the handlers of calls.
-func exchangeOptions(pool *exchanges) connect.HandlerOption {
+// rawCallOptions returns the options of the handlers of calls.
+func rawCallOptions(pool *rawCalls) connect.HandlerOption {
 	json := rpc.JSON()
 	return connect.WithHandlerOptions(
-		connect.WithCodec(exchangeCodec{protoCodec{}, pool, true}),
-		connect.WithCodec(exchangeCodec{json, pool, false}),
-		connect.WithCodec(exchangeCodec{named{json, json.Name() + "; charset=utf-8"}, pool, false}),
+		connect.WithCodec(rawCodec{protoCodec{}, pool, true}),
+		connect.WithCodec(rawCodec{json, pool, false}),
+		connect.WithCodec(rawCodec{named{json, json.Name() + "; charset=utf-8"}, pool, false}),
 		connect.WithCompressMinBytes(compressFrom),
 	)
 }
@@ -51,17 +51,17 @@ func exchangeOptions(pool *exchanges) connect.HandlerOption {
 // handleCalls serves Check, CheckBatch and CheckStream, in place of the generated handlers.
 func handleCalls(mux *http.ServeMux, s *Service, weigh func(http.Handler) http.Handler, options ...connect.HandlerOption) {
 	methods := aliquotv1.File_aliquot_v1_limiter_proto.Services().ByName("LimiterService").Methods()
-	options = append(options, exchangeOptions(&s.exchanges))
-	mux.Handle(aliquotv1connect.LimiterServiceCheckProcedure, newPlainCalls(s, weigh(quiet(connect.NewUnaryHandlerSimple(
+	options = append(options, rawCallOptions(&s.rawCalls))
+	mux.Handle(aliquotv1connect.LimiterServiceCheckProcedure, newPlainCalls(s, weigh(hideAddresses(connect.NewUnaryHandlerSimple(
 		aliquotv1connect.LimiterServiceCheckProcedure,
 		func(ctx context.Context, in *checkCall) (*checkCall, error) {
-			return in, s.serveCall(ctx, &in.exchange, single)
+			return in, s.serveCall(ctx, &in.rawCall, single)
 		},
 		connect.WithSchema(methods.ByName("Check")), connect.WithHandlerOptions(options...))))))
-	mux.Handle(aliquotv1connect.LimiterServiceCheckBatchProcedure, hurried(batchTimeout, weigh(quiet(connect.NewUnaryHandlerSimple(
+	mux.Handle(aliquotv1connect.LimiterServiceCheckBatchProcedure, hurried(batchTimeout, weigh(hideAddresses(connect.NewUnaryHandlerSimple(
 		aliquotv1connect.LimiterServiceCheckBatchProcedure,
 		func(ctx context.Context, in *batchCall) (*batchCall, error) {
-			return in, s.serveCall(ctx, &in.exchange, batch)
+			return in, s.serveCall(ctx, &in.rawCall, batch)
 		},
 		connect.WithSchema(methods.ByName("CheckBatch")), connect.WithHandlerOptions(options...))))))
 	mux.Handle(aliquotv1connect.LimiterServiceCheckStreamProcedure, unhurried(connect.NewBidiStreamHandler(
@@ -87,39 +87,39 @@ func hurried(timeout time.Duration, next http.Handler) http.Handler {
 	})
 }
 
-// quiet keeps the addresses of a connection out of the error of a body that failed.
-func quiet(next http.Handler) http.Handler {
+// hideAddresses keeps the addresses of a connection out of the error of a body that failed.
+func hideAddresses(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, rpc.WithBody(r, rpc.QuietBody(r.Body)))
 	})
 }
 
 // serveCall decides a call.
-func (s *Service) serveCall(ctx context.Context, x **exchange, of kind) error {
+func (s *Service) serveCall(ctx context.Context, x **rawCall, of kind) error {
 	if *x == nil { // connect does not read an empty message
-		*x = s.exchanges.take(of)
+		*x = s.rawCalls.take(of)
 		(*x).unreadable = (*x).read()
 	}
 	return s.serve(ctx, *x)
 }
 
 // Unmarshal reads data into message.
-func (c exchangeCodec) Unmarshal(data []byte, message any) error {
+func (c rawCodec) Unmarshal(data []byte, message any) error {
 	switch call := message.(type) {
 	case *checkCall:
-		call.exchange = c.pool.take(single)
-		return c.read(call.exchange, data)
+		call.rawCall = c.pool.take(single)
+		return c.read(call.rawCall, data)
 	case *batchCall:
-		call.exchange = c.pool.take(batch)
-		return c.read(call.exchange, data)
+		call.rawCall = c.pool.take(batch)
+		return c.read(call.rawCall, data)
 	case *streamCall:
-		call.exchange = c.pool.take(streamed)
-		return c.read(call.exchange, data)
+		call.rawCall = c.pool.take(streamed)
+		return c.read(call.rawCall, data)
 	}
 	return c.Codec.Unmarshal(data, message)
 }
 
-func (c exchangeCodec) read(x *exchange, data []byte) error {
+func (c rawCodec) read(x *rawCall, data []byte) error {
 	in := x.asked()
 	if c.binary {
 		x.message = append(x.message, data...)
@@ -159,20 +159,20 @@ const objectsOfOne = 4
 const namesOfOne = maxAttributes + maxUnits + 16
 
 // Marshal returns a message as bytes.
-func (c exchangeCodec) Marshal(message any) ([]byte, error) {
+func (c rawCodec) Marshal(message any) ([]byte, error) {
 	return c.MarshalAppend(nil, message)
 }
 
-// MarshalAppend appends a message to dst. It ends the use of a call's exchange.
-func (c exchangeCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
-	var x *exchange
+// MarshalAppend appends a message to dst. It ends the use of a call.
+func (c rawCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
+	var x *rawCall
 	switch call := message.(type) {
 	case *checkCall:
-		x = call.exchange
+		x = call.rawCall
 	case *batchCall:
-		x = call.exchange
+		x = call.rawCall
 	case *streamCall:
-		x = call.exchange
+		x = call.rawCall
 	default:
 		text, err := c.Codec.Marshal(message)
 		return append(dst, text...), err
