@@ -42,3 +42,17 @@ func TestArrows(t *testing.T) {
 		})
 	}
 }
+
+// TestBounds holds the folders at the top and the sizes of the packages of this checkout.
+func TestBounds(t *testing.T) {
+	f, err := measure("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Folders > 16 {
+		t.Errorf("there are %d folders at the top, want 16 at most", f.Folders)
+	}
+	if f.Above > 1 || f.Above == 1 && f.Largest != "budget" {
+		t.Errorf("%d packages have more than 3,200 lines, want budget alone; the largest is %s", f.Above, f.Largest)
+	}
+}
