@@ -49,7 +49,7 @@ var houses = map[string]row{
 	"internal/entitlement": {aliquot: []string{"internal/prefetch", "budget", "limit"}, banned: pure},
 	"internal/prefetch":    {aliquot: []string{"budget", "limit"}, banned: pure},
 	"internal/roster":      {aliquot: []string{"budget"}, banned: pure},
-	// What a daemon remembers of its store's records.
+	// A daemon's memory of its store's records.
 	"internal/recall": {aliquot: []string{"budget", "limit"}, banned: pure},
 	// Whether a daemon that comes back finds its place.
 	"internal/place": {banned: pure},
@@ -72,7 +72,7 @@ var houses = map[string]row{
 	"internal/leasewire": {aliquot: []string{"budget", "internal/hashslot", "limit", "proto/aliquot/v1"}, banned: pure},
 	// Bounds of log lines.
 	"internal/ratelog": {banned: pure},
-	// What an installation needs.
+	// The needs of an installation.
 	"internal/capacity": {banned: pure},
 	// Configurations of another limiter.
 	"internal/envoyimport": {aliquot: []string{"rules", "rules/source"}, banned: pure},
@@ -84,15 +84,15 @@ var houses = map[string]row{
 	"internal/sim":  {aliquot: []string{"internal/place", "internal/sim/faults", "internal/sim/oracle", "internal/sim/rule", "internal/sim/shell", "internal/sim/site", "internal/sim/timeline", "internal/entitlement", "budget", "limit"}},
 	// A world's regions: their stores and daemons.
 	"internal/sim/site": {aliquot: []string{"internal/boottime", "internal/entitlement", "internal/prefetch", "internal/recall", "internal/roster", "internal/sim/faults", "internal/sim/oracle", "internal/sim/rule", "internal/sim/shell", "internal/sim/timeline", "budget", "limit"}},
-	// What is planned in a world, and its random numbers.
+	// The plans of a world, and its random numbers.
 	"internal/sim/timeline": {},
 	// A rule, with its limits by the versions of the rules.
 	"internal/sim/rule": {aliquot: []string{"internal/entitlement", "internal/sim/oracle", "internal/sim/timeline", "budget", "limit"}},
 	// The kinds of a world's trouble.
 	"internal/sim/faults": {aliquot: []string{"internal/sim/timeline"}},
-	// What clients were given, counted without the ledger and the records.
+	// The tokens that clients got, counted without the ledger and the records.
 	"internal/sim/oracle": {aliquot: []string{"internal/prefetch", "internal/sim/shell", "limit"}, banned: pure},
-	// What makes two states of a search one.
+	// The canonical form of a state of a search.
 	"internal/sim/check/form": {aliquot: []string{"budget", "limit"}, banned: pure},
 	"internal/sim/check":      {aliquot: []string{"internal/sim/check/form", "internal/sim/check/search", "internal/sim/check/store", "internal/sim/shell", "internal/prefetch", "internal/entitlement", "budget", "limit"}},
 	"internal/sim/check/run":  {aliquot: []string{"internal/sim/check", "internal/sim/check/search"}},
@@ -131,20 +131,20 @@ var houses = map[string]row{
 	"client":         {aliquot: []string{"internal/httpanswer", "internal/identity", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	"client/example": {aliquot: []string{"client"}},
 
-	// What ends a call and not the daemon.
+	// Panics that end a call and not the daemon.
 	"regional/internal/background": {aliquot: []string{"internal/ratelog"}, outside: []string{"connectrpc.com/connect", "github.com/prometheus/client_golang"}},
-	// What decided a request, in a word.
+	// The modes of decisions: what decided a request, in a word.
 	"regional/internal/modes": {},
 	// The metrics of a regional daemon.
 	"regional/internal/telemetry": {aliquot: []string{"internal/penalty", "limit", "regional/internal/modes"}, outside: []string{"github.com/prometheus/client_golang", "github.com/sony/gobreaker/v2"}},
 	// The rules and the configuration in force, and what the rules were before.
 	"regional/internal/policy": {aliquot: []string{"internal/penalty", "internal/entitlement", "internal/storeclock", "budget", "limit", "rules", "regional/internal/telemetry"}},
-	// What a request is charged, and what a daemon holds of it in memory.
+	// The charges of a request, and the tokens that a daemon holds in memory.
 	"regional/internal/charge": {aliquot: []string{"internal/penalty", "internal/prefetch", "internal/recall", "internal/entitlement", "budget", "limit", "lua", "rules", "regional/internal/modes", "regional/internal/policy"}},
-	// What stands before the store: deadlines, the breaker, shared calls, retries.
+	// The guard before the store: deadlines, the breaker, shared calls, retries.
 	"regional/internal/storeguard": {aliquot: []string{"internal/storeclock", "budget", "limit", "lua", "regional/internal/background", "regional/internal/charge", "regional/internal/telemetry", "regional/store"}, outside: []string{"github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"}},
 
-	// What this region may spend.
+	// The right of this region to spend.
 	"regional/internal/authority": {aliquot: []string{"internal/entitlement", "internal/prefetch", "internal/storeclock", "budget", "limit", "regional/internal/charge", "regional/internal/policy", "regional/internal/storeguard", "regional/internal/telemetry"}, outside: []string{"github.com/prometheus/client_golang"}},
 	// How keys behave: which are hot, and whose clients are held back.
 	"regional/internal/keywatch": {aliquot: []string{"internal/penalty", "internal/ratelog", "budget", "rules", "regional/internal/background", "regional/internal/charge", "regional/internal/modes", "regional/internal/policy", "regional/internal/telemetry"}, outside: []string{"github.com/prometheus/client_golang"}},
@@ -152,15 +152,15 @@ var houses = map[string]row{
 	"regional/internal/engine": {aliquot: []string{"internal/boottime", "internal/identity", "internal/penalty", "internal/prefetch", "budget", "limit", "lua", "rules", "regional/internal/authority", "regional/internal/background", "regional/internal/charge", "regional/internal/emergency", "regional/internal/keywatch", "regional/internal/modes", "regional/internal/policy", "regional/internal/storeguard", "regional/internal/telemetry"}},
 	// Decisions as answers, the denials among them, and why.
 	"regional/internal/explain": {aliquot: []string{"internal/checkwire", "internal/httpanswer", "internal/penalty", "internal/prefetch", "internal/rpc", "budget", "limit", "rules", "proto/aliquot/...", "regional/internal/authority", "regional/internal/charge", "regional/internal/engine", "regional/internal/modes", "regional/internal/policy", "regional/internal/sample", "regional/internal/telemetry"}, outside: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
-	// What connections bring, bounded: the door before decisions, the throttle, the open calls.
+	// Bounds of what connections bring: the door before decisions, the throttle, the open calls.
 	"regional/internal/overload": {aliquot: []string{"internal/penalty", "internal/ratelog", "internal/rpc", "regional/internal/storeguard", "regional/internal/telemetry"}, outside: []string{"connectrpc.com/connect", "github.com/prometheus/client_golang", "google.golang.org/grpc"}},
-	// What clients reach: LimiterService, GET /check and Envoy's protocol.
+	// The services for clients: LimiterService, GET /check and Envoy's protocol.
 	"regional/internal/api": {aliquot: []string{"internal/checkwire", "internal/envoyrls", "internal/httpanswer", "internal/identity", "internal/ratelog", "internal/rpc", "budget", "limit", "lua", "rules", "proto/aliquot/...", "regional/internal/background", "regional/internal/charge", "regional/internal/engine", "regional/internal/explain", "regional/internal/modes", "regional/internal/overload", "regional/internal/policy", "regional/internal/telemetry"}, outside: anyModule},
 	// Tables of keys for tests.
 	"regional/internal/charge/chargetest": {aliquot: []string{"internal/prefetch", "budget", "limit", "lua", "rules", "regional/internal/charge"}},
 	// A sample of the decided requests, and its replay under other rules.
 	"regional/internal/sample": {aliquot: []string{"internal/entitlement", "internal/replay", "budget", "limit", "rules", "proto/aliquot/v1", "regional/internal/authority", "regional/internal/charge", "regional/internal/policy"}, outside: []string{"google.golang.org/protobuf"}},
-	// What a daemon admits while its store does not answer.
+	// The emergency limit of a daemon whose store does not answer.
 	"regional/internal/emergency": {aliquot: []string{"internal/entitlement", "internal/recall", "internal/storeclock", "budget", "limit", "lua", "rules", "regional/internal/charge", "regional/internal/storeguard"}},
 
 	// The session with the coordinators, and what is known of the region's other daemons.
@@ -168,30 +168,30 @@ var houses = map[string]row{
 
 	// A store in the daemon's own process.
 	"regional/store/memory": {aliquot: []string{"lua", "limit"}},
-	// What a Redis may send, checked before go-redis reads it.
+	// Bounds of what a Redis may send, checked before go-redis reads it.
 	"regional/store/replies": {outside: []string{"github.com/redis/go-redis/v9"}},
 	"regional/store":         {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster", "regional/store/replies"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	"regional":               {aliquot: []string{"regional/...", "internal/durable", "internal/storeclock", "internal/leasewire", "internal/ratelog", "internal/recall", "internal/penalty", "internal/prefetch", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/entitlement", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/httpanswer", "internal/checkwire", "internal/envoyrls", "proto/aliquot/..."}, outside: anyModule},
-	// What is replicated: the state machine, the codec, the rules. Raft itself is in cluster.
+	// The replicated state: the state machine, the codec, the rules. Raft itself is in cluster.
 	"cluster/state": {aliquot: []string{"internal/place", "budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
-	// Who is there, as hints.
+	// The members that gossip finds, as hints.
 	"cluster/gossip": {outside: []string{"github.com/hashicorp"}},
 	// Raft between the coordinators, and what it refuses of it.
 	"cluster/raftnet": {aliquot: []string{"cluster/state"}, outside: []string{"github.com/hashicorp"}},
-	// What a coordinator keeps of Raft on its disk.
+	// Raft's log and snapshots on a coordinator's disk.
 	"cluster/raftlog": {outside: []string{"github.com/hashicorp"}},
 	"cluster":         {aliquot: []string{"cluster/...", "internal/durable", "internal/ratelog", "budget", "rules", "proto/raftlog/v1"}, outside: anyModule},
 	"coordinator":     {aliquot: []string{"internal/leasewire", "coordinator/internal/...", "internal/ratelog", "cluster", "cluster/state", "internal/boottime", "internal/hashslot", "budget", "internal/entitlement", "rules", "limit", "internal/rpc", "internal/rpc/connections", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 
-	// What regions report, against what is promised of each limit.
+	// The regions' reports, compared with what is promised of each limit.
 	"coordinator/internal/audit": {aliquot: []string{"budget"}, banned: pure},
 	// The loop that drives the leader's state machine, and what it decides beside it.
 	"coordinator/internal/leader": {aliquot: []string{"coordinator/internal/audit", "cluster", "cluster/state", "budget", "internal/ratelog", "internal/entitlement", "rules", "limit"}, outside: anyModule},
 	// Which daemon of a region may use the floor while no store has answered.
 	"coordinator/internal/claims": {aliquot: []string{"coordinator/internal/leader", "budget", "proto/aliquot/v1"}, banned: pure},
-	// What is promised of a limit, in sentences.
+	// The promise of a limit, in sentences.
 	"coordinator/internal/promise": {aliquot: []string{"coordinator/internal/leader", "cluster/state", "budget", "limit", "proto/aliquot/v1", "rules"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
-	// What the regions are asked about other rules, and their answers added up.
+	// Plans of rules: the question to the regions, and their answers added up.
 	"coordinator/internal/plan": {aliquot: []string{"coordinator/internal/leader", "internal/leasewire", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}},
 	// The little REST there is.
 	"coordinator/internal/rest": {aliquot: []string{"internal/rpc", "proto/aliquot/v1"}, outside: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
@@ -205,7 +205,7 @@ var houses = map[string]row{
 	"internal/bench/latency": {banned: pure},
 
 	"internal/dev": {aliquot: []string{"coordinator", "regional", "internal/rpc", "internal/config"}, outside: anyModule},
-	// What the commands of aliquot share.
+	// The shared parts of the commands of aliquot.
 	"internal/cli/console": {aliquot: []string{"internal/config", "internal/rpc", "proto/aliquot/...", "rules", "rules/source"}, outside: anyModule},
 	// The commands of aliquot bench.
 	"internal/cli/benchmark": {aliquot: []string{"internal/bench", "internal/bench/latency", "internal/bench/load", "internal/bench/floor", "internal/cli/console", "internal/rpc"}, outside: anyModule},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What raft warns of at every start of a cluster is no warning; the same of a cluster that had a leader is one.
+// Raft's warnings at every start of a cluster are no warnings; the same lines of a cluster that had a leader are.
 func TestAnOrdinaryStartWarnsOfNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

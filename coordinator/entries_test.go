@@ -187,7 +187,7 @@ func TestImportOfEntries(t *testing.T) {
 	}
 }
 
-// What a file changes beneath an entry is said by a plan and by an apply.
+// A plan and an apply name the changes of a file that an entry hides.
 func TestWarningsOfEntriesThatHide(t *testing.T) {
 	r := startCluster(t, 1)[0]
 	r.applyRules(t, tieredRules)

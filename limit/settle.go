@@ -201,7 +201,7 @@ func (r *Record) refillHot(f force, v *View, phase Phase, now int64) {
 		start = max(start, v.RuleSince)
 	}
 	if phase != Limbo && r.At <= v.Since || r.At < v.FloorSince || slower {
-		// What came in between is unknown: a lapse, a share smaller than the floor, or a smaller
+		// The events in between are unknown: a lapse, a share smaller than the floor, or a smaller
 		// floor. Up to the start the smallest of them counts.
 		low := f.base.Min(v.Floor).Min(f.enforced)
 		if r.At < v.FloorSince {

@@ -6,7 +6,7 @@ import (
 	"aliquot/limit"
 )
 
-// What the twin test draws for limits that count.
+// The inputs that the twin test draws for limits that count.
 
 // window is one of a few lengths, so that records and views meet in the same, and ends
 // while the test runs.

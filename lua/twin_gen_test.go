@@ -9,7 +9,7 @@ import (
 	"aliquot/limit"
 )
 
-// What the twin test draws: records, buckets, views, requests and changes of all
+// The inputs that the twin test draws: records, buckets, views, requests and changes of all
 // sizes, close to each other often enough to meet.
 
 // plant sets or deletes a few keys.

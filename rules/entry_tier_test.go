@@ -39,7 +39,7 @@ func TestTierValueStandsAboveTheRule(t *testing.T) {
 	}
 }
 
-// What each number means for each kind of limit.
+// The meaning of each number for each kind of limit.
 func TestTierValueByAlgorithm(t *testing.T) {
 	for _, c := range []struct {
 		rule  string

@@ -5,7 +5,7 @@ import (
 	"aliquot/rules/source"
 )
 
-// What Parse reports of a file.
+// The results of Parse about a file.
 type (
 	// Problem is one mistake in a file.
 	Problem = source.Problem
@@ -15,7 +15,7 @@ type (
 	Error = source.Error
 )
 
-// What a rule has from the file as it was written.
+// Parts of a rule as the file states them.
 type (
 	// ListEntry is one entry of the whitelist or the blacklist.
 	ListEntry = document.ListEntry

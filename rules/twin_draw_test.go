@@ -59,7 +59,7 @@ const (
 // twinEnds is when some overrides end, Unix milliseconds.
 const twinEnds = 1000
 
-// What is drawn is few values that meet each other often.
+// Few values are drawn, which meet each other often.
 var (
 	apiKeys     = []string{"", "a", "sk_1", "sk_12", "vip_é", "?", longPrefix + "a", longPrefix + "b", splitPrefix, splitPrefix + "x"}
 	keyPatterns = []string{"a", "*", "?", "?*", "sk_*", "sk_1", "sk_?", "sk_??", "*1", "*_*", "vip_?", "v*p_é", longPrefix + "*", longPrefix + "a", splitPrefix + "*", splitPrefix[:len(splitPrefix)-2] + "?"}

@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// What one sender may make a node hold. memberlist takes 128 state exchanges at once of 20 MiB, of a million nodes, or
+// Bounds on the memory that one sender can make a node use. memberlist takes 128 state exchanges at once of 20 MiB, of a million nodes, or
 // of 40 MiB out of a few kilobytes, and a packet that unpacks to packets without end. A cluster has few coordinators.
 const (
 	// maxExchange bounds the bytes of a state exchange, packed and unpacked.
@@ -165,7 +165,7 @@ func (t *transport) DialAddressTimeout(address memberlist.Address, timeout time.
 }
 
 // Shutdown implements memberlist.Transport. The inner transport waits for its listeners, which wait until
-// somebody takes what they have read, so that is still taken meanwhile.
+// the receiver takes what they have read, so it is still taken meanwhile.
 func (t *transport) Shutdown() error {
 	t.end.Do(func() { close(t.ended) })
 	err := t.NetTransport.Shutdown()

@@ -175,7 +175,7 @@ func TestALogWithoutItsLastSegmentIsRefused(t *testing.T) {
 	}
 }
 
-// What ended in order knows of each entry.
+// A log that was closed in order knows each entry.
 func TestALogThatWasClosedInOrderMissesItsLastEntry(t *testing.T) {
 	t.Parallel()
 	l, dir := newSmall(t, 7)

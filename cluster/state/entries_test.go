@@ -176,7 +176,7 @@ func TestEntriesEndByACommand(t *testing.T) {
 	}
 }
 
-// What a change of entries does to others, and what it refuses; a refusal changes nothing.
+// A change of entries has effects on others, and is refused as a whole or not at all.
 func TestChangesOfEntries(t *testing.T) {
 	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), mintCmd(), rulesCmd(proRules), put(1, blocked("a", 0)))

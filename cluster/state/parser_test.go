@@ -8,7 +8,7 @@ import (
 	"aliquot/rules"
 )
 
-// What is remembered is what would be parsed: another name or another text is another
+// The remembered set is the one that parsing would give: another name or another text is another
 // outcome, errors included.
 func TestParserRemembersTheLast(t *testing.T) {
 	p := &ruleParser{}

@@ -52,7 +52,7 @@ type Report struct {
 	BucketWidth time.Duration `json:"bucketWidth"`
 	Series      []Bucket      `json:"series"`
 
-	// What Together judges again.
+	// Inputs of Together, which judges them again.
 	start      time.Time
 	clients    map[uint32]*slot
 	admissions []admission // by client

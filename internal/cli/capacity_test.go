@@ -21,7 +21,7 @@ func TestCapacityTellsWhatALoadNeeds(t *testing.T) {
 	command(t, "", "capacity", "--shards", "3").want(t, exitUsage, "--shards 3")
 }
 
-// What no installation can be is refused, and the refusal says what would do.
+// An impossible installation is refused, and the refusal says what would do.
 func TestCapacityRefusesWhatCannotBe(t *testing.T) {
 	for args, want := range map[string]string{
 		"--checks 0":                        "--checks 0: give 1 to 1e+12",

@@ -11,7 +11,7 @@ import (
 	"aliquot/internal/config"
 )
 
-// What is wrong on a command line is said in words, with what is taken or was meant.
+// An error on a command line names what is wrong, and what is accepted or was meant.
 func TestMistakesOnTheCommandLine(t *testing.T) {
 	for line, want := range map[string]string{
 		"check --cost x a=1":                    `invalid argument "x" for "--cost" flag: give a whole number`,

@@ -113,7 +113,7 @@ func TestValidateUsage(t *testing.T) {
 	command(t, "", "rules", "validate", filepath.Join(dir, "none.yaml")).want(t, exitError, fmt.Sprintf("open %s", filepath.Join(dir, "none.yaml")))
 }
 
-// What the product itself starts with is valid, says strict and has no warnings.
+// The rules that the product itself starts with are valid, say strict and have no warnings.
 func TestValidateOurOwnRules(t *testing.T) {
 	for _, file := range []string{"../dev/rules.yaml", "../../deploy/local/rules.yaml"} {
 		command(t, "", "rules", "validate", file).exactly(t, exitOK, file+": 1 rules, valid\n", "")

@@ -217,7 +217,7 @@ func TestMisspeltVariables(t *testing.T) {
 	}
 }
 
-// What is found wrong after loading has the place that set it.
+// An error found after loading names the place that set the value.
 func TestLocate(t *testing.T) {
 	var s settings
 	fs := flags(&s)

@@ -60,7 +60,7 @@ func TestNodeBreaker(t *testing.T) {
 }
 
 // TestNodeBreakerStarved: what this process noticed late is no failure of a node that
-// answered lately.
+// answered recently.
 func TestNodeBreakerStarved(t *testing.T) {
 	const had = 100 * time.Millisecond
 	now := time.UnixMilli(0)

@@ -263,7 +263,7 @@ func TestBadViews(t *testing.T) {
 	})
 }
 
-// What stands in Redis: the time of the lease, for HeardTTL; nonsense counts as now.
+// The values in Redis: the time of the lease, for HeardTTL; nonsense counts as now.
 // Nobody reads it but a region that is cut off.
 func TestRedisHeard(t *testing.T) {
 	s := openRedis(t, redistest.Start(t))

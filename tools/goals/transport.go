@@ -41,7 +41,7 @@ func (b *bench) batched(ctx context.Context) ([]row, error) {
 			against: s.times() + " a call", goal: ">= " + grouped(batchChecks) + " checks/s", met: s.median(load.ChecksPerSecond) >= batchChecks,
 		})
 	}
-	// What a key is asked for less than twice within the life of a lent chunk goes to Redis
+	// A key that is asked for less than twice within the life of a lent chunk goes to Redis
 	// one by one, and there are too many of those for one core; see docs/benchmarks/history.md.
 	rows[len(rows)-1].goal = ""
 	return rows, nil

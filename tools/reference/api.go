@@ -32,7 +32,7 @@ func apiText(root string) (string, error) {
 		names[i] = "aliquot/v1/" + filepath.Base(names[i])
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == between })
-	// What a client asks of a region comes first.
+	// The calls of a client to a region come first.
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(place(a), place(b)) })
 	compiler := protocompile.Compiler{
 		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{filepath.Join(root, "proto")}}),

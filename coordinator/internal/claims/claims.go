@@ -75,7 +75,7 @@ func (c *Floors) Claim(region string, incarnation uint64, session aliquotv1.Floo
 	return session
 }
 
-// sessionWanted reports whether another daemon has lately asked for a session, or is opening one. The
+// sessionWanted reports whether another daemon has recently asked for a session, or is opening one. The
 // caller holds c.mu.
 func (c *Floors) sessionWanted(region string, incarnation uint64, now budget.Instant) bool {
 	return recent(c.byRegion[region].sessionWantedAt, now) ||

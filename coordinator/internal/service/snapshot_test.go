@@ -107,7 +107,7 @@ func TestARestoreTakesNoBudgetBack(t *testing.T) {
 	}
 }
 
-// What would not be safe is refused, and nothing changes.
+// An unsafe restore is refused, and nothing changes.
 func TestRefusedRestores(t *testing.T) {
 	s, node := snapshotTest(t)
 	saved := s.snapshot()

@@ -104,7 +104,7 @@ func TestALostServerIsCounted(t *testing.T) {
 	}
 }
 
-// What a server does not know is an error of its calls.
+// A call that a server does not know fails.
 func TestARefusedCallIsAnError(t *testing.T) {
 	for protocol, other := range map[load.Protocol]load.Protocol{load.RLS: load.HTTP, load.HTTP: load.Connect} {
 		r := measure(t, short(protocol, serve(t, other)))

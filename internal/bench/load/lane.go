@@ -21,7 +21,7 @@ type run struct {
 	mold   *mold
 	drawn  []uint32
 	began  time.Time
-	// What is answered from from to until counts; nothing is sent after until.
+	// Answers between from and until count; nothing is sent after until.
 	from, until time.Duration
 	// tickets are the calls that an open loop has handed out, every apart.
 	tickets atomic.Int64

@@ -24,7 +24,7 @@ type Finding struct {
 	Severity string `json:"severity"`
 	// About names a coordinator, a region or the cluster.
 	About string `json:"about"`
-	// What is wrong, as a sentence.
+	// The fault, as a sentence.
 	What string `json:"what"`
 	// Remedy is what to do.
 	Remedy string `json:"remedy"`

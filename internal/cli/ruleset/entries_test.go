@@ -8,7 +8,7 @@ import (
 	"aliquot/rules"
 )
 
-// What export writes import reads; what a person writes by hand too.
+// Import reads what export writes, and what a person writes by hand.
 func TestFilesOfEntries(t *testing.T) {
 	now := time.UnixMilli(1_900_000_000_000)
 	for _, e := range []rules.Entry{

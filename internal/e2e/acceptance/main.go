@@ -21,7 +21,7 @@ const collectAt = 1000
 func main() {
 	only := flag.String("only", "", "run only scenarios whose name contains this")
 	short := flag.Bool("short", false, "run the short form")
-	// What is measured is the installation, and not the collector of what measures it.
+	// The installation is measured, and not the garbage collector of this command.
 	debug.SetGCPercent(collectAt)
 	e2e.Main("acceptance", nil, func(ctx context.Context, bin, dir string) (bool, error) {
 		return run(ctx, bin, dir, *only, *short)

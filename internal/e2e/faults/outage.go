@@ -55,7 +55,7 @@ const pairSettles = 4 * time.Second
 type pair struct {
 	rotating, staying *clients.Loading
 	stays             bench.Config // of the client that stays
-	// What the regions may admit of each client after pairSettles.
+	// The regions may admit that much of each client after pairSettles.
 	rotatingRights, stayingRights []right
 }
 

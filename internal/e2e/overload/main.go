@@ -24,7 +24,7 @@ import (
 // The cores: the daemon has one for itself, the generator, Redis and the coordinator share another.
 const daemonCore, otherCore = 0, 1
 
-// What is promised.
+// The promises.
 const (
 	leastGoodput = .9 // of what is answered at 1x
 	mostLatency  = 100 * time.Millisecond

@@ -86,7 +86,7 @@ func TestWorkersAgree(t *testing.T) {
 	}
 }
 
-// What is broken on purpose is seen, and its path replays.
+// A fault on purpose is seen, and its path replays.
 func TestSeesWhatIsBroken(t *testing.T) {
 	breaks := []struct {
 		what, scenario, says string
@@ -149,7 +149,7 @@ func TestSeesWhatIsBroken(t *testing.T) {
 	}
 }
 
-// Whatever a division asks for, the leader gives no more than there is.
+// The leader gives no more than there is, for every division.
 func TestDivisionsCannotBreakAnything(t *testing.T) {
 	sc := scenario(t, "lent")
 	everything := func(_ budget.KeyID, _ budget.Share, claims []budget.Claim) []budget.Share {

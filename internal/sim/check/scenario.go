@@ -177,7 +177,7 @@ func (sc *Scenario) slack() int64 {
 }
 
 // division returns the checker's own way to divide the key, which is the most extreme there is.
-// What live regions do not keep goes to one of them, to none, or to all in equal parts.
+// The rest that live regions do not keep goes to one of them, to none, or to all in equal parts.
 func (sc *Scenario) division(want int8) budget.Divide {
 	return func(_ budget.KeyID, avail budget.Share, claims []budget.Claim) []budget.Share {
 		out := make([]budget.Share, len(claims))

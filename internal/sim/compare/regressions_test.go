@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What went wrong in other systems, as workloads.
+// Faults of other systems, as workloads.
 
 // Gubernator 208: a node that did not own a key never denied.
 func TestWhoDoesNotHoldTheShareDenies(t *testing.T) {

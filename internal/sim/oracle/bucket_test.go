@@ -25,7 +25,7 @@ func TestClockIsSetWhileTokensAreOut(t *testing.T) {
 	}
 }
 
-// What a store lent a moment ago may still be out; what it lent before is over.
+// A chunk that a store lent a moment ago may still be out; an earlier one is over.
 func TestTheOracleCountsLoansByItself(t *testing.T) {
 	b := NewBucket(limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10_000_000}}, 0, 2, 1, 0)
 	b.Borrowed(0, 20*limit.Token, 0)

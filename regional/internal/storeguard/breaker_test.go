@@ -149,7 +149,7 @@ func (unseen) Sample(string, storeclock.Sample)      {}
 func (unseen) ClockWasSet(string, storeclock.Sample) {}
 
 // TestStarvedCallsDoNotTrip: a timeout that this process noticed long after the
-// deadline says nothing of the store, while it answered lately.
+// deadline says nothing of the store, while it answered recently.
 func TestStarvedCallsDoNotTrip(t *testing.T) {
 	for _, c := range []struct {
 		name  string

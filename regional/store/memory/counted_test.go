@@ -65,7 +65,7 @@ func TestMemoryFullOfWindows(t *testing.T) {
 	}
 }
 
-// What has expired leaves, its entries with it, also of keys that were hot.
+// An expired record leaves with its entries, also that of a key that was hot.
 func TestMemoryForgetsUse(t *testing.T) {
 	for _, a := range countedAlgorithms {
 		t.Run(a.String(), func(t *testing.T) {
