@@ -26,7 +26,7 @@ type places struct {
 	byRegion map[string]*regionPlace
 }
 
-// regionPlace orders what becomes of one region's place. Hellos hold it for reading, and whoever keeps a
+// regionPlace orders what becomes of one region's place. Hellos hold it for reading, and the call that keeps a
 // place for writing.
 type regionPlace struct {
 	sync.RWMutex
