@@ -212,7 +212,7 @@ var houses = map[string]row{
 	// The commands about rules and the entries above them.
 	"internal/cli/ruleset": {aliquot: []string{"internal/cli/console", "internal/durable", "internal/envoyimport", "internal/snapshot", "proto/aliquot/...", "rules"}, outside: anyModule},
 	// The file of `aliquot snapshot save`.
-	"internal/snapshot":   {aliquot: []string{"proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
+	"internal/snapshot":   {aliquot: []string{"internal/rpc", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	"internal/cli/doctor": {aliquot: []string{"budget", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	"internal/cli":        {aliquot: []string{"internal/capacity", "internal/cli/benchmark", "internal/cli/console", "internal/cli/doctor", "internal/cli/ruleset", "internal/dev", "rules", "rules/source", "internal/rpc", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 

@@ -40,10 +40,18 @@ func (c countedProto) Unmarshal(data []byte, message any) error {
 	if !ok {
 		return fmt.Errorf("rpc: %T is not a protobuf message", message)
 	}
-	if left := countParts(data, m.ProtoReflect().Descriptor(), c.most); left < 0 {
-		return fmt.Errorf("%w: more than %d", errTooManyParts, c.most)
+	if err := FewParts(data, m, c.most); err != nil {
+		return err
 	}
 	return proto.Unmarshal(data, m)
+}
+
+// FewParts returns an error if the bytes of a message like m have more than most repeated and nested values.
+func FewParts(data []byte, m proto.Message, most int) error {
+	if countParts(data, m.ProtoReflect().Descriptor(), most) < 0 {
+		return fmt.Errorf("%w: more than %d", errTooManyParts, most)
+	}
+	return nil
 }
 
 // countParts subtracts the repeated and nested values of a message from left, and returns the rest.

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -26,6 +27,10 @@ const (
 // MaxBytes is the size of the largest file: the largest rules file (4 MiB), and as many entries as there may
 // be with texts of 1 KiB each.
 const MaxBytes = 16 << 20
+
+// MaxParts bounds the repeated and nested values of a file: ten times as many entries as there may be. An empty one takes
+// two bytes in the file and a hundred in memory.
+const MaxParts = 100_000
 
 // PartBytes is how many bytes of a file one message of a stream has.
 const PartBytes = 64 << 10
@@ -65,6 +70,9 @@ func Decode(file []byte) (*aliquotv1.Snapshot, error) {
 		return nil, fmt.Errorf("%w: its checksum does not match, so its bytes were altered; use another backup", ErrDamaged)
 	}
 	s := &aliquotv1.Snapshot{}
+	if err := rpc.FewParts(body, s, MaxParts); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
 	if err := proto.Unmarshal(body, s); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

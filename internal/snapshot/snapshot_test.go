@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,5 +49,29 @@ func TestDamageIsFound(t *testing.T) {
 	}
 	if _, err := Encode(&aliquotv1.Snapshot{RulesYaml: strings.Repeat("x", MaxBytes)}); err == nil {
 		t.Error("a file above the largest size was made")
+	}
+}
+
+// A file of many empty entries is refused before they take a hundred times as much memory.
+func TestEmptyPartsAreRefused(t *testing.T) {
+	for name, s := range map[string]*aliquotv1.Snapshot{
+		"entries":  {ClusterId: "c", Entries: slices.Repeat([]*aliquotv1.Entry{{}}, MaxParts+1)},
+		"regions":  {ClusterId: "c", Regions: slices.Repeat([]*aliquotv1.Region{{}}, MaxParts+1)},
+		"rule ids": {ClusterId: "c", Entries: []*aliquotv1.Entry{{RuleIds: make([]string, MaxParts)}}},
+	} {
+		file, err := Encode(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Decode(file); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "too many parts") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	file, err := Encode(&aliquotv1.Snapshot{ClusterId: "c", Entries: slices.Repeat([]*aliquotv1.Entry{{Kind: "block", Name: "k"}}, 10_000)})
+	if err == nil {
+		_, err = Decode(file)
+	}
+	if err != nil {
+		t.Errorf("as many entries as there may be: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ func (s *clusterService) snapshot() *aliquotv1.Snapshot {
 		shot.Timing = timingToWire(&state.Ledger.Config)
 		shot.RulesVersion, shot.RulesYaml, shot.RulesAuthor, shot.RulesComment, shot.RulesUnixMs = r.Version, r.YAML, r.Author, r.Comment, r.UnixMS
 		if r.Set != nil {
-			shot.Entries = entriesShown(r)
+			shot.Entries = entriesToWire(r.Entries)
 		}
 	})
 	return shot
