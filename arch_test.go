@@ -175,9 +175,11 @@ var houses = map[string]row{
 	// The replicated state: the state machine, the codec, the rules. Raft itself is in cluster.
 	"cluster/state": {aliquot: []string{"internal/place", "budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// The members that gossip finds, as hints.
-	"cluster/gossip": {outside: []string{"github.com/hashicorp"}},
+	"cluster/gossip": {aliquot: []string{"cluster/msgpack"}, outside: []string{"github.com/hashicorp"}},
 	// Raft between the coordinators, and what it refuses of it.
-	"cluster/raftnet": {aliquot: []string{"cluster/state"}, outside: []string{"github.com/hashicorp"}},
+	"cluster/raftnet": {aliquot: []string{"cluster/msgpack", "cluster/state"}, outside: []string{"github.com/hashicorp"}},
+	// The structure of messages, before they are decoded.
+	"cluster/msgpack": {banned: pure},
 	// Raft's log and snapshots on a coordinator's disk.
 	"cluster/raftlog": {outside: []string{"github.com/hashicorp"}},
 	"cluster":         {aliquot: []string{"cluster/...", "internal/durable", "internal/ratelog", "budget", "rules", "proto/raftlog/v1"}, outside: anyModule},
@@ -253,6 +255,7 @@ var never = map[string][]string{
 	"cluster/raftnet":       {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
 	"cluster/state":         {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
 	"cluster/gossip":        {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
+	"cluster/msgpack":       {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
 	"cluster/raftlog":       {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
 }
 

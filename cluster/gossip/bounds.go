@@ -15,6 +15,8 @@ import (
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"github.com/hashicorp/memberlist"
+
+	"aliquot/cluster/msgpack"
 )
 
 // Bounds on the memory that one sender can make a node use. memberlist takes 128 state exchanges at once of 20 MiB, of a million nodes, or
@@ -36,6 +38,7 @@ const (
 	kindCompound   = 7
 	kindUser       = 8
 	kindCompressed = 9
+	kindEncrypted  = 10
 	kindChecked    = 12
 	kindLabelled   = 244
 )
@@ -209,16 +212,21 @@ func bounded(conn io.Reader) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	if kind[0] == kindEncrypted {
+		return io.MultiReader(bytes.NewReader(label), in), nil
+	}
+	_, _ = in.Discard(1) // it is buffered
 	var message io.Reader = in
-	if kind[0] == kindCompressed {
-		_, _ = in.Discard(1) // it is buffered
+	first := kind[0]
+	if first == kindCompressed {
 		unpacked, err := unpack(in, maxExchange)
 		if err != nil {
 			return nil, err
 		}
-		message, kind = bytes.NewReader(unpacked), unpacked[:1]
+		first, message = unpacked[0], bytes.NewReader(unpacked[1:])
 	}
-	switch kind[0] {
+	message = msgpack.Reader(message)
+	switch first {
 	case kindUser:
 		return nil, fmt.Errorf("user messages: %w", errTooLarge)
 	case kindPushPull:
@@ -226,7 +234,7 @@ func bounded(conn io.Reader) (io.Reader, error) {
 			return nil, err
 		}
 	}
-	return io.MultiReader(bytes.NewReader(label), message), nil
+	return io.MultiReader(bytes.NewReader(append(label, first)), message), nil
 }
 
 // labelOf reads a label with its frame, if there is one.
@@ -244,13 +252,10 @@ func labelOf(in *bufio.Reader) (label []byte, err error) {
 	return label, err
 }
 
-// fewNodes reads the head of a state exchange and returns a reader of the whole message.
+// fewNodes reads the head of a state exchange, behind its kind, and returns a reader of all that is behind the kind.
 func fewNodes(message io.Reader) (io.Reader, error) {
 	var read bytes.Buffer
 	again := io.TeeReader(message, &read)
-	if _, err := io.CopyN(io.Discard, again, 1); err != nil {
-		return nil, err
-	}
 	var head struct{ Nodes, UserStateLen int }
 	if err := codec.NewDecoder(again, &codec.MsgpackHandle{}).Decode(&head); err != nil {
 		return nil, err
@@ -264,7 +269,7 @@ func fewNodes(message io.Reader) (io.Reader, error) {
 // unpack returns what was packed, at least a byte and at most max.
 func unpack(in io.Reader, max int64) ([]byte, error) {
 	var packed struct{ Buf []byte }
-	if err := codec.NewDecoder(in, &codec.MsgpackHandle{}).Decode(&packed); err != nil {
+	if err := codec.NewDecoder(msgpack.Reader(in), &codec.MsgpackHandle{}).Decode(&packed); err != nil {
 		return nil, err
 	}
 	out, err := io.ReadAll(io.LimitReader(lzw.NewReader(bytes.NewReader(packed.Buf), lzw.LSB, 8), max+1))
@@ -279,7 +284,8 @@ func unpack(in io.Reader, max int64) ([]byte, error) {
 	return out, nil
 }
 
-// fits reports whether a packet unpacks to no more than a packet. What cannot be read fits: memberlist refuses it.
+// fits reports whether a packet unpacks to no more than a packet, and its messages announce no more than a message has.
+// What cannot be read fits: memberlist refuses it.
 func fits(packet []byte) bool {
 	if len(packet) > 1 && packet[0] == kindLabelled {
 		packet = packet[min(len(packet), 2+int(packet[1])):]
@@ -291,7 +297,7 @@ func fits(packet []byte) bool {
 	return unpacksOnce(packet, false)
 }
 
-// unpacksOnce reports whether a message has no packed message within a packed one.
+// unpacksOnce reports whether a message has no packed message within a packed one, and all have their bounds.
 func unpacksOnce(message []byte, unpacked bool) bool {
 	if len(message) == 0 {
 		return true
@@ -305,10 +311,13 @@ func unpacksOnce(message []byte, unpacked bool) bool {
 		return err == nil && unpacksOnce(out, true)
 	case kindCompound:
 		for _, part := range parts(message[1:]) {
-			if part[0] == kindCompressed || part[0] == kindCompound {
+			if part[0] == kindCompressed || part[0] == kindCompound || !unpacksOnce(part, true) {
 				return false
 			}
 		}
+	case kindUser, kindEncrypted:
+	default:
+		return msgpack.Check(message[1:]) == nil
 	}
 	return true
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"github.com/hashicorp/memberlist"
+
+	"aliquot/cluster/msgpack"
 )
 
 func encoded(t testing.TB, kind byte, message any) []byte {
@@ -53,6 +55,9 @@ type exchangeHead struct {
 	Join                bool
 }
 
+// announcing is a message of which memberlist makes room for an extension of 64 KiB, or as much as it says, up to 4 GiB.
+var announcing = []byte("\x81\xa1x\xc8\xff\xff\xff")
+
 // TestExchangesAreBounded: a state exchange is read as it was sent, or unpacked, if it is not beyond the bounds.
 func TestExchangesAreBounded(t *testing.T) {
 	few := append(encoded(t, kindPushPull, exchangeHead{Nodes: 3}), "the nodes"...)
@@ -74,6 +79,9 @@ func TestExchangesAreBounded(t *testing.T) {
 		{"a packed message that is none", []byte{kindCompressed, 0xc1}, nil},
 		{"half of a label", []byte{kindLabelled, 7, 'x'}, nil},
 		{"nothing", nil, nil},
+		{"a head that announces much", append([]byte{kindPushPull}, announcing...), nil},
+		{"a packed message that announces much", append([]byte{kindCompressed}, announcing...), nil},
+		{"one that announces much, packed", squeezed(t, append([]byte{kindPushPull}, announcing...)), nil},
 	} {
 		in, err := bounded(bytes.NewReader(c.sent))
 		if c.read == nil {
@@ -88,6 +96,18 @@ func TestExchangesAreBounded(t *testing.T) {
 		}
 		if got, err := io.ReadAll(in); err != nil || !bytes.Equal(got, c.read) {
 			t.Errorf("%s: read %q, %v; want %q", c.name, got, err, c.read)
+		}
+	}
+	for name, sent := range map[string][]byte{
+		"a node": append(bytes.Clone(few), announcing...), "a node, packed": labelled(squeezed(t, append(bytes.Clone(few), announcing...))),
+		"a ping": append([]byte{0}, announcing...),
+	} {
+		in, err := bounded(bytes.NewReader(sent))
+		if err == nil {
+			_, err = io.ReadAll(in)
+		}
+		if !errors.Is(err, msgpack.ErrBeyond) {
+			t.Errorf("%s that announces much: %v", name, err)
 		}
 	}
 	if _, err := bounded(bytes.NewReader(encoded(t, kindPushPull, exchangeHead{Nodes: 1 << 20}))); !errors.Is(err, errTooLarge) {
@@ -116,6 +136,11 @@ func TestPacketsUnpackToNoMoreThanAPacket(t *testing.T) {
 		{"lengths that are cut", []byte{kindCompound, 255, 0}, true},
 		{"a label that is cut", []byte{kindLabelled, 200, 1}, true},
 		{"nothing", nil, true},
+		{"what announces much", labelled(append([]byte{2}, announcing...)), false},
+		{"what announces much, in a part", compound(ping, append([]byte{4}, announcing...)), false},
+		{"what announces much, packed, with a checksum", append([]byte{kindChecked, 1, 2, 3, 4}, squeezed(t, append([]byte{0}, announcing...))...), false},
+		{"a packed message that announces much", append([]byte{kindCompressed}, announcing...), false},
+		{"what is encrypted, or for nobody", compound(append([]byte{kindEncrypted}, announcing...), append([]byte{kindUser}, announcing...)), true},
 	} {
 		if got := fits(c.packet); got != c.want {
 			t.Errorf("%s: fits %v, want %v", c.name, got, c.want)
@@ -197,6 +222,8 @@ func FuzzStream(f *testing.F) {
 	for _, seed := range [][]byte{few, labelled(few), labelled(squeezed(f, few)), squeezed(f, few), []byte("\x00ping"), {kindCompressed, 0xc1}} {
 		f.Add(seed)
 	}
+	f.Add(append([]byte{kindPushPull}, announcing...))
+	f.Add(append([]byte{kindCompressed}, announcing...))
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		if in, err := bounded(bytes.NewReader(sent)); err == nil {
 			if got, err := io.ReadAll(in); err != nil || len(got) > 2*maxExchange {
@@ -211,5 +238,7 @@ func FuzzPacket(f *testing.F) {
 	for _, seed := range [][]byte{ping, labelled(compound(ping, ping)), squeezed(f, compound(ping)), append([]byte{kindChecked, 1, 2, 3, 4}, ping...)} {
 		f.Add(seed)
 	}
+	f.Add(append([]byte{4}, announcing...))
+	f.Add(append([]byte{kindCompressed}, announcing...))
 	f.Fuzz(func(_ *testing.T, packet []byte) { fits(packet) })
 }
