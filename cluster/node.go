@@ -26,7 +26,6 @@ const (
 	snapshotThreshold = 256
 	snapshotInterval  = 30 * time.Second
 	snapshotsRetained = 2
-	maxAppendEntries  = 64
 	// walSegmentBytes is the size of three of the largest entries. Old segments are deleted as a whole.
 	walSegmentBytes = 16 << 20
 )
@@ -207,7 +206,7 @@ func (n *Node) listenRaft() error {
 	n.layer = raftnet.NewLayer(listener, raftnet.Config{
 		Self: n.serverID, Advertise: n.raftAddr, Cluster: n.clusterID,
 		Identify: func() ([]byte, error) { return n.identify().Encode() },
-		Logger:   n.log.With("component", "raft-net"), Allow: n.limiter.Allow,
+		Logger:   n.log.With("component", "raft-net"), Allow: n.limiter.Allow, Refused: n.refused,
 	})
 	n.trans = raftnet.NewTransport(n.layer, n.newGuard(), newHclog(n.log, "raft-net"))
 	return nil
@@ -231,12 +230,15 @@ func (n *Node) newGuard() *raftnet.Guard {
 		}
 		return 0
 	}
-	return raftnet.NewGuard(term, applied, n.clusterID, func(reason string, err error) {
-		n.metrics.countRefused(reason)
-		if n.limiter.Allow("raft refused "+reason, time.Now()) {
-			n.log.Error("a Raft message was refused", "reason", reason, "error", err)
-		}
-	})
+	return raftnet.NewGuard(term, applied, n.clusterID, n.refused)
+}
+
+// refused counts and logs a Raft message that was refused.
+func (n *Node) refused(reason string, err error) {
+	n.metrics.countRefused(reason)
+	if n.limiter.Allow("raft refused "+reason, time.Now()) {
+		n.log.Error("a Raft message was refused", "reason", reason, "error", err)
+	}
 }
 
 func (n *Node) raftConfig(notify chan<- bool) *raft.Config {
@@ -245,7 +247,7 @@ func (n *Node) raftConfig(notify chan<- bool) *raft.Config {
 	rc.LocalID = n.serverID
 	rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = unit, unit, unit/2
 	rc.TrailingLogs, rc.SnapshotThreshold, rc.SnapshotInterval = trailingLogs, snapshotThreshold, snapshotInterval
-	rc.MaxAppendEntries = maxAppendEntries
+	rc.MaxAppendEntries = raftnet.MaxAppendEntries
 	rc.ShutdownOnRemove = true
 	rc.NoLegacyTelemetry = true
 	rc.NotifyCh = notify // drained by watchLeadership: raft blocks on it

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"aliquot/cluster/msgpack"
 	"aliquot/cluster/state"
 )
 
@@ -215,6 +216,9 @@ func checkEntry(e *raft.Log) error {
 
 // checkServers refuses a configuration that Raft cannot decode, or that no leader would make.
 func checkServers(data []byte) error {
+	if err := msgpack.Check(data); err != nil {
+		return err
+	}
 	var c raft.Configuration
 	if err := decodeServers(data, &c); err != nil {
 		return err

@@ -33,8 +33,9 @@ const (
 	askTimeout = 2 * time.Second
 	// greetingTimeout closes a connection without a greeting.
 	greetingTimeout = 5 * time.Second
-	// maxRaftConns bounds accepted connections that have greeted: each peer holds a handful.
-	maxRaftConns = 128
+	// maxRaftConns bounds accepted connections that have greeted, and maxRaftConnsOfOne those of one address: each
+	// peer holds a handful, and all peers may be on one machine.
+	maxRaftConns, maxRaftConnsOfOne = 128, 64
 	// maxSilent bounds those that have not greeted yet, and maxSilentOfOne those of one address, so that
 	// callers who say nothing take no place of a peer.
 	maxSilent, maxSilentOfOne = 64, 16
@@ -53,6 +54,8 @@ type Config struct {
 	Logger   *slog.Logger
 	// Allow reports whether a warning with this key may be logged now.
 	Allow func(key string, now time.Time) bool
+	// Refused is called for each message that is refused before it is decoded, with RefusedKind; nil: nothing is.
+	Refused func(reason string, err error)
 }
 
 // Layer carries Raft over a listener and a dialer, which TLS can wrap. Raft's messages name only the address of
@@ -65,10 +68,12 @@ type Layer struct {
 	Config
 
 	mu     sync.Mutex
-	conns  map[net.Conn]struct{} // accepted, greeted
-	silent map[net.Conn]string   // accepted, not greeted yet: their hosts
+	conns  map[net.Conn]string // accepted, greeted: their hosts
+	silent map[net.Conn]string // accepted, not greeted yet: their hosts
 	dialed map[net.Conn]struct{}
 	closed bool
+
+	large chan struct{} // one place: for the large message that is being received
 }
 
 var _ raft.StreamLayer = (*Layer)(nil)
@@ -81,7 +86,7 @@ func (a advertised) String() string { return string(a) }
 
 // NewLayer returns the layer of a node that listens at l, which it closes in the end.
 func NewLayer(l net.Listener, c Config) *Layer {
-	return &Layer{Listener: l, Config: c, conns: map[net.Conn]struct{}{}, silent: map[net.Conn]string{}, dialed: map[net.Conn]struct{}{}}
+	return &Layer{Listener: l, Config: c, conns: map[net.Conn]string{}, silent: map[net.Conn]string{}, dialed: map[net.Conn]struct{}{}, large: make(chan struct{}, 1)}
 }
 
 // Addr implements net.Listener with the address that others know.
@@ -177,18 +182,23 @@ func (s *Layer) trackDialed(conn net.Conn) (net.Conn, error) {
 		return nil, errors.Join(net.ErrClosed, conn.Close())
 	}
 	s.dialed[conn] = struct{}{}
-	return dialedConn{conn, s}, nil
+	return &dialedConn{watched{Conn: conn, layer: s}}, nil
 }
 
 // dialedConn unregisters itself when raft closes it.
-type dialedConn struct {
-	net.Conn
-	layer *Layer
-}
+type dialedConn struct{ watched }
 
-func (c dialedConn) Close() error {
+// Close implements net.Conn.
+func (c *dialedConn) Close() error {
 	c.layer.forget(c.Conn)
 	return c.Conn.Close()
+}
+
+// refuse counts a message that was refused before it was decoded.
+func (s *Layer) refuse(err error) {
+	if s.Refused != nil {
+		s.Refused(RefusedKind, err)
+	}
 }
 
 // Accept implements net.Listener. The greeting is read by the connection's own goroutine, with its first read, so
@@ -212,28 +222,34 @@ func (s *Layer) Accept() (net.Conn, error) {
 func (s *Layer) track(conn net.Conn) *greetedConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from, ofOne := hostOf(conn), 0
-	for _, host := range s.silent {
-		if host == from {
-			ofOne++
-		}
-	}
-	if s.closed || len(s.silent) >= maxSilent || ofOne >= maxSilentOfOne {
+	from := hostOf(conn)
+	if s.closed || len(s.silent) >= maxSilent || ofOne(s.silent, from) >= maxSilentOfOne {
 		return nil
 	}
 	s.silent[conn] = from
-	return &greetedConn{Conn: conn, layer: s}
+	return &greetedConn{watched: watched{Conn: conn, layer: s, messages: messages{requests: true}}}
+}
+
+// ofOne returns how many connections are of a host.
+func ofOne(conns map[net.Conn]string, host string) (n int) {
+	for _, h := range conns {
+		if h == host {
+			n++
+		}
+	}
+	return n
 }
 
 // admit moves a connection to those that have greeted.
 func (s *Layer) admit(conn net.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.conns) >= maxRaftConns {
+	from := hostOf(conn)
+	if s.closed || len(s.conns) >= maxRaftConns || ofOne(s.conns, from) >= maxRaftConnsOfOne {
 		return errors.New("too many connections are open")
 	}
 	delete(s.silent, conn)
-	s.conns[conn] = struct{}{}
+	s.conns[conn] = from
 	return nil
 }
 
@@ -262,11 +278,13 @@ func (s *Layer) Close() error {
 		err = errors.Join(err, conn.Close())
 		delete(s.silent, conn)
 	}
-	for _, conns := range []map[net.Conn]struct{}{s.conns, s.dialed} {
-		for conn := range conns {
-			err = errors.Join(err, conn.Close())
-			delete(conns, conn)
-		}
+	for conn := range s.conns {
+		err = errors.Join(err, conn.Close())
+		delete(s.conns, conn)
+	}
+	for conn := range s.dialed {
+		err = errors.Join(err, conn.Close())
+		delete(s.dialed, conn)
 	}
 	return err
 }
@@ -279,10 +297,9 @@ func (s *Layer) warn(conn net.Conn, msg string, err error) {
 
 // greetedConn checks the greeting before it returns the first byte.
 type greetedConn struct {
-	net.Conn
-	layer *Layer
-	once  sync.Once
-	err   error
+	watched
+	once sync.Once
+	err  error
 }
 
 func (c *greetedConn) Read(p []byte) (int, error) {
@@ -297,10 +314,12 @@ func (c *greetedConn) Read(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
-	return c.Conn.Read(p)
+	return c.watched.Read(p)
 }
 
+// Close implements net.Conn.
 func (c *greetedConn) Close() error {
+	c.release()
 	c.layer.forget(c.Conn)
 	return c.Conn.Close()
 }

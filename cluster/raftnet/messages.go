@@ -1,0 +1,153 @@
+package raftnet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"aliquot/cluster/msgpack"
+	"aliquot/cluster/state"
+)
+
+const (
+	// MaxAppendEntries is how many log entries a message may have.
+	MaxAppendEntries = 64
+	// maxMessage bounds a message: as many entries as it may have, each as large as it may be.
+	maxMessage = MaxAppendEntries*state.MaxCommandBytes + 1<<20
+	// maxAnswer bounds an answer, and the head of a snapshot.
+	maxAnswer = 1 << 20
+	// largeMessage is the size above which only one message is received at a time, for largeTimeout at most. The
+	// leader alone has reason to send such messages, and it gives up sooner.
+	largeMessage = 1 << 20
+	largeTimeout = 2 * raftIOTimeout
+	// kindSnapshot is the kind of a message whose snapshot follows it.
+	kindSnapshot = 2
+)
+
+var (
+	errLarge       = fmt.Errorf("%w: it is too large", msgpack.ErrBeyond)
+	errLargeOther  = errors.New("another large message is being received")
+	errBehindLarge = errors.New("what follows the head of a snapshot that is too large is no message")
+)
+
+// messages follows what comes on a connection, before hashicorp/raft decodes it: the library makes room for as much as
+// a message announces. Requests have a byte of their kind before each value. Answers are values.
+type messages struct {
+	requests bool
+	scan     msgpack.Scanner
+	within   bool // the value of a request: its kind was read
+	kind     byte
+	head     []byte // of a snapshot
+	raw      int64  // bytes of a snapshot that are still to come
+	over     bool   // nothing more may come
+	size     int64  // of the value so far
+}
+
+// look returns an error if the next bytes are no message of a server's.
+func (m *messages) look(data []byte) error {
+	for len(data) > 0 {
+		switch {
+		case m.over:
+			return errBehindLarge
+		case m.raw > 0:
+			step := min(m.raw, int64(len(data)))
+			m.raw, data = m.raw-step, data[step:]
+		case m.requests && !m.within:
+			m.kind, m.within, data = data[0], true, data[1:]
+		default:
+			n, whole, err := m.scan.Scan(data)
+			if err == nil {
+				err = m.value(data[:n], whole)
+			}
+			if err != nil {
+				return err
+			}
+			data = data[n:]
+		}
+	}
+	return nil
+}
+
+// value takes the next bytes of a value.
+func (m *messages) value(data []byte, whole bool) error {
+	m.size += int64(len(data))
+	snapshot := m.requests && m.kind == kindSnapshot
+	if m.size > maxMessage || m.size > maxAnswer && (snapshot || !m.requests) {
+		return errLarge
+	}
+	if snapshot {
+		m.head = append(m.head, data...)
+	}
+	if !whole {
+		return nil
+	}
+	m.within, m.size = false, 0
+	if snapshot {
+		var head struct{ Size int64 }
+		err := codec.NewDecoder(bytes.NewReader(m.head), &codec.MsgpackHandle{}).Decode(&head)
+		m.head, m.raw = nil, head.Size
+		m.over = err != nil || head.Size > state.MaxSnapshotBytes // the guard answers without reading it
+	}
+	return nil
+}
+
+// watched is a connection whose messages are looked at. Its Read is for one goroutine at a time.
+type watched struct {
+	net.Conn
+	layer    *Layer
+	messages messages
+	ended    bool
+	holds    atomic.Bool // the layer's only place for a large message
+}
+
+// Read implements io.Reader. A message that is refused ends the connection.
+func (c *watched) Read(p []byte) (int, error) {
+	if c.ended {
+		return 0, io.EOF
+	}
+	n, err := c.Conn.Read(p)
+	beyond := c.messages.look(p[:n])
+	if beyond == nil {
+		beyond = c.alone()
+	}
+	if beyond == nil {
+		return n, err
+	}
+	c.ended = true
+	c.layer.refuse(fmt.Errorf("%w (from %s)", beyond, c.RemoteAddr()))
+	return 0, io.EOF // raft's transport would log any other error beside that
+}
+
+// alone waits until no other large message is received, if this is one.
+func (c *watched) alone() error {
+	switch large := c.messages.size > largeMessage; {
+	case large && !c.holds.Load():
+		patience := time.NewTimer(largeTimeout)
+		defer patience.Stop()
+		select {
+		case c.layer.large <- struct{}{}:
+			c.holds.Store(true)
+		case <-patience.C:
+			return errLargeOther
+		}
+		_ = c.SetReadDeadline(time.Now().Add(largeTimeout)) // an error means that the connection has ended
+	case !large && c.release():
+		_ = c.SetReadDeadline(time.Time{})
+	}
+	return nil
+}
+
+// release gives the place for a large message back, and reports whether the connection had it.
+func (c *watched) release() bool {
+	if !c.holds.CompareAndSwap(true, false) {
+		return false
+	}
+	<-c.layer.large
+	return true
+}
