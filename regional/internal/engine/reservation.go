@@ -126,6 +126,9 @@ func (l *reservedLimit) ask() (charge.Charge, error) {
 	if n, err := base64.RawURLEncoding.Decode(a.Key.Hash[:], []byte(l.Hash)); err != nil || n != len(a.Key.Hash) {
 		return a, fmt.Errorf("the hash of a key of %s is no base64url of %d bytes", l.Rule, len(a.Key.Hash))
 	}
+	if l.Algorithm.Counts() && l.Window < time.Second { // its rate would be above all numbers
+		return a, fmt.Errorf("a limit of %s has a window of %v, and the shortest is 1s", l.Rule, l.Window)
+	}
 	return a, nil
 }
 
