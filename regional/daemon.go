@@ -399,7 +399,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	})
 	work.Go(func() { d.serve("ops-listen", d.ops.Serve(d.sockets.ops)) })
 	work.Go(func() {
-		d.serve("grpc-listen", d.grpc.Serve(d.door.Listener(d.throttle.Listener(d.sockets.grpc), overload.BringsGRPC)))
+		d.serve("grpc-listen", d.grpc.Serve(api.PartialMessages().Listener(d.door.Listener(d.throttle.Listener(d.sockets.grpc), overload.BringsGRPC))))
 	})
 	var err error
 	select {

@@ -7,7 +7,15 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strings"
+	"sync"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/status"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // packedZeros are so many bytes of zeros, compressed.
@@ -77,5 +85,40 @@ func TestAMessageThatGrowsIsNotUnpacked(t *testing.T) {
 		if n > most {
 			t.Errorf("%s: %d MiB allocated for a message of %d KiB; at most %d", path, n>>20, len(m.body)>>10, most>>20)
 		}
+	}
+}
+
+// TestNothingUnpacksCallsOverGRPC: grpc-go would unpack any number of them at once, each to 4 MiB. Without a compressor it
+// refuses them.
+func TestNothingUnpacksCallsOverGRPC(t *testing.T) {
+	for _, name := range []string{"gzip", "deflate", "snappy", "zstd"} {
+		if encoding.GetCompressor(name) != nil {
+			t.Errorf("a package of the daemon registers %s", name)
+		}
+	}
+}
+
+// TestLargeMessagesOverGRPCTakeTurns: of forty large batches at once some wait, none is unreadable, and nothing of their
+// room stays taken.
+func TestLargeMessagesOverGRPCTakeTurns(t *testing.T) {
+	d, _ := start(t, testConfig("127.0.0.1:1"))
+	client := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d))
+	large := &aliquotv1.CheckBatchRequest{}
+	for range 900 {
+		large.Requests = append(large.Requests, &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": strings.Repeat("k", 4000)}})
+	}
+	for range 3 {
+		var all sync.WaitGroup
+		for range 40 {
+			all.Go(func() {
+				if _, err := client.CheckBatch(t.Context(), large); err != nil && status.Code(err) != codes.ResourceExhausted && status.Code(err) != codes.Unavailable {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if _, err := client.CheckBatch(t.Context(), large); err != nil {
+		t.Errorf("one by itself: %v", err)
 	}
 }

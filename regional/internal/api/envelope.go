@@ -26,9 +26,9 @@ type envelope struct {
 }
 
 // decoder is a message that reads itself, and keeps the error for its handler. The bytes are gone
-// afterwards.
+// afterwards. weights bounds its memory; nil: nothing does.
 type decoder interface {
-	DecodeFrom(data mem.BufferSlice) error
+	DecodeFrom(data mem.BufferSlice, weights *rpc.Gate) error
 }
 
 // encoder is a message that writes itself. It must not be used afterwards.
@@ -55,10 +55,10 @@ func (c envelopeCodec) Marshal(v any) (mem.BufferSlice, error) {
 func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	switch m := v.(type) {
 	case decoder:
-		return m.DecodeFrom(data)
+		return m.DecodeFrom(data, c.weights)
 	case *envelope:
 		if size := int64(data.Len()); size > rpc.FreeBytes && c.weights != nil {
-			if m.leave, m.err = c.weights.Enter(context.Background(), size*rpc.MemoryOf); m.err != nil {
+			if m.leave, m.err = c.weights.Enter(context.Background(), size*memoryOf); m.err != nil {
 				m.err = rpc.ErrHeavy
 				return nil
 			}
@@ -113,8 +113,6 @@ func open(receive func(any) error, in any) (leave func(), err error) {
 	err = receive(&e)
 	switch {
 	case err != nil:
-	case e.err == rpc.ErrHeavy:
-		err = grpcError(e.err)
 	case e.err != nil:
 		err = unreadable(e.err)
 	}
@@ -122,5 +120,8 @@ func open(receive func(any) error, in any) (leave func(), err error) {
 }
 
 func unreadable(err error) error {
+	if err == rpc.ErrHeavy {
+		return grpcError(err)
+	}
 	return status.Errorf(grpccodes.InvalidArgument, "the message cannot be read: %v", err)
 }

@@ -20,6 +20,10 @@ import (
 const (
 	// maxCallsGRPC caps the calls under way over gRPC: as many as one core decides in 100 ms.
 	maxCallsGRPC = 2048
+	// maxMessagesGRPC caps the memory of the messages over gRPC that are whole and not answered, in bytes, and
+	// maxHeavyWaiting how many wait for room in it, each for heavyWait. A message takes memoryOf times its size.
+	maxMessagesGRPC, maxHeavyWaiting, heavyWait = 64 << 20, 16, 2 * time.Second
+	memoryOf                                    = 4
 	// overloadRetry is the wait that a refused call is told.
 	overloadRetry = time.Second
 )

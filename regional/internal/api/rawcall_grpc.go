@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 
+	"aliquot/internal/rpc"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
@@ -29,6 +30,7 @@ func grpcHandler(s *Service, of kind) grpc.MethodHandler {
 			}
 		}()
 		x := s.rawCalls.take(of)
+		defer x.leave()
 		if err := receive(x); err != nil {
 			return nil, err
 		}
@@ -44,12 +46,27 @@ func grpcHandler(s *Service, of kind) grpc.MethodHandler {
 
 // DecodeFrom reads a request from gRPC's buffers. It leaves errors to the handler, because gRPC
 // would answer that the server failed.
-func (x *rawCall) DecodeFrom(data mem.BufferSlice) error {
+func (x *rawCall) DecodeFrom(data mem.BufferSlice, weights *rpc.Gate) error {
+	if size := int64(data.Len()); size > rpc.FreeBytes && weights != nil {
+		if weights.TryEnter(context.Background(), size*memoryOf) != nil {
+			x.unreadable = rpc.ErrHeavy
+			return nil
+		}
+		x.weights, x.weight = weights, size*memoryOf
+	}
 	for _, part := range data {
 		x.message = append(x.message, part.ReadOnlyData()...)
 	}
 	x.unreadable = x.read()
 	return nil
+}
+
+// leave gives the memory of the message back to the gate.
+func (x *rawCall) leave() {
+	if x.weight > 0 {
+		x.weights.Leave(x.weight)
+		x.weight = 0
+	}
 }
 
 // Encode returns the reply in a buffer of gRPC's, and ends the use of the call.

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 	grpccodes "google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/gzip" // clients may compress, as over Connect
 	_ "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
@@ -26,6 +25,7 @@ import (
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/overload"
 )
 
 const (
@@ -85,7 +85,9 @@ func (s *Service) recovered(_ context.Context, spec connect.Spec, _ http.Header,
 }
 
 // GRPC returns a server of the service over native gRPC, and of Envoy's rate limit protocol. A call over
-// native gRPC costs a third of a call over the standard library's HTTP/2 server.
+// native gRPC costs a third of a call over the standard library's HTTP/2 server. Compressed calls are
+// refused, because no package of this program registers a compressor with grpc-go: it would unpack any
+// number of calls at once, and 2 KB can become 4 MiB.
 func (s *Service) GRPC() (*grpc.Server, *health.Server) {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxMessage),
@@ -103,7 +105,7 @@ func (s *Service) GRPC() (*grpc.Server, *health.Server) {
 			return s.tap(ctx, info)
 		}),
 		grpc.UnaryInterceptor(s.grpcErrors),
-		grpc.ForceServerCodecV2(envelopeCodec{encoding.GetCodecV2("proto"), s.weights}),
+		grpc.ForceServerCodecV2(envelopeCodec{encoding.GetCodecV2("proto"), s.messages}),
 	)
 	aliquotv1.RegisterLimiterServiceServer(envelopeRegistrar{server, map[string]grpc.MethodHandler{
 		"Check": grpcHandler(s, single), "CheckBatch": grpcHandler(s, batch),
@@ -117,6 +119,9 @@ func (s *Service) GRPC() (*grpc.Server, *health.Server) {
 	reflection.Register(server)
 	return server, h
 }
+
+// PartialMessages returns the bound on the messages to GRPC's server that are not whole.
+func PartialMessages() *overload.Partial { return overload.NewPartial(maxMessage) }
 
 // grpcErrors gives each error the code that it has over Connect, and turns a panic into an error.
 func (s *Service) grpcErrors(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (out any, err error) {

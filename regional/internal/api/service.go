@@ -84,10 +84,12 @@ type Service struct {
 	// bounds nothing.
 	door    *overload.Door
 	weights *rpc.Gate
-	calls   atomic.Int64 // number of calls under way over gRPC
-	proxies *httpCheck
-	envoy   *envoyService
-	hosts   rpc.Hosts
+	// messages bounds the memory of whole messages over gRPC.
+	messages *rpc.Gate
+	calls    atomic.Int64 // number of calls under way over gRPC
+	proxies  *httpCheck
+	envoy    *envoyService
+	hosts    rpc.Hosts
 }
 
 // New returns a service. It registers metrics of its own with reg.
@@ -99,6 +101,7 @@ func New(c Config, reg prometheus.Registerer) *Service {
 		region: c.Region, limiter: c.Limiter, metrics: c.Metrics, answers: c.Answers, stopping: c.Stopping,
 		quota: newMemoryQuota(c.StreamMemory, c.Metrics, c.Log), throttle: c.Throttle, panics: c.Bugs, door: c.Door, weights: c.Messages, hosts: c.Hosts,
 	}
+	s.messages = rpc.NewGate(maxMessagesGRPC, maxHeavyWaiting, heavyWait)
 	s.proxies = newHTTPCheck(s, &c)
 	s.envoy = &envoyService{service: s, headers: c.EnvoyHeaders, metrics: newRLSMetrics(c.Region, reg), log: c.Log}
 	exportQuota(s.quota, reg)

@@ -140,15 +140,18 @@ func (s *stream) read(ctx context.Context) {
 	for {
 		x := s.service.rawCalls.take(streamed)
 		if err := s.conn.receive(x); err != nil {
+			x.leave()
 			s.end(err)
 			return
 		}
 		if overload.Ending(ctx) {
+			x.leave()
 			s.end(errThrottled)
 			return
 		}
 		takes := s.service.quota.size(x)
-		if err := s.service.quota.take(ctx, takes); err != nil {
+		err := s.service.quota.take(ctx, takes)
+		if x.leave(); err != nil {
 			s.end(err)
 			return
 		}
