@@ -32,6 +32,23 @@ var ErrHeavy = connect.NewError(connect.CodeResourceExhausted, errors.New(
 // compressed message takes the room of what it can become, at most most bytes. The room is given
 // back when next returns.
 func Weigh(gate *Gate, most int64, next http.Handler) http.Handler {
+	return weigh(func(string) gated { return gate }, gate.room, most, next)
+}
+
+// WeighByPeer is Weigh for a gate of which no peer may take more than a half: one that announces large messages and does
+// not send them leaves room for others.
+func WeighByPeer(gate *Shared, most int64, next http.Handler) http.Handler {
+	return weigh(gate.of, gate.room/2, most, next)
+}
+
+// gated is a gate, or a peer's way to it.
+type gated interface {
+	TryEnter(ctx context.Context, size int64) error
+	Leave(size int64)
+}
+
+// weigh is Weigh with the gate that of returns for a peer, of which a message takes at most room.
+func weigh(of func(peer string) gated, room, most int64, next http.Handler) http.Handler {
 	refusals := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		size := r.ContentLength
@@ -46,7 +63,7 @@ func Weigh(gate *Gate, most int64, next http.Handler) http.Handler {
 				size *= maxGzipRatio
 			}
 		}
-		body := &weighed{ReadCloser: r.Body, gate: gate, ctx: r.Context()}
+		body := &weighed{ReadCloser: r.Body, gate: of(peerOf(r)), most: room, ctx: r.Context()}
 		defer body.leave()
 		if size > 0 {
 			if body.weigh(min(size, most)) != nil {
@@ -71,7 +88,8 @@ func packed(h http.Header) bool {
 // weighed is a body that takes room for the bytes that are read from it.
 type weighed struct {
 	io.ReadCloser
-	gate    *Gate
+	gate    gated
+	most    int64 // units that it may hold
 	ctx     context.Context
 	read    int64
 	granted int64 // number of the message's bytes that have room
@@ -91,7 +109,7 @@ func (b *weighed) Read(p []byte) (int, error) {
 
 // weigh takes room for that many more bytes.
 func (b *weighed) weigh(bytes int64) error {
-	units := min(bytes*MemoryOf, b.gate.capacity-b.held)
+	units := min(bytes*MemoryOf, b.most-b.held)
 	if err := b.gate.TryEnter(b.ctx, units); err != nil {
 		return fmt.Errorf("weigh a message: %w", err)
 	}

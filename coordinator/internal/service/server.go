@@ -51,6 +51,10 @@ const (
 	maxMessageMemory = 64 << 20
 	maxQueued        = 1024
 	queueWait        = 5 * time.Second
+	// maxAnswerMemory bounds the memory of large answers that are being sent, in the same two parts.
+	maxAnswerMemory = 32 << 20
+	// answerTimeout is how long each write of an answer may take. The largest answer takes 26 s at 10 Mbit/s.
+	answerTimeout = 30 * time.Second
 	// bodyTimeout ends slow request bodies. The largest body takes 26 s at 10 Mbit/s.
 	bodyTimeout = 30 * time.Second
 )
@@ -103,7 +107,9 @@ type Services struct {
 // Handler returns the handler of the services, health, reflection and REST.
 func (s *Services) Handler(ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
-	options := connect.WithHandlerOptions(rpc.JSONCodec(), connect.WithConditionalHandlerOptions(readLimit))
+	leases := rpc.NewAnswers(rpc.NewShared(maxAnswerMemory, maxQueued, queueWait), answerTimeout)
+	others := rpc.NewAnswers(rpc.NewShared(maxAnswerMemory, maxQueued, queueWait), answerTimeout)
+	options := connect.WithHandlerOptions(rpc.JSONCodec(), rpc.WeighAnswers(), connect.WithConditionalHandlerOptions(readLimit))
 	mux.Handle(aliquotv1connect.NewBudgetServiceHandler(s.budgets, options))
 	mux.Handle(aliquotv1connect.NewRuleServiceHandler(s.rules, options, rpc.CountedCodecs(maxEditParts)))
 	mux.Handle(aliquotv1connect.NewRegionServiceHandler(s.regions, options))
@@ -120,14 +126,14 @@ func (s *Services) Handler(ready func(context.Context) error) http.Handler {
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, small))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
 	rest.Register(mux, s.rules)
-	return limitBody(weigh(mux))
+	return limitBody(weigh(leases.Before(mux), others.Before(mux)))
 }
 
-// weigh bounds the memory of messages that are read or answered. The calls of daemons have a bound
+// weigh bounds the memory of messages that are read, for all peers and for each. The calls of daemons have a bound
 // apart from those of operators, whose rules may be large.
-func weigh(next http.Handler) http.Handler {
-	leases := rpc.Weigh(rpc.NewGate(maxMessageMemory, maxQueued, queueWait), maxHelloBytes, next)
-	others := rpc.Weigh(rpc.NewGate(maxMessageMemory, maxQueued, queueWait), maxRulesBytes, next)
+func weigh(leases, others http.Handler) http.Handler {
+	leases = rpc.WeighByPeer(rpc.NewShared(maxMessageMemory, maxQueued, queueWait), maxHelloBytes, leases)
+	others = rpc.WeighByPeer(rpc.NewShared(maxMessageMemory, maxQueued, queueWait), maxRulesBytes, others)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/"+aliquotv1connect.LeaseServiceName+"/") {
 			leases.ServeHTTP(w, r)

@@ -11,6 +11,7 @@ import (
 
 	clusterstate "aliquot/cluster/state"
 	"aliquot/internal/config"
+	"aliquot/internal/rpc"
 	"aliquot/internal/snapshot"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
@@ -19,7 +20,10 @@ import (
 var errNotRestorable = errors.New("this snapshot cannot be restored")
 
 // SaveSnapshot streams the rules and entries that are applied here.
-func (s *clusterService) SaveSnapshot(_ context.Context, _ *aliquotv1.SaveSnapshotRequest, stream *connect.ServerStream[aliquotv1.SaveSnapshotResponse]) error {
+func (s *clusterService) SaveSnapshot(ctx context.Context, _ *aliquotv1.SaveSnapshotRequest, stream *connect.ServerStream[aliquotv1.SaveSnapshotResponse]) error {
+	if err := rpc.EnterAnswer(ctx, snapshot.MaxBytes); err != nil {
+		return err
+	}
 	shot := s.snapshot()
 	if shot.GetClusterId() == "" {
 		return connect.NewError(connect.CodeUnavailable, errors.New("this coordinator is not a member of a cluster yet"))
