@@ -50,6 +50,10 @@ var attacks = []struct {
 	{"PlanRules of 4 MiB of signs, and of 30,000 rules", (*cluster).planBombs},
 	{"Reserve and Explain of 4 MiB, 60 at once", (*cluster).reserveBombs},
 	{"streams that nobody reads", (*cluster).unread},
+	{"snapshots of empty entries", (*cluster).restoreBombs},
+	{"calls over gRPC that are compressed, or not whole", (*cluster).halves},
+	{"bodies that are announced and do not come", (*cluster).announcedBodies},
+	{"rules that nobody reads", (*cluster).unreadRules},
 }
 
 // TestAttacks: under each attack, and under all at once, both daemons go on, keep their lease, serve a good

@@ -30,6 +30,7 @@ var peerAttacks = []struct {
 	{"silent connections to the Raft port", (*peers).silentRaft},
 	{"an answer of a term that no election reaches", (*peers).forgedAnswers},
 	{"forged gossip", (*peers).forgedGossip},
+	{"messages that announce 4 GiB", (*peers).announcements},
 	{"changes of rules in a hurry", (*peers).hurriedWriters},
 	{"ids of decisions", (*peers).decisions},
 	{"state exchanges that are as large as they may be", (*peers).heavyExchanges},
