@@ -49,29 +49,31 @@ type messages struct {
 	size     int64  // of the value so far
 }
 
-// look returns an error if the next bytes are no message of a server's.
-func (m *messages) look(data []byte) error {
-	for len(data) > 0 {
+// look returns how many of the next bytes may be read, and an error if what follows them is no message of a server's.
+func (m *messages) look(data []byte) (read int, err error) {
+	for read < len(data) {
+		rest, step := data[read:], 1
 		switch {
 		case m.over:
-			return errBehindLarge
+			return read, errBehindLarge
 		case m.raw > 0:
-			step := min(m.raw, int64(len(data)))
-			m.raw, data = m.raw-step, data[step:]
+			step = int(min(m.raw, int64(len(rest))))
+			m.raw -= int64(step)
 		case m.requests && !m.within:
-			m.kind, m.within, data = data[0], true, data[1:]
+			m.kind, m.within = rest[0], true
 		default:
-			n, whole, err := m.scan.Scan(data)
+			n, whole, err := m.scan.Scan(rest)
 			if err == nil {
-				err = m.value(data[:n], whole)
+				err = m.value(rest[:n], whole)
 			}
 			if err != nil {
-				return err
+				return 0, err
 			}
-			data = data[n:]
+			step = n
 		}
+		read += step
 	}
-	return nil
+	return read, nil
 }
 
 // value takes the next bytes of a value.
@@ -112,7 +114,7 @@ func (c *watched) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n, err := c.Conn.Read(p)
-	beyond := c.messages.look(p[:n])
+	read, beyond := c.messages.look(p[:n])
 	if beyond == nil {
 		beyond = c.alone()
 	}
@@ -120,6 +122,9 @@ func (c *watched) Read(p []byte) (int, error) {
 		return n, err
 	}
 	c.ended = true
+	if beyond == errBehindLarge && read > 0 { // the guard refuses the head, and answers
+		return read, nil
+	}
 	c.layer.refuse(fmt.Errorf("%w (from %s)", beyond, c.RemoteAddr()))
 	return 0, io.EOF // raft's transport would log any other error beside that
 }

@@ -69,7 +69,7 @@ func TestMessagesAreLookedAt(t *testing.T) {
 			m := messages{requests: !c.answers}
 			var err error
 			for part := range slices.Chunk(c.sent, piece) {
-				if err = m.look(part); err != nil {
+				if _, err = m.look(part); err != nil {
 					break
 				}
 			}
@@ -77,6 +77,18 @@ func TestMessagesAreLookedAt(t *testing.T) {
 				t.Errorf("%s, by %d bytes: %v, want %v", c.name, piece, err, c.want)
 			}
 		}
+	}
+}
+
+// TestTheHeadOfALargeSnapshotIsRead: so that the guard refuses it by name, though bytes of the snapshot came with it.
+func TestTheHeadOfALargeSnapshotIsRead(t *testing.T) {
+	head := request(t, kindSnapshot, &raft.InstallSnapshotRequest{Size: 1 << 40})
+	client, conn := net.Pipe()
+	defer client.Close()
+	go func() { _, _ = client.Write(append(bytes.Clone(head), "bytes"...)) }()
+	got, err := io.ReadAll(&watched{Conn: conn, layer: NewLayer(nil, Config{}), messages: messages{requests: true}})
+	if err != nil || !bytes.Equal(got, head) {
+		t.Errorf("%d bytes are read of a head of %d, %v", len(got), len(head), err)
 	}
 }
 
