@@ -26,6 +26,7 @@ var bounds = []struct {
 		{"internal/rpc", "MaxConnections MaxPeerConnections"}, {"internal/rpc", "readHeaderTimeout"}, {"internal/rpc", "idleTimeout"},
 		{"regional", "readTimeout"}, {"regional/internal/api", "maxGRPCStreams"}, {"regional/internal/api", "maxCallsGRPC"}, {"regional/internal/overload", "maxOpen fewOpen"},
 		{"regional/internal/overload", "maxWeight weighWait"}, {"regional", "writeTimeout"},
+		{"regional/internal/overload", "maxPartial"}, {"regional/internal/overload", "partialFor"}, {"regional/internal/api", "maxMessagesGRPC maxHeavyWaiting heavyWait"},
 	}},
 	{"The queue for a decision", "There is one queue: a connection waits to be read, or its call waits for its turn.", []bound{
 		{"regional/internal/overload", "decidingOfCore"}, {"regional/internal/overload", "spareOfHTTP"}, {"regional/internal/overload", "answersOfRefusal refuseEvery"},

@@ -13,9 +13,10 @@ import (
 // Bounds on the messages over gRPC that have begun and are not whole. grpc-go keeps their bytes, and lets the client send
 // all that a message announces.
 const (
-	// maxPartial caps their memory in bytes. Where there is no room, the connection that holds most is closed.
+	// maxPartial caps the memory of messages over gRPC that are not whole, in bytes. Where there is no room, the
+	// connection that holds most is closed.
 	maxPartial = 64 << 20
-	// partialFor is how long a message may take to become whole. After that its connection is closed.
+	// partialFor is how long a message over gRPC may take to become whole. After that its connection is closed.
 	partialFor = 10 * time.Second
 	// partialStep is how much room a connection takes at once.
 	partialStep = 64 << 10
