@@ -3,7 +3,6 @@ package attack
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -25,25 +24,8 @@ const announcing = "\x81\xa1x\xc9\xff\xff\xff\xff\xff"
 
 // restoreBombs restore files of snapshots whose checksum is right, of 8 million empty entries.
 func (l *cluster) restoreBombs(t *testing.T) string {
-	body := append([]byte("\x0a\x01c"), bytes.Repeat([]byte("\x62\x00"), 8<<20-100)...)
-	sum := sha256.Sum256(body)
-	file := append(append(binary.BigEndian.AppendUint64([]byte("aqsnaps\x01"), uint64(len(body))), sum[:]...), body...)
-	var sent []byte
-	for part := range chunks(file, 512<<10) {
-		message := append(binary.AppendUvarint([]byte{0x0a}, uint64(len(part))), part...)
-		sent = append(binary.BigEndian.AppendUint32(append(sent, 0), uint32(len(message))), message...)
-	}
+	sent := restoring(snapshotFile("\x0a\x01c" + strings.Repeat("\x62\x00", 8<<20-100)))
 	return post(t, l.coordinatorAt, "application/connect+proto", "", sent, scaled(3, 20), "/aliquot.v1.ClusterService/RestoreSnapshot")
-}
-
-func chunks(data []byte, n int) func(yield func([]byte) bool) {
-	return func(yield func([]byte) bool) {
-		for ; len(data) > 0; data = data[min(n, len(data)):] {
-			if !yield(data[:min(n, len(data))]) {
-				return
-			}
-		}
-	}
 }
 
 // halves sends CheckBatch over gRPC, streams at once on some connections: messages of 4 MiB that are all but whole, and
@@ -144,7 +126,7 @@ func (l *cluster) unreadRules(t *testing.T) string {
 }
 
 // announcedBodies open calls of every service from one address that announce the largest message and send nothing. Calls of
-// another address are answered meanwhile.
+// another address are answered meanwhile, unless that address is attacking, too.
 func (l *cluster) announcedBodies(t *testing.T) string {
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(testaddr.Host())}}
 	for _, path := range []string{"LeaseService/Hello", "LeaseService/Report", "RuleService/PlanRules"} {
@@ -160,7 +142,7 @@ func (l *cluster) announcedBodies(t *testing.T) string {
 	}
 	large := strings.Repeat(" ", 100_000)
 	for _, method := range []string{"LeaseService/Report", "RuleService/PlanRules"} {
-		if got := call(l.coordinatorAt, "/aliquot.v1."+method, "application/json", []byte(`{"region":"us"`+large+`}`)); !strings.HasPrefix(got, "400 ") {
+		if got := call(l.coordinatorAt, "/aliquot.v1."+method, "application/json", []byte(`{"region":"us"`+large+`}`)); !strings.HasPrefix(got, "400 ") && !l.crowded {
 			t.Errorf("%s of another address: %s", method, got)
 		}
 	}

@@ -63,6 +63,7 @@ func TestAttacks(t *testing.T) {
 	for _, a := range attacks {
 		l.under(t, a.name, func() string { return a.run(l, t) })
 	}
+	l.crowded = true
 	l.under(t, "all of these at once", func() string {
 		var all sync.WaitGroup
 		for _, a := range attacks {
@@ -102,6 +103,7 @@ func TestOverload(t *testing.T) {
 // should. How long that took is logged.
 func TestMemoryUnreadAndOverloadAtOnce(t *testing.T) {
 	l := start(t)
+	l.crowded = true
 	c := load.DefaultConfig()
 	c.Protocol, c.Address, c.Connections, c.Workers = load.GRPC, l.grpc, 16, 128
 	c.Duration, c.Warmup = time.Duration(scaled(2, 10))*time.Second, time.Second
@@ -171,6 +173,7 @@ type cluster struct {
 	raft, dir                 string
 	goodCheck                 string      // what a good client sends
 	watched                   []*exec.Cmd // further coordinators
+	crowded                   bool        // all attacks run at once
 	nonce                     int         // of the latest Hello
 	t                         *testing.T  // which ends the daemons
 }
