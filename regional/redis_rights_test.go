@@ -45,8 +45,16 @@ func TestRedisPasswordFile(t *testing.T) {
 // TestRightsThatSuffice: a user of Redis with the rights that the docs name can do all that a daemon asks
 // of it, for limits of all algorithms, and Redis refused it nothing. That the Redis evicts is told too.
 func TestRightsThatSuffice(t *testing.T) {
+	for name, c := range map[string]struct{ database, rights string }{
+		"the first database": {}, "another database": {"/3", " +select"},
+	} {
+		t.Run(name, func(t *testing.T) { testRightsThatSuffice(t, c.database, c.rights) })
+	}
+}
+
+func testRightsThatSuffice(t *testing.T, database, rights string) {
 	server := startRedis(t, "--maxmemory-policy", "allkeys-lru")
-	say(rightsThatSuffice)(server)
+	say(rightsThatSuffice + rights)(server)
 	rules := "defaults: {enforcement: strict}\nrules:\n"
 	for id, of := range map[string]string{
 		"r0": "algorithm: token_bucket, params: {capacity: 100, refill_rate: 10}", "r1": "algorithm: fixed_window, params: {limit: 100, window: 60s}",
@@ -58,7 +66,7 @@ func TestRightsThatSuffice(t *testing.T) {
 	var log lockedBuffer
 	c := testConfig(newLeader(t, rules).address())
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	c.Redis = strings.Replace(server.url(), "//", "//aliquot:secret@", 1)
+	c.Redis = strings.Replace(server.url(), "//", "//aliquot:secret@", 1) + database
 	d, _ := startLive(t, c)
 	if a := check(t, d, "k"); a.Status != http.StatusOK || a.Mode != modes.Store || len(a.Limits) != 5 {
 		t.Errorf("%+v", a)

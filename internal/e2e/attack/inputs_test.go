@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -14,6 +16,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -451,6 +455,69 @@ func framed(send func(f *http2.Framer, head []byte) error) func(*cluster) string
 	}
 }
 
+// overGRPC calls a method on the region's gRPC port, and returns the status of gRPC.
+func overGRPC(method, encoding, message string) func(*cluster) string {
+	return func(l *cluster) string {
+		protocols := new(http.Protocols)
+		protocols.SetUnencryptedHTTP2(true)
+		client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{Protocols: protocols}}
+		defer client.CloseIdleConnections()
+		frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
+		if encoding != "identity" {
+			frame[0] = 1
+		}
+		r, err := http.NewRequest(http.MethodPost, "http://"+l.grpc+"/aliquot.v1.LimiterService/"+method, strings.NewReader(string(frame)+message))
+		if err != nil {
+			return err.Error()
+		}
+		r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "Grpc-Encoding": {encoding}}
+		out, err := client.Do(r)
+		if err != nil {
+			return err.Error()
+		}
+		defer out.Body.Close()
+		_, _ = io.Copy(io.Discard, out.Body)
+		return "grpc " + out.Header.Get("Grpc-Status") + out.Trailer.Get("Grpc-Status") + ": " + out.Header.Get("Grpc-Message") + out.Trailer.Get("Grpc-Message")
+	}
+}
+
+// snapshotFile is the file of a snapshot's message, with the right length and checksum.
+func snapshotFile(message string) []byte {
+	sum := sha256.Sum256([]byte(message))
+	file := append(binary.BigEndian.AppendUint64([]byte("aqsnaps\x01"), uint64(len(message))), sum[:]...)
+	return append(file, message...)
+}
+
+// restoring is the stream that restores a file.
+func restoring(file []byte) (sent []byte) {
+	for part := range slices.Chunk(file, 512<<10) {
+		message := append(binary.AppendUvarint([]byte{0x0a}, uint64(len(part))), part...)
+		sent = append(binary.BigEndian.AppendUint32(append(sent, 0), uint32(len(message))), message...)
+	}
+	return sent
+}
+
+var clusterID = regexp.MustCompile(`cluster [0-9a-f]{16}`)
+
+// restored restores a file and returns the error at the end of the answer.
+func restored(file []byte) func(*cluster) string {
+	return func(l *cluster) string {
+		r, err := http.Post("http://"+l.coordinatorAt+"/aliquot.v1.ClusterService/RestoreSnapshot", "application/connect+proto", bytes.NewReader(restoring(file)))
+		if err != nil {
+			return err.Error()
+		}
+		defer r.Body.Close()
+		text, _ := io.ReadAll(r.Body)
+		var end struct {
+			Error struct{ Code, Message string }
+		}
+		if len(text) < 5 || json.Unmarshal(text[5:], &end) != nil {
+			return fmt.Sprintf("%d %q", r.StatusCode, text)
+		}
+		return clusterID.ReplaceAllString(end.Error.Code+": "+end.Error.Message, "cluster ID")
+	}
+}
+
 var inputGroups = []inputGroup{
 	{"Values of a check", "`POST /aliquot.v1.LimiterService/Check` as JSON; the value of `api_key` unless a line says otherwise.", []input{
 		{"`{a}`", valued(`"{a}"`)},
@@ -510,6 +577,8 @@ var inputGroups = []inputGroup{
 		{"Explain of an id of 5 KB", limited("Explain", `{"decisionId":"us-\n`+strings.Repeat("x", 5000)+`"}`)},
 		{"Reserve for 10,000 years", limited("Reserve", `{"attributes":{"api_key":"a"},"ttl":"315576000000s"}`)},
 		{"Reserve for -1 s", limited("Reserve", `{"attributes":{"api_key":"a"},"ttl":"-1s"}`)},
+		{"CheckBatch over gRPC, compressed", overGRPC("CheckBatch", "gzip", zipped("\x0a\x00"))},
+		{"a message over gRPC of 5 MiB", overGRPC("CheckBatch", "identity", strings.Repeat("\x0a\x00", 5<<19))},
 		{"`Content-Type: text/html`", func(l *cluster) string {
 			return call(l.at, "/aliquot.v1.LimiterService/Check", "text/html", []byte(`{}`))
 		}},
@@ -668,6 +737,9 @@ var inputGroups = []inputGroup{
 		{"version 0", applied(rules, "0")},
 		{"rollback to a version that never was", asked("RuleService/RollbackRules", `{"version":"999"}`)},
 		{"rollback to version 0", asked("RuleService/RollbackRules", `{"version":"0"}`)},
+		{"`borrow_wait: -1s`", rule("params: {capacity: 5, refill_rate: 1}, borrow_wait: -1s")},
+		{"`borrow_wait: 10s`, which is longer than a call", rule("params: {capacity: 5, refill_rate: 1}, borrow_wait: 10s")},
+		{"an override above the largest number", rule("params: {capacity: 5, refill_rate: 1}, override: {k: {capacity: 1e30}}")},
 		{"GetBudget of a rule that is none", asked("BudgetService/GetBudget", `{"ruleId":"../../x"}`)},
 	}},
 	{"Regions and members", "`POST` to the coordinator as JSON.", []input{
@@ -689,6 +761,17 @@ var inputGroups = []inputGroup{
 		{"SetTiming with a lease of 100 years", asked("ClusterService/SetTiming", `{"lease":"3153600000s"}`)},
 		{"SetTiming with a rho of -1", asked("ClusterService/SetTiming", `{"rho":-1}`)},
 		{"RestoreSnapshot", asked("ClusterService/RestoreSnapshot", `{}`)},
+	}},
+	{"Snapshots", "`POST` of a file to `/aliquot.v1.ClusterService/RestoreSnapshot`, as a stream of Connect's.", []input{
+		{"noise", restored([]byte("\x00\xff noise"))},
+		{"nothing", restored(nil)},
+		{"half of a file", restored(snapshotFile("\x0a\x01c")[:50])},
+		{"a file with a flipped bit", restored(append(snapshotFile("\x0a\x01c")[:48], "\x0a\x01b"...))},
+		{"a file of a newer format", restored([]byte("aqsnaps\x02" + strings.Repeat("x", 100)))},
+		{"a file that says it has 2^62 bytes", restored(append([]byte("aqsnaps\x01\x40"), make([]byte, 100)...))},
+		{"another cluster's", restored(snapshotFile("\x0a\x010"))},
+		{"16 MiB of empty entries", restored(snapshotFile("\x0a\x010" + strings.Repeat("\x62\x00", 8<<20-100)))},
+		{"more than 16 MiB", restored(make([]byte, 17<<20))},
 	}},
 	{"Raft's port", "A raw socket to `--raft-listen`.", []input{
 		{"random bytes", silent(func(l *cluster) string { return l.raft }, strings.Repeat("\xa5\x5a\x00\xff", 4<<10))},
