@@ -61,7 +61,7 @@ func EnterAnswer(ctx context.Context, bytes int64) error {
 // Before passes requests to next, whose handlers have the option WeighAnswers.
 func (a *Answers) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		room := &answerRoom{gate: a.gate.of(peerOf(r)), most: a.gate.room / 2}
+		room := &answerRoom{gate: a.gate.of(peerOf(r)), most: a.gate.capacity / 2}
 		defer room.leave()
 		timely := &timelyWriter{w, http.NewResponseController(w), a.timeout}
 		defer timely.within() // for what is still to be sent

@@ -87,7 +87,7 @@ func (s *Shared) join(peer string) *peerGate {
 	defer s.mu.Unlock()
 	p := s.peers[peer]
 	if p == nil {
-		p = &peerGate{half: NewGate(s.room/2, s.queue, s.wait)}
+		p = &peerGate{half: NewGate(s.capacity/2, s.queue, s.wait)}
 		s.peers[peer] = p
 	}
 	p.callers++

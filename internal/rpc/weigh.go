@@ -32,13 +32,13 @@ var ErrHeavy = connect.NewError(connect.CodeResourceExhausted, errors.New(
 // compressed message takes the room of what it can become, at most most bytes. The room is given
 // back when next returns.
 func Weigh(gate *Gate, most int64, next http.Handler) http.Handler {
-	return weigh(func(string) gated { return gate }, gate.room, most, next)
+	return weigh(func(string) gated { return gate }, gate.capacity, most, next)
 }
 
 // WeighByPeer is Weigh for a gate of which no peer may take more than a half: one that announces large messages and does
 // not send them leaves room for others.
 func WeighByPeer(gate *Shared, most int64, next http.Handler) http.Handler {
-	return weigh(gate.of, gate.room/2, most, next)
+	return weigh(gate.of, gate.capacity/2, most, next)
 }
 
 // gated is a gate, or a peer's way to it.

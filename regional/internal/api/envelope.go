@@ -26,9 +26,9 @@ type envelope struct {
 }
 
 // decoder is a message that reads itself, and keeps the error for its handler. The bytes are gone
-// afterwards. weights bounds its memory; nil: nothing does.
+// afterwards.
 type decoder interface {
-	DecodeFrom(data mem.BufferSlice, weights *rpc.Gate) error
+	DecodeFrom(data mem.BufferSlice) error
 }
 
 // encoder is a message that writes itself. It must not be used afterwards.
@@ -54,8 +54,10 @@ func (c envelopeCodec) Marshal(v any) (mem.BufferSlice, error) {
 // Unmarshal reads data into v.
 func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	switch m := v.(type) {
+	case *exchange:
+		return m.decode(data, c.weights)
 	case decoder:
-		return m.DecodeFrom(data, c.weights)
+		return m.DecodeFrom(data)
 	case *envelope:
 		if size := int64(data.Len()); size > rpc.FreeBytes && c.weights != nil {
 			if m.leave, m.err = c.weights.Enter(context.Background(), size*memoryOf); m.err != nil {

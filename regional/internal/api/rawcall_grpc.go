@@ -44,9 +44,9 @@ func grpcHandler(s *Service, of kind) grpc.MethodHandler {
 	}
 }
 
-// DecodeFrom reads a request from gRPC's buffers. It leaves errors to the handler, because gRPC
+// decode reads a request from gRPC's buffers. weights bounds its memory; nil: nothing does. It leaves errors to the handler, because gRPC
 // would answer that the server failed.
-func (x *rawCall) DecodeFrom(data mem.BufferSlice, weights *rpc.Gate) error {
+func (x *rawCall) decode(data mem.BufferSlice, weights *rpc.Gate) error {
 	if size := int64(data.Len()); size > rpc.FreeBytes && weights != nil {
 		if weights.TryEnter(context.Background(), size*memoryOf) != nil {
 			x.unreadable = rpc.ErrHeavy
