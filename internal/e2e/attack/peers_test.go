@@ -29,8 +29,8 @@ var peerAttacks = []struct {
 	{"forged messages to the Raft port", (*peers).forgedRaft},
 	{"silent connections to the Raft port", (*peers).silentRaft},
 	{"an answer of a term that no election reaches", (*peers).forgedAnswers},
-	{"forged gossip", (*peers).forgedGossip},
 	{"messages that announce 4 GiB", (*peers).announcements},
+	{"forged gossip", (*peers).forgedGossip}, // after it, strangers do not hear who is in the cluster
 	{"changes of rules in a hurry", (*peers).hurriedWriters},
 	{"ids of decisions", (*peers).decisions},
 	{"state exchanges that are as large as they may be", (*peers).heavyExchanges},
