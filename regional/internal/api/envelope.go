@@ -54,7 +54,7 @@ func (c envelopeCodec) Marshal(v any) (mem.BufferSlice, error) {
 // Unmarshal reads data into v.
 func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	switch m := v.(type) {
-	case *exchange:
+	case *rawCall:
 		return m.decode(data, c.weights)
 	case decoder:
 		return m.DecodeFrom(data)
