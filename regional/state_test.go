@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -203,7 +204,7 @@ func TestStateFileDirectory(t *testing.T) {
 		if info, err := os.Stat(filepath.Dir(file)); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("mode %v, %v", info.Mode(), err)
 		}
-		if left, err := filepath.Glob(file + ".*"); err != nil || len(left) > 0 {
+		if left, err := filepath.Glob(file + ".*"); err != nil || !slices.Equal(left, []string{file + recordsSuffix}) {
 			t.Errorf("left behind: %v, %v", left, err)
 		}
 		c.StateFile = filepath.Join(file, "state") // below a file

@@ -13,14 +13,15 @@ type Return struct {
 	saved     *Snapshot // nil: it is decided whether it holds
 	contents  string    // of the store, when it was taken
 	sameClock bool
+	began     budget.Instant
 	opening   bool // it holds, and the session that says so is not in force yet
 	resumed   bool
 }
 
-// NewReturn returns the return to a snapshot of a store's contents. sameClock: the daemon's clock has run
-// on since.
-func NewReturn(saved *Snapshot, contents string, sameClock bool) Return {
-	return Return{saved: saved, contents: contents, sameClock: sameClock}
+// NewReturn returns the return to a snapshot of a store's contents, for a daemon that begins now. sameClock:
+// its clock has run on since.
+func NewReturn(saved *Snapshot, contents string, sameClock bool, now budget.Instant) Return {
+	return Return{saved: saved, contents: contents, sameClock: sameClock, began: now}
 }
 
 // Waits reports whether something is left to be decided, or to be opened.
@@ -33,13 +34,19 @@ func (r *Return) HoldsBack(contents string) bool {
 }
 
 // Resume continues with the snapshot, because it holds, and returns the table to use from now on. t is the
-// present one, contents are those of the store. If the store has its earlier contents still, they are
-// newer than the snapshot, and t stays. So it does if this run has admitted something by itself, which the
-// snapshot does not know.
+// present one, contents are those of the store. If the store has its earlier contents still, t stays and
+// learns of what it does not know. If this run has admitted something by itself, which the snapshot does
+// not know, t stays as it is.
 func (r *Return) Resume(t *Table, contents string, now budget.Instant) *Table {
 	saved := r.saved
 	r.saved = nil
-	if saved == nil || contents == r.contents || t.Owing() > 0 {
+	switch {
+	case saved == nil:
+		return t
+	case contents == r.contents:
+		t.adopt(saved, r.began, now, r.sameClock)
+		return t
+	case t.Owing() > 0:
 		return t
 	}
 	next := Restore(saved, t.max, now, r.sameClock)

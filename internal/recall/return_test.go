@@ -19,7 +19,7 @@ func left(now budget.Instant) *Snapshot {
 // the store is told of it; if not, of nothing.
 func TestReturn(t *testing.T) {
 	now := hour + second
-	r, table := NewReturn(left(hour), "before", true), New(10, now)
+	r, table := NewReturn(left(hour), "before", true, hour), New(10, now)
 	if !r.HoldsBack("after") || r.HoldsBack("before") || r.HoldsBack("") {
 		t.Error("it is held back by other contents than those of the store that lost its contents")
 	}
@@ -35,11 +35,11 @@ func TestReturn(t *testing.T) {
 		t.Error("it is held back for ever")
 	}
 
-	r = NewReturn(left(hour), "before", true)
+	r = NewReturn(left(hour), "before", true, hour)
 	if r.Forgo(); r.HoldsBack("after") || r.Resume(table, "after", now) != table || r.Resumed() {
 		t.Error("what does not hold is used")
 	}
-	r = NewReturn(left(hour), "before", true)
+	r = NewReturn(left(hour), "before", true, hour)
 	if r.Opened(); r.Resume(table, "after", now) != table {
 		t.Error("what was not decided in time is used")
 	}
@@ -49,11 +49,11 @@ func TestReturn(t *testing.T) {
 // admitted since it came back is not in what it remembers either.
 func TestAReturnThatChangesNothing(t *testing.T) {
 	now := hour + 60*second
-	r, table := NewReturn(left(hour), "before", true), New(10, hour)
+	r, table := NewReturn(left(hour), "before", true, hour), New(10, hour)
 	if r.Resume(table, "before", now) != table || r.HoldsBack("before") {
 		t.Error("the store has its records, and is told of older ones")
 	}
-	r = NewReturn(left(hour), "before", true)
+	r = NewReturn(left(hour), "before", true, hour)
 	if n := burst(table, bucket, 2, now); n == 0 {
 		t.Fatal("nothing is admitted")
 	}

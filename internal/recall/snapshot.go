@@ -23,6 +23,7 @@ type SavedKey struct {
 	Basis, Stamp   int64
 	Capacity       limit.Tokens
 	Counts, Unsaid bool
+	InUseUntil     budget.Instant // of slots: when none that the store has reported can be in use
 	// TakenAt is 0 if nothing was taken.
 	TakenMost, TakenOwed limit.Tokens
 	TakenAt              budget.Instant
@@ -33,6 +34,15 @@ type SavedKey struct {
 	Admitted bool
 	Windows  []SavedUse
 	Entries  []SavedUse
+	// Slots were given out here, and the store is not known to have them.
+	Slots []SavedSlot
+}
+
+// SavedSlot is one slot, until it ends by the daemon's clock.
+type SavedSlot struct {
+	Name  uint64
+	Cost  limit.Tokens
+	Until budget.Instant
 }
 
 // SavedUse is the use of a window, by its label, or of an entry of a log, by its end.
@@ -51,7 +61,7 @@ func (t *Table) Snapshot(now budget.Instant) *Snapshot {
 	for key, e := range t.keys {
 		k := SavedKey{
 			Key: key, Known: true, Left: e.left, Asked: e.asked, At: e.at, Basis: e.basis, Stamp: e.stamp,
-			Capacity: e.capacity, Counts: e.counts, Unsaid: e.unsaid,
+			Capacity: e.capacity, Counts: e.counts, Unsaid: e.unsaid, InUseUntil: e.lentUntil,
 		}
 		if lost, is := t.taken[key]; is {
 			k.TakenMost, k.TakenOwed, k.TakenAt = lost.most, lost.owed, lost.at
@@ -74,6 +84,9 @@ func (k *SavedKey) addDebt(d *debt) {
 		return
 	}
 	k.Owed, k.Full, k.Lost, k.LostUntil = d.total-d.paid, d.full, d.lost, d.lostUntil
+	for _, s := range d.slots {
+		k.Slots = append(k.Slots, SavedSlot{s.name, s.cost, s.until})
+	}
 	if d.use == nil {
 		return
 	}
@@ -90,22 +103,14 @@ func (k *SavedKey) addDebt(d *debt) {
 // clock has run on since then. Otherwise it is unknown how much time has passed, and nothing was earned
 // in it. The table is for a store that has lost the contents of the snapshot: call Emptied next.
 func Restore(s *Snapshot, max int, now budget.Instant, sameClock bool) *Table {
-	shift := budget.Instant(0)
-	if !sameClock || s.At > now {
-		shift = now - s.At
-	}
+	shift := s.shift(now, sameClock)
 	t := New(max, s.Whole+shift)
 	if s.Emptied != 0 {
 		t.emptied = s.Emptied + shift
 	}
 	for i := range s.Keys {
 		k := &s.Keys[i]
-		if k.Known && len(t.keys) < max {
-			t.keys[k.Key] = entry{
-				left: k.Left, asked: k.Asked, at: k.At + shift, basis: k.Basis, stamp: k.Stamp,
-				capacity: k.Capacity, counts: k.Counts, unsaid: k.Unsaid,
-			}
-		} else if k.Known {
+		if e := k.entry(shift); k.Known && !t.add(k.Key, e) {
 			t.whole = now // a key that is not known may have been used
 		}
 		if k.TakenAt != 0 {
@@ -116,12 +121,76 @@ func Restore(s *Snapshot, max int, now budget.Instant, sameClock bool) *Table {
 	return t
 }
 
+// adopt adds what a snapshot has of the same contents of the store. The table began at an instant. What it
+// has learnt of a key since then is newer.
+func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
+	shift, whole := s.shift(now, sameClock), true
+	for i := range s.Keys {
+		k := &s.Keys[i]
+		e, known := t.keys[k.Key]
+		if k.Known && !known {
+			// No call of the last run is in flight any more, but the store may have decided them late.
+			k.Lost, k.LostUntil, k.Asked = k.Lost+k.Asked, max(k.LostUntil, s.At+lateAtMost), 0
+			whole = t.add(k.Key, k.entry(shift)) && whole
+		} else if known && !e.counts {
+			e.left -= k.Owed
+			t.keys[k.Key] = e
+		}
+		if k.Owed == 0 && k.Lost == 0 && len(k.Slots) == 0 {
+			continue
+		}
+		// When a counting limit was used is not kept: it counts from now on.
+		d := t.debtOf(k.Key)
+		d.total, d.full, d.lost, d.lostUntil = d.total+k.Owed, max(d.full, k.Full+shift), d.lost+k.Lost, max(d.lostUntil, k.LostUntil+shift)
+		d.slots = append(d.slots, k.slots(shift)...)
+		d.use = nil
+	}
+	if whole && t.whole <= began {
+		t.whole = min(t.whole, s.Whole+shift)
+	}
+}
+
+// lateAtMost is more than the time in which a store decides a call that was given up.
+const lateAtMost = budget.Instant(2e9)
+
+// shift returns what is added to a snapshot's instants to get those of the present clock.
+func (s *Snapshot) shift(now budget.Instant, sameClock bool) budget.Instant {
+	if !sameClock || s.At > now {
+		return now - s.At
+	}
+	return 0
+}
+
+func (k *SavedKey) entry(shift budget.Instant) entry {
+	return entry{
+		left: k.Left, asked: k.Asked, at: k.At + shift, basis: k.Basis, stamp: k.Stamp,
+		capacity: k.Capacity, counts: k.Counts, unsaid: k.Unsaid, lentUntil: k.InUseUntil + shift,
+	}
+}
+
+func (k *SavedKey) slots(shift budget.Instant) (out []slot) {
+	for _, s := range k.Slots {
+		out = append(out, slot{name: s.Name, cost: s.Cost, until: s.Until + shift})
+	}
+	return out
+}
+
+// add adds a key, if there is room.
+func (t *Table) add(key budget.KeyID, e entry) bool {
+	if len(t.keys) >= t.max {
+		return false
+	}
+	t.keys[key] = e
+	return true
+}
+
 func (t *Table) restoreDebt(k *SavedKey, shift budget.Instant) {
-	if k.Owed == 0 && k.Lost == 0 && !k.Admitted {
+	if k.Owed == 0 && k.Lost == 0 && !k.Admitted && len(k.Slots) == 0 {
 		return
 	}
 	d := t.debtOf(k.Key)
 	d.total, d.full, d.lost, d.lostUntil = k.Owed, k.Full+shift, k.Lost, k.LostUntil+shift
+	d.slots = k.slots(shift)
 	if !k.Admitted {
 		return
 	}

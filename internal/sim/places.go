@@ -5,11 +5,11 @@ import (
 	"aliquot/internal/sim/site"
 )
 
-// stopDaemon stops a daemon in order and empties its store. Later the daemon comes back. Sometimes another one serves
+// stopDaemon stops a daemon in order, and often empties its store. Later the daemon comes back. Sometimes another one serves
 // the region meanwhile, and its store is emptied too.
 func (w *world) stopDaemon(n *site.Node) {
 	region := n.Region
-	kept := w.StopAndFlush(n)
+	kept := w.Stop(n)
 	if kept == nil {
 		w.After(w.Between(100*milli, 5*second), func() { w.startIfNone(region) })
 		return
@@ -26,7 +26,9 @@ func (w *world) stopDaemon(n *site.Node) {
 		w.After(w.Between(100*milli, 2*second), func() { w.startIfNone(region) })
 		w.After(w.Between(2*second, 60*second), func() {
 			if other := w.NodeOf(region); other != nil && !w.Faults.Over() {
-				w.Stores[region].Flush()
+				if w.Chance(3, 4) {
+					w.Stores[region].Flush()
+				}
 				w.Kill(other)
 			}
 			w.After(w.Between(0, 8*second), back) // the other one counts as heard for some seconds

@@ -37,7 +37,7 @@ func (w *world) drawFaults() {
 	for f := faults.Own; f < faults.StoreCut; f++ {
 		w.Faults.Kinds[f] = w.clockTrouble.IntN(8) == 0 && !w.opts.Calm && w.opts.driven == nil
 	}
-	w.Faults.Kinds[faults.StopAndFlush] = w.stops.IntN(4) == 0 && !w.opts.Calm && w.opts.driven == nil
+	w.Faults.Kinds[faults.StopInOrder] = w.stops.IntN(4) == 0 && !w.opts.Calm && w.opts.driven == nil
 	w.Faults.Kinds[faults.StoreCut] = w.cuts.IntN(2) == 0 && w.Faults.Kinds[faults.SecondDaemon]
 	if w.Chance(1, 2) { // no operator in this world
 		for f := faults.AddRegion; f <= faults.Retime; f++ {
@@ -117,7 +117,7 @@ func (w *world) stopDaemons() {
 	if w.Faults.Over() {
 		return
 	}
-	w.strike(faults.StopAndFlush)
+	w.strike(faults.StopInOrder)
 	w.After(timeline.Exponential(w.stops, 20*second), w.stopDaemons)
 }
 
@@ -148,7 +148,7 @@ func (w *world) cause(f faults.Kind, region int) bool {
 		if w.leader == nil {
 			return false
 		}
-	case faults.Restart, faults.SecondDaemon, faults.PauseDaemon, faults.SuspendMachine, faults.StopAndFlush:
+	case faults.Restart, faults.SecondDaemon, faults.PauseDaemon, faults.SuspendMachine, faults.StopInOrder:
 		if n == nil {
 			return false
 		}
@@ -210,7 +210,7 @@ func (w *world) cause(f faults.Kind, region int) bool {
 		w.stepClock(region)
 	case faults.StopClocks:
 		w.StopClocks(region, w.Between(second, 3*second))
-	case faults.StopAndFlush:
+	case faults.StopInOrder:
 		w.stopDaemon(n)
 	case faults.TurnClocks:
 		w.TurnClocks(region)

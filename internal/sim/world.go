@@ -110,7 +110,7 @@ func (w *world) begin() {
 	if w.Faults.Kinds[faults.StoreCut] {
 		w.After(timeline.Exponential(w.cuts, 20*second), w.cutStores)
 	}
-	if w.Faults.Kinds[faults.StopAndFlush] {
+	if w.Faults.Kinds[faults.StopInOrder] {
 		w.After(timeline.Exponential(w.stops, 20*second), w.stopDaemons)
 	}
 	w.After(w.Faults.Until, w.heal)

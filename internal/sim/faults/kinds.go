@@ -44,7 +44,7 @@ const (
 	StopClocks
 	TurnClocks
 	StoreCut
-	StopAndFlush
+	StopInOrder
 
 	// Count is how many kinds there are.
 	Count
@@ -64,7 +64,7 @@ func (f Kind) String() string {
 		"all store commands stuck", "region's machine suspended", "store's clock set", "limit lowered", "limit raised",
 		"rule replaced", "rule deleted and made again", "limit staged", "region added", "region drained", "region reweighted", "region fenced",
 		"timing changed", "region's machine stood still", "clock's rate changed", "store lost for one daemon",
-		"daemon stopped and store emptied",
+		"daemon stopped in order",
 	}[f]
 }
 

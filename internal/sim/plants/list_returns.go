@@ -11,7 +11,7 @@ func returns() []Plant {
 		ret      = "internal/recall/return.go"
 	)
 	stops := World{
-		Faults: []string{"daemon stopped and store emptied"}, Just: true, Regions: 2, Keys: 1,
+		Faults: []string{"daemon stopped in order"}, Just: true, Regions: 2, Keys: 1,
 		Algorithms: []string{limit.TokenBucket.String(), limit.SlidingLog.String()},
 	}
 	return []Plant{

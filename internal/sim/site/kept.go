@@ -27,9 +27,10 @@ func (k *Kept) place() uint64 {
 	return k.Place
 }
 
-// StopAndFlush stops a daemon in order and empties its store at the same time. It returns what the daemon
+// Stop stops a daemon in order, and often empties its store at the same time. It returns what the daemon
 // has left; nil if another daemon may have spent for the region.
-func (w *Regions) StopAndFlush(n *Node) *Kept {
+func (w *Regions) Stop(n *Node) *Kept {
+	flushed := w.Chance(2, 3)
 	var kept *Kept
 	records := n.recalled.Snapshot(n.Now())
 	open := n.Machine.Session()
@@ -39,11 +40,15 @@ func (w *Regions) StopAndFlush(n *Node) *Kept {
 			Place: w.places, Session: open, id: n.ID(), records: records, contents: n.epoch, cfg: n.Machine.Config().Version, rules: n.Version, ended: n.ended,
 			clock: n.clock, sameClock: w.Chance(1, 2),
 		}
-		w.end(n) // with its debts: the next run has them, or the record that they are of is lost
-	} else {
-		w.Kill(n)
 	}
-	w.Stores[n.Region].Flush()
+	if kept == nil || !flushed {
+		w.Kill(n)
+	} else {
+		w.end(n) // with its debts, since the records that they are of are lost
+	}
+	if flushed {
+		w.Stores[n.Region].Flush()
+	}
 	return kept
 }
 
@@ -55,7 +60,7 @@ func (n *Node) Left() *Kept { return n.kept }
 
 func (n *Node) returnTo(kept *Kept) {
 	if kept != nil {
-		n.kept, n.last = kept, recall.NewReturn(kept.records, kept.contents, kept.sameClock)
+		n.kept, n.last = kept, recall.NewReturn(kept.records, kept.contents, kept.sameClock, n.Now())
 	}
 }
 

@@ -33,7 +33,7 @@ func (e *Limit) Keep() *Kept {
 func (e *Limit) Return(k *Kept, sameClock bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.last = recall.NewReturn(k.Records, k.Contents, sameClock)
+	e.last = recall.NewReturn(k.Records, k.Contents, sameClock, e.now())
 	e.returns.Store(true)
 }
 
@@ -56,6 +56,7 @@ func (e *Limit) Resume(contents string) (keys int) {
 	defer e.mu.Unlock()
 	before := e.table
 	if e.table = e.last.Resume(before, contents, e.now()); e.table == before {
+		e.count()
 		return 0
 	}
 	e.contents = ""
