@@ -119,8 +119,10 @@ type Region struct {
 	reportable []KeyID
 	urgent     bool
 	part       int // the most changes in one ApplyShares
-	// newRules: the rules were replaced since the latest directive.
-	newRules bool
+	// newRules: the rules were replaced since the latest directive. rulesSince is when they were last
+	// replaced; 0: never.
+	newRules   bool
+	rulesSince Instant
 	// coldAcks lists the keys that returned to cold since the last report.
 	coldAcks []Action
 	// outlasting lists the hot keys whose use outlasts a share that shrank.
@@ -377,8 +379,10 @@ func (r *Region) Observe(k KeyID, u Usage, now Instant) (wake bool) {
 
 func (r *Region) observeHot(k KeyID, h *hotKey, u Usage, now Instant) bool {
 	h.use(now)
-	h.limit, h.tokens = u.Limit, u.Tokens
-	h.asked = true
+	h.tokens = u.Tokens
+	if !r.limitUnsure(now) {
+		h.limit, h.asked = u.Limit, true
+	}
 	h.offered = counted(h.offered, u.Cost)
 	onset := false
 	if u.Admitted {
@@ -412,6 +416,9 @@ func (h *hotKey) use(now Instant) {
 // observeCold makes a cold key a candidate once half of its floor is used. That is early enough to
 // hide the round trips until the leader has made it hot.
 func (r *Region) observeCold(k KeyID, u Usage, now Instant) bool {
+	if r.limitUnsure(now) {
+		return false
+	}
 	c := r.candidates[k]
 	if c == nil {
 		if u.Admitted && (u.ColdCap-u.Tokens)*2 <= u.FloorCap || len(r.candidates) >= maxCandidates {

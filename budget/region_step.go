@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // Step applies one event at an instant and returns the effects to carry out, in order.
@@ -34,7 +35,7 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 		r.leaseEnd = 0
 		r.abandonSession()
 	case RulesReplaced:
-		r.rulesReplaced()
+		r.rulesReplaced(now)
 	case RegionTick:
 		return r.sendDue(now)
 	default:
@@ -216,9 +217,22 @@ func validGens(actions []Action) bool {
 	return !slices.ContainsFunc(actions, func(a Action) bool { return !a.Gen.Valid() })
 }
 
-// rulesReplaced forgets the limits of hot keys by older rules, until a request brings the new ones.
+// limitsSettle is more than the time from the start of a check to the observation of its decision.
+const limitsSettle = time.Second
+
+// limitUnsure reports whether the limit of a decision that is observed now may be of rules that have
+// been replaced. Told to the leader under the present version, it would count as a present limit.
+func (r *Region) limitUnsure(now Instant) bool {
+	return r.rulesSince != 0 && now.Sub(r.rulesSince) < limitsSettle
+}
+
+// rulesReplaced forgets the limits of hot keys by older rules, until a request brings the new ones. Cold
+// keys that were about to be asked for are forgotten with theirs.
 // It also forgets the released tokens on their way to the pool, which are of those older limits.
-func (r *Region) rulesReplaced() {
+func (r *Region) rulesReplaced(now Instant) {
+	r.rulesSince = now
+	clear(r.candidates)
+	r.asking, r.asked = nil, nil
 	for _, h := range r.hot {
 		h.limit.Capacity, h.limit.Rate, h.limit.RateFrac = 0, 0, 0
 		h.asked, h.released = false, h.reportedReleased

@@ -28,7 +28,7 @@ var fields = []struct {
 	{changes{}, "due silent reach ended"},
 	{commit{}, "plan began grows creates"},
 	{growth{}, "key region from share grant"},
-	{Region{}, "self cfg incarnation storeEpoch initialEpoch unreached blind leaseEnd liveSince lastDirective marked floorVersion floorOpened floorSince highestEpoch session helloNonce helloEpoch helloFails nextHello inFlight applying hot candidates asking asked watermark reportable urgent newRules coldAcks outlasting part"},
+	{Region{}, "self cfg incarnation storeEpoch initialEpoch unreached blind leaseEnd liveSince lastDirective marked floorVersion floorOpened floorSince highestEpoch session helloNonce helloEpoch helloFails nextHello inFlight applying hot candidates asking asked watermark reportable urgent newRules rulesSince coldAcks outlasting part"},
 	{session{}, "open epoch id seq ack tSend lastSent"},
 	{applying{}, "hello seq renew tSend began keys left rest useChecks void oldRules noGrants watermark"},
 	{hotKey{}, "gen share limit admitted offered released reportedReleased refunded toldAdmitted toldRefunded granted tokens used gap rejecting asked reportedRejecting queued mustAck lastReport inUse checkUseAt outlasting label unenforced"},
