@@ -229,7 +229,7 @@ func (t *Table) cover(k *Ticket, c *Charge, now budget.Instant) {
 
 // uncover handles a call that the store charged after its caller was admitted from memory. That
 // cost is no longer owed, unless a call has carried the debt since: the store may then have taken
-// it twice.
+// it twice. Nor does it help what is owed if the store took it from contents that are lost.
 func (t *Table) uncover(k *Ticket, c *Charge) {
 	if c.Limit.Algorithm == limit.Concurrency {
 		if d := t.debt[c.Key]; k.covered > 0 && d != nil && k.voided == t.voided {
@@ -238,9 +238,11 @@ func (t *Table) uncover(k *Ticket, c *Charge) {
 		k.covered = 0
 		return
 	}
-	if d := t.debt[c.Key]; k.covered > 0 && d != nil && d.mark == k.mark {
+	if d := t.debt[c.Key]; k.covered > 0 && d != nil && d.mark == k.mark && k.voided == t.voided {
 		d.total = max(d.paid, d.total-k.covered)
-		t.Spend(c.Key, -k.covered)
+		if !c.Limit.Algorithm.Counts() {
+			t.Spend(c.Key, -k.covered) // see owe
+		}
 	}
 	k.covered = 0
 }
