@@ -41,8 +41,9 @@ type Debt struct {
 	// Amount is what the store must take off the key's record.
 	Amount limit.Tokens
 	// Held are the slots that the store must enter in the key's record.
-	Held []limit.HeldSlot
-	upTo limit.Tokens // of everything that was ever owed
+	Held   []limit.HeldSlot
+	upTo   limit.Tokens // of everything that was ever owed
+	voided uint32       // Table.voided when the call was sent
 }
 
 // Carry returns the debt of a charge's key for a call to carry. It returns nothing if that call
@@ -70,7 +71,7 @@ func (t *Table) Carry(c *Charge, call uint64, now budget.Instant) Debt {
 		return Debt{}
 	}
 	d.carrier, d.carried, d.mark = call, d.carried+1, t.nextMark()
-	return Debt{Amount: min(d.total-d.paid, t.missing(c, now), limit.MaxExact), upTo: d.total}
+	return Debt{Amount: min(d.total-d.paid, t.missing(c, now), limit.MaxExact), upTo: d.total, voided: t.voided}
 }
 
 // missing returns the most that the store's bucket may hold above what is left. A bucket that was
@@ -95,14 +96,15 @@ func (t *Table) Settling(key budget.KeyID) bool {
 	return d != nil && d.carried > 0
 }
 
-// Paid ends a call that carried a debt. If taken, it subtracts what the store took.
+// Paid ends a call that carried a debt. If taken, it subtracts what the store took, unless it took that
+// from contents that are lost.
 func (t *Table) Paid(key budget.KeyID, carried Debt, taken bool) {
 	d := t.debt[key]
 	if d == nil || carried.upTo == 0 && carried.Held == nil {
 		return
 	}
 	d.carried = max(0, d.carried-1)
-	if taken {
+	if taken && carried.voided == t.voided {
 		d.paid = max(d.paid, carried.upTo)
 		d.entered(carried.Held)
 	}
@@ -131,7 +133,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 	if allowed {
 		t.uncover(k, c)
 	}
-	t.Paid(c.Key, carried, k.voided == t.voided) // otherwise it was paid from a record that is lost
+	t.Paid(c.Key, carried, true)
 	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp >= max(e.stamp, e.after) || k.sent >= e.at) {
 		left := out.Tokens
 		if !c.Limit.Algorithm.Counts() {

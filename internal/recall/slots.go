@@ -103,7 +103,7 @@ func (t *Table) carrySlots(d *debt, c *Charge, call uint64, now budget.Instant) 
 		return Debt{}
 	}
 	d.carrier, d.carried, d.mark = call, d.carried+1, t.nextMark()
-	out := Debt{Amount: min(d.total-d.paid, limit.MaxExact), upTo: d.total}
+	out := Debt{Amount: min(d.total-d.paid, limit.MaxExact), upTo: d.total, voided: t.voided}
 	for _, s := range d.slots[:min(len(d.slots), limit.MaxEntries)] {
 		lasts := (slower(s.until-now, c) + 999) / 1000
 		out.Held = append(out.Held, limit.HeldSlot{Slot: s.name, Cost: s.cost, Lasts: int64(lasts)})

@@ -36,6 +36,29 @@ func TestAnAnswerOfEarlierContentsLeavesTheDebt(t *testing.T) {
 	}
 }
 
+// TestADebtPaidFromEarlierContentsIsOwed: a call that is no check, such as the change of a share, took a debt from
+// contents that are lost.
+func TestADebtPaidFromEarlierContentsIsOwed(t *testing.T) {
+	concurrent := counting
+	concurrent.Algorithm = limit.Concurrency
+	for _, l := range []limit.Limit{bucket, counting, concurrent} {
+		table := New(10, 0)
+		answered(table, l, 1, 40, hour)
+		c := charge(l, 1, 7, hour)
+		c.Slot = 1
+		if !table.Decide([]Charge{c}, false, hour, make([]limit.Outcome, 1)) {
+			t.Fatalf("a %v: 7 of 40 are not admitted", l.Algorithm)
+		}
+		carried := table.Carry(&c, table.Call(), hour)
+		table.HoldsUntil(hour + second)
+		table.Emptied(hour)
+		table.Paid(c.Key, carried, true)
+		if owed := table.Owed(c.Key, hour) / limit.Token; owed != 7 {
+			t.Errorf("a %v: %d are owed of 7", l.Algorithm, owed)
+		}
+	}
+}
+
 // leftAndOwed is what a table would admit of key 1, and what it owes.
 func leftAndOwed(table *Table, l limit.Limit, now budget.Instant) (tokens, owed int64) {
 	c := charge(l, 1, 0, now)
