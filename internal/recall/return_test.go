@@ -61,3 +61,50 @@ func TestAReturnThatChangesNothing(t *testing.T) {
 		t.Error("what was admitted since the start is forgotten")
 	}
 }
+
+// TestTheSameContentsAreAdopted: the store has its contents still. What it has said to the new run is newer than what the
+// last one knew, which counts for all other keys. What the last run owed is owed.
+func TestTheSameContentsAreAdopted(t *testing.T) {
+	last := New(10, hour-600*second)
+	answered(last, bucket, 1, 40, hour)
+	answered(last, bucket, 2, 10, hour)
+	c := charge(bucket, 1, 5, hour)
+	if !last.Decide([]Charge{c}, false, hour, make([]limit.Outcome, 1)) {
+		t.Fatal("not admitted")
+	}
+	last.HoldsUntil(hour + second)
+	began, now := hour+2*second, hour+3*second
+	r, table := NewReturn(last.Snapshot(hour), "same", true, began), New(10, began)
+	answered(table, bucket, 1, 70, began)
+	if r.Resume(table, "same", now) != table {
+		t.Fatal("the present table is given up")
+	}
+	for n, want := range map[uint64]int{1: 75, 2: 40, 3: 100} {
+		if got := burst(table, bucket, n, now); got != want {
+			t.Errorf("key %d: %d admitted, want %d", n, got, want)
+		}
+	}
+	c = charge(bucket, 1, 0, now)
+	if owed := table.Owed(c.Key, now) / limit.Token; owed != 80 {
+		t.Errorf("%d are owed, want the 5 of the last run and the 75 of this one", owed)
+	}
+}
+
+// TestSlotsOfTheLastRun: slots that a daemon gave out without its store count in its next run until they end, and are
+// carried to the store.
+func TestSlotsOfTheLastRun(t *testing.T) {
+	for contents, holds := range map[string]bool{"before": true, "after": false} {
+		last, now := slotsTable()
+		storeGives(last, 1, 3, now)
+		given(last, 10, now)
+		last.HoldsUntil(now + second)
+		r := NewReturn(last.Snapshot(now), "before", true, now)
+		table := r.Resume(New(10, now), contents, now)
+		if n := given(table, 20, now+second); n != 0 {
+			t.Errorf("%d given out of 4 that are in use; the store has its contents: %v", n, holds)
+		}
+		if names, _ := carried(table, now+second); len(names) != 3 {
+			t.Errorf("carried are %v, want the three that were given out; the store has its contents: %v", names, holds)
+		}
+	}
+}

@@ -85,7 +85,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-pays-unheard", Breaks: "a debt counts as paid by a call that was not answered",
-			Edits: []Edit{{"internal/recall/call.go", "	if taken {\n", "	if taken || true {\n"}},
+			Edits: []Edit{{"internal/recall/call.go", "	if taken && carried", "	if (taken || true) && carried"}},
 			World: World{Regions: 2, Keys: 2, Burst: 10, Rate: 100, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true},
 		},
 		{

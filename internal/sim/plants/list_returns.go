@@ -56,12 +56,28 @@ func returns() []Plant {
 			Edits: []Edit{{snapshot, "\t\tif k.TakenAt != 0 {\n", "\t\tif k.TakenAt < 0 {\n"}}, World: stops,
 		},
 		{
+			Name: "snapshot-without-slots", Breaks: "slots that were given out without the store are forgotten when a daemon stops",
+			Edits: []Edit{{snapshot, "\td.slots = k.slots(shift)\n", ""}}, World: stops,
+		},
+		{
+			Name: "adopts-older-knowledge", Breaks: "what the last run knew of a key stands for what the store has said since",
+			Edits: []Edit{{snapshot, "\t\tif k.Known && !known {\n", "\t\tif k.Known {\n"}}, World: stops,
+		},
+		{
+			Name: "adopts-without-debts", Breaks: "what the last run owed the same contents of a store is forgotten",
+			Edits: []Edit{{snapshot, "d.total+k.Owed, max(d.full", "d.total, max(d.full"}}, World: stops,
+		},
+		{
+			Name: "limit-of-replaced-rules", Breaks: "the limit of a decision by rules that were replaced is told under the present ones",
+			Edits: []Edit{{"budget/region.go", "\tif !r.limitUnsure(now) {\n", "\t{\n"}}, World: World{Faults: []string{"limit lowered", "limit raised", "store commands stuck"}},
+		},
+		{
 			Name: "return-after-admissions", Breaks: "what a daemon has admitted since it came back is forgotten with the table that it began with",
-			Edits: []Edit{{ret, " || t.Owing() > 0 {", " {"}}, World: stops,
+			Edits: []Edit{{ret, "\tcase t.Owing() > 0:\n", "\tcase t.Owing() < 0:\n"}}, World: stops,
 		},
 		{
 			Name: "return-to-the-same-contents", Breaks: "what a daemon remembered stands for newer records of the same store",
-			Edits: []Edit{{ret, "contents == r.contents || ", ""}}, World: stops,
+			Edits: []Edit{{ret, "\tcase contents == r.contents:\n", "\tcase contents == \"\":\n"}}, World: stops,
 		},
 	}
 }
