@@ -34,7 +34,7 @@ type faultyStore struct {
 }
 
 // errReadOnly is what a Redis answers that has become a replica.
-var errReadOnly = errors.New("READONLY You can't write against a read only replica.")
+var errReadOnly = errors.New("READONLY You can't write against a read only replica")
 
 // call makes a call as the fault lets it.
 func (s *faultyStore) call(ctx context.Context, make func() error) error {

@@ -64,7 +64,7 @@ func (a *Answers) Before(next http.Handler) http.Handler {
 		room := &answerRoom{gate: a.gate.of(peerOf(r)), most: a.gate.capacity / 2}
 		defer room.leave()
 		timely := &timelyWriter{w, http.NewResponseController(w), a.timeout}
-		defer timely.within() // for what is still to be sent
+		defer timely.begin() // for what is still to be sent
 		next.ServeHTTP(timely, r.WithContext(context.WithValue(r.Context(), answerRoomKey{}, room)))
 	})
 }
@@ -99,9 +99,12 @@ type timelyWriter struct {
 	timeout time.Duration
 }
 
-// within sets the deadline of the next write, and returns what ends it.
+// begin sets the deadline of the next write.
+func (w *timelyWriter) begin() { _ = w.control.SetWriteDeadline(time.Now().Add(w.timeout)) }
+
+// within is begin, and returns what ends the deadline.
 func (w *timelyWriter) within() (over func()) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(w.timeout))
+	w.begin()
 	return func() { _ = w.control.SetWriteDeadline(time.Time{}) }
 }
 
