@@ -52,6 +52,10 @@ type Limit struct {
 	lapses budget.Instant
 	// last is what the last run of this daemon remembered.
 	last recall.Return
+
+	// Latest returns the epoch of the store's contents as last learned. A call or a decision may have
+	// read it before a change, and come here after one that knows the change. Nil: none does.
+	Latest func() string
 }
 
 // New returns a limit that remembers nothing yet, by the boot clock and the map of the store's clock.
@@ -325,6 +329,9 @@ func (e *Limit) Revise() {
 
 // see records that the store has other contents. The caller holds mu.
 func (e *Limit) see(contents string, now budget.Instant) {
+	if contents != e.contents && e.Latest != nil {
+		contents = e.Latest()
+	}
 	if contents == e.contents || contents == "" {
 		return
 	}

@@ -293,6 +293,32 @@ func TestOtherContentsAreNotRemembered(t *testing.T) {
 	}
 }
 
+// TestADecisionThatComesLateIsNoChange: a decision knows the contents of before a change, and comes after a call that
+// knows the present ones. The store has not changed again: what that call took off the store's record is paid.
+func TestADecisionThatComesLateIsNoChange(t *testing.T) {
+	now, latest := 100*second, "first"
+	e := New(func() budget.Instant { return now }, storeclock.New())
+	e.Latest = func() string { return latest }
+	a := anAsk(1)
+	answeredFull(e, a, now)
+	if !e.Take([]*charge.Charge{&a}, false, "first", make([]limit.Outcome, 1)) {
+		t.Fatal("what the store said is not remembered")
+	}
+	latest = "second"
+	g := &charge.Transaction{Asks: []charge.Charge{a}}
+	e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: "second"})
+	if e.Take([]*charge.Charge{&a}, true, "first", make([]limit.Outcome, 1)); g.Asks[0].Carried.Amount == 0 {
+		t.Fatal("what is owed is not carried")
+	}
+	few := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 10 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
+	if e.Answered(g, &few, 2, now); e.Owes() {
+		t.Error("what the store took is still owed")
+	}
+	if !e.Take([]*charge.Charge{&a}, false, "second", make([]limit.Outcome, 1)) {
+		t.Error("what the store said is not remembered")
+	}
+}
+
 // TestASessionIsHeldFromWhenItsReportLeft: the answer may have been on its way for longer than the leader waits for the
 // next report, and another daemon may have had the session and spent meanwhile.
 func TestASessionIsHeldFromWhenItsReportLeft(t *testing.T) {
