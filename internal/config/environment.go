@@ -12,8 +12,8 @@ import (
 var known = []string{
 	"addr", "advertise", "allow-host", "api-key-from", "attribute-header", "bootstrap-expect", "cluster-label", "config", "context",
 	"coordinators", "data-dir", "gossip-cidr", "gossip-key-file", "gossip-listen", "grpc-listen", "headers", "hot-key-log", "insecure",
-	"join", "listen", "log-format", "log-level", "node-id", "ops-listen", "raft-listen", "raft-multiplier", "redis", "region",
-	"redis-password-file", "region-addr", "regions", "remember-keys", "rls-headers", "rules", "state-file", "throttle-after", "trusted-proxies",
+	"join", "listen", "log-format", "log-level", "node-id", "ops-listen", "raft-listen", "raft-multiplier", "redis", "redis-password-file",
+	"region", "region-addr", "regions", "remember-keys", "rls-headers", "rules", "state-file", "throttle-after", "trusted-proxies",
 	"user-header", "without-rules",
 }
 
