@@ -63,6 +63,12 @@ func unknownLimit(c budget.ShareChange) budget.ShareResult {
 }
 
 func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange, carried *charge.Transaction) []budget.ShareResult {
+	if s.store.Silent() {
+		// The change would not be made, but from its sending on it would not be known what the key holds: of
+		// a counting limit nothing would be admitted until the store answers.
+		background.Pause(ctx, storeguard.ApplyDeadline) // otherwise the next Hello would bring the same changes at once
+		return s.notApplied(ctx, changes, errSilent)
+	}
 	s.learnClock(ctx)
 	end := s.auth.Now().Add(storeguard.ApplyDeadline)
 	head := s.auth.HeaderFor(carried.Asks)
@@ -83,14 +89,10 @@ func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange,
 	applied, storeNow, err := s.applyInTime(ctx, end, head.Epoch, call)
 	s.emergency.Applied(carried, shares, applied, storeNow)
 	s.others.recordMark(err == nil)
-	results := make([]budget.ShareResult, len(changes))
 	if err != nil {
-		s.applyFailed(ctx, err)
-		for i, c := range changes {
-			results[i] = budget.ShareResult{Key: c.Key, Failed: true}
-		}
-		return results
+		return s.notApplied(ctx, changes, err)
 	}
+	results := make([]budget.ShareResult, len(changes))
 	for i, a := range applied {
 		results[i] = budget.ShareResult{
 			Key: changes[i].Key, Released: int64(a.Released), Tokens: int64(a.Tokens),
@@ -102,6 +104,19 @@ func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange,
 	}
 	return results
 }
+
+// notApplied returns the results of changes that failed.
+func (s *Session) notApplied(ctx context.Context, changes []budget.ShareChange, err error) []budget.ShareResult {
+	s.applyFailed(ctx, err)
+	results := make([]budget.ShareResult, len(changes))
+	for i, c := range changes {
+		results[i] = budget.ShareResult{Key: c.Key, Failed: true}
+	}
+	return results
+}
+
+// errSilent: the store did not answer recently, so no change is sent to it.
+var errSilent = errors.New("the store does not answer")
 
 // learnClock asks the store for its time if the store's contents were learnt a moment ago and no
 // check has asked since. Otherwise the shares at the start of a session could not be applied, and

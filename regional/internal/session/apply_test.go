@@ -71,6 +71,23 @@ func TestChangesAreAppliedInAStoreWhoseClockIsNotKnownYet(t *testing.T) {
 	})
 }
 
+// TestNoChangeIsSentToASilentStore: a store that does not answer checks gets no change of a share, which would leave it
+// unknown what the key holds. The change fails no sooner than one without an answer.
+func TestNoChangeIsSentToASilentStore(t *testing.T) {
+	inStore(t, func(t *testing.T, s *Session, store *silentChanges) {
+		store.silent.Store(true)
+		s.store.(*storeguard.Guard).Breaker.Open.Store(true)
+		began := time.Now()
+		out := s.apply(t.Context(), change())
+		if len(out) != 1 || !out[0].Failed || time.Since(began) != storeguard.ApplyDeadline {
+			t.Errorf("%+v after %v", out, time.Since(began))
+		}
+		if store.deadline.Load() != 0 {
+			t.Error("it was sent")
+		}
+	})
+}
+
 // TestAChangeWithoutAnAnswerFailsOnceItCanNoLongerBeMade: the leader gives away again what a failed change would have
 // raised, so it must not hear of the failure while the change may still be on its way to the store.
 func TestAChangeWithoutAnAnswerFailsOnceItCanNoLongerBeMade(t *testing.T) {
