@@ -416,9 +416,6 @@ func (h *hotKey) use(now Instant) {
 // observeCold makes a cold key a candidate once half of its floor is used. That is early enough to
 // hide the round trips until the leader has made it hot.
 func (r *Region) observeCold(k KeyID, u Usage, now Instant) bool {
-	if r.limitUnsure(now) {
-		return false
-	}
 	c := r.candidates[k]
 	if c == nil {
 		if u.Admitted && (u.ColdCap-u.Tokens)*2 <= u.FloorCap || len(r.candidates) >= maxCandidates {

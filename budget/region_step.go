@@ -226,13 +226,10 @@ func (r *Region) limitUnsure(now Instant) bool {
 	return r.rulesSince != 0 && now.Sub(r.rulesSince) < limitsSettle
 }
 
-// rulesReplaced forgets the limits of hot keys by older rules, until a request brings the new ones. Cold
-// keys that were about to be asked for are forgotten with theirs.
+// rulesReplaced forgets the limits of hot keys by older rules, until a request brings the new ones.
 // It also forgets the released tokens on their way to the pool, which are of those older limits.
 func (r *Region) rulesReplaced(now Instant) {
 	r.rulesSince = now
-	clear(r.candidates)
-	r.asking, r.asked = nil, nil
 	for _, h := range r.hot {
 		h.limit.Capacity, h.limit.Rate, h.limit.RateFrac = 0, 0, 0
 		h.asked, h.released = false, h.reportedReleased

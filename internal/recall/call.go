@@ -260,7 +260,7 @@ func (t *Table) owe(c *Charge, cost limit.Tokens, now budget.Instant) {
 	}
 	d := t.debtOf(c.Key)
 	d.total += cost
-	d.full = max(d.full, now.Add(c.Full))
+	d.full = max(d.full, now.Add(max(c.Full, 2*c.Limit.Tail())))
 	if !c.Limit.Algorithm.Counts() {
 		t.Spend(c.Key, cost)
 	}

@@ -23,7 +23,7 @@ func TestThePortForGRPCIsNamed(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _ = bufio.NewReader(c).ReadString('\n') // an answer before the request would be another error
+			_, _ = bufio.NewReader(c).ReadString('\n')                     // an answer before the request would be another error
 			_, _ = c.Write([]byte("\x00\x00\x12\x04\x00\x00\x00\x00\x00")) // the begin of a SETTINGS frame
 			_ = c.Close()
 		}

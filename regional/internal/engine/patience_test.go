@@ -66,6 +66,7 @@ func TestReservationsWaitForASilentStoreAsChecksDo(t *testing.T) {
 		}
 		s.silent.Store(false)
 		<-time.After(storeguard.Deadline) // of the bubble's clock: the calls that were given up are over
+		l.settleDue(t.Context())          // what was kept for the store
 		if _, err := l.Settle(t.Context(), "", "call-1", Usage{}); !errors.Is(err, ErrNoReservation) {
 			t.Errorf("of a store that answers again: %v", err)
 		}
