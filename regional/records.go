@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"time"
 
 	"aliquot/budget"
@@ -115,7 +114,8 @@ func decodeRecords(data []byte) (*records, error) {
 
 // readRecords gives the emergency limit what the last run of this daemon remembered, and returns what the
 // session must know of it; nil: there is nothing. kept is the state file, or nil. A file that cannot be used
-// is no error: the store then starts from empty.
+// is no error: the store then starts from empty. The file is removed at once: this run will spend, whatever
+// becomes of what it read, and no later run may go by what was before that.
 func (d *Daemon) readRecords(kept *state) *session.Return {
 	if kept == nil || d.cfg.StateFile == "" {
 		return nil
@@ -132,13 +132,15 @@ func (d *Daemon) readRecords(kept *state) *session.Return {
 	if err == nil && (r.Region != d.cfg.Region || r.Cluster != kept.Cluster.ClusterID) {
 		err = fmt.Errorf("it is of region %q of another cluster or daemon", r.Region)
 	}
+	if gone := durable.Remove(file); err == nil {
+		err = gone
+	}
 	if err != nil {
-		d.log.Warn("what this daemon remembered of its store when it stopped cannot be read, and is not used", "file", file, "error", err)
-		os.Remove(file)
+		d.log.Warn("what this daemon remembered of its store when it stopped cannot be used", "file", file, "error", err)
 		return nil
 	}
 	d.emergency.Return(&r.Kept, d.ranOn(r))
-	return &session.Return{Place: r.Place, Terms: r.Terms, Decided: func() { os.Remove(file) }}
+	return &session.Return{Place: r.Place, Terms: r.Terms}
 }
 
 // ranOn reports whether the boot clock has run on since records were written, and agrees with the wall clock

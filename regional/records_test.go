@@ -193,3 +193,28 @@ func TestRestartOfAHotKey(t *testing.T) {
 		})
 	}
 }
+
+// TestARunThatNoCoordinatorHearsLeavesNothing: a run that found what the last one remembered, and stops without a session,
+// may have spent. What it found is gone then, so that no later run goes by it.
+func TestARunThatNoCoordinatorHearsLeavesNothing(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}]")
+		c := testConfig(l.address())
+		c.StateFile = filepath.Join(t.TempDir(), "state.json")
+		d, stop := startLive(t, c)
+		check(t, d, "k")
+		stop()
+		if _, err := os.Stat(c.StateFile + recordsSuffix); err != nil {
+			t.Fatal(err)
+		}
+		l.set(func() { l.down = true })
+		_, stop = start(t, c)
+		if _, err := os.Stat(c.StateFile + recordsSuffix); !os.IsNotExist(err) {
+			t.Errorf("the file is there while a daemon may spend: %v", err)
+		}
+		stop()
+		if _, err := os.Stat(c.StateFile + recordsSuffix); !os.IsNotExist(err) {
+			t.Errorf("a daemon without a session has left something: %v", err)
+		}
+	})
+}

@@ -31,6 +31,14 @@ func WriteFile(path string, data []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
+// Remove removes a file, so that it is gone even after a power cut.
+func Remove(path string) error {
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

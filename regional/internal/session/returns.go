@@ -11,8 +11,6 @@ type Return struct {
 	// Place is the number under which the coordinators were asked to keep the daemon's place.
 	Place uint64
 	Terms Terms
-	// Decided is called once, when it is decided whether what was remembered holds.
-	Decided func()
 }
 
 // Terms identify what a daemon enforces. What it remembers of records holds only under the same terms.
@@ -47,7 +45,6 @@ func (s *Session) comeBack(in *aliquotv1.HelloRequest, out *aliquotv1.HelloRespo
 			s.log.Info("the store has lost its contents since this daemon stopped, and is told of what the daemon remembers", "keys", keys)
 		}
 	}
-	s.returns.Decided()
 	s.returns = nil
 }
 
