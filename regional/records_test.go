@@ -89,7 +89,7 @@ func TestRestartWithTheMemoryStore(t *testing.T) {
 		"restart":        {meanwhile: nothing, known: true},
 		"another daemon": {meanwhile: func(l *leader, _ string) { l.set(func() { l.place = 0 }) }},
 		"other rules": {meanwhile: func(l *leader, _ string) {
-			l.setRules(2, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}, {id: r1, enforcement: strict, params: {capacity: 200, refill_rate: 4}}]")
+			l.setRules(2, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}, {id: r1, enforcement: strict, params: {capacity: 200, refill_rate: 9}}]")
 		}},
 		"other floors":      {meanwhile: func(l *leader, _ string) { l.set(func() { l.version++ }) }},
 		"killed":            {meanwhile: func(_ *leader, file string) { os.Remove(file) }},
@@ -98,11 +98,11 @@ func TestRestartWithTheMemoryStore(t *testing.T) {
 	} {
 		inNetwork(t, func(t *testing.T) {
 			oneCase(t, name, func(t *testing.T) {
-				l := newLeader(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}, {id: r1, enforcement: strict, params: {capacity: 200, refill_rate: 2}}]")
+				l := newLeader(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}, {id: r1, enforcement: strict, params: {capacity: 200, refill_rate: 8}}]")
 				c := testConfig(l.address())
 				c.StateFile = filepath.Join(t.TempDir(), "state.json")
 				d, stop := startLive(t, c)
-				<-time.After(3 * time.Minute)
+				<-time.After(61 * time.Second) // a window has begun since the daemon did
 				for range 40 {
 					check(t, d, "k")
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -157,10 +158,12 @@ func (o *slotsOutage) storeDecides() {
 	<-time.After(3 * time.Second) // of the bubble's clock: three times until held reservations are handed over
 }
 
-func inSlotsOutage(t *testing.T, test func(o *slotsOutage)) {
+func inSlotsOutage(t *testing.T, test func(o *slotsOutage)) { inOutageOf(t, slotRules, test) }
+
+func inOutageOf(t *testing.T, rules string, test func(o *slotsOutage)) {
 	inNetwork(t, func(t *testing.T) {
 		o := &slotsOutage{T: t, store: &faultyStore{}}
-		o.d, _ = startLive(t, testConfig(newLeader(t, slotRules).address()), func(d *Daemon) {
+		o.d, _ = startLive(t, testConfig(newLeader(t, rules).address()), func(d *Daemon) {
 			o.store.Store = d.guard.Store
 			d.guard.Store = o.store
 		})
@@ -298,7 +301,7 @@ func TestSlotsOfAStoreThatForgets(t *testing.T) {
 
 // TestChecksTakeSlotsInAnOutage: a check takes a slot that nobody gives back, with the store and without it.
 func TestChecksTakeSlotsInAnOutage(t *testing.T) {
-	inSlotsOutage(t, func(o *slotsOutage) {
+	inOutageOf(t, strings.Replace(slotRules, "3600", "60", 1), func(o *slotsOutage) { // for a minute each
 		check := func(allowed bool) {
 			o.Helper()
 			out, err := o.d.service.Check(o.Context(), &aliquotv1.CheckRequest{Attributes: client7})
@@ -315,7 +318,7 @@ func TestChecksTakeSlotsInAnOutage(t *testing.T) {
 		o.heals()
 		o.storeDecides()
 		check(false)
-		<-time.After(time.Hour)
+		<-time.After(time.Minute)
 		check(true)
 	})
 }
