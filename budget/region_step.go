@@ -229,7 +229,9 @@ func (r *Region) limitUnsure(now Instant) bool {
 // rulesReplaced forgets the limits of hot keys by older rules, until a request brings the new ones.
 // It also forgets the released tokens on their way to the pool, which are of those older limits.
 func (r *Region) rulesReplaced(now Instant) {
-	r.rulesSince = now
+	if len(r.hot) > 0 || r.session.exists() { // otherwise they are the first rules
+		r.rulesSince = now
+	}
 	for _, h := range r.hot {
 		h.limit.Capacity, h.limit.Rate, h.limit.RateFrac = 0, 0, 0
 		h.asked, h.released = false, h.reportedReleased
