@@ -50,7 +50,7 @@ type Leader struct {
 	verifying  bool
 	verifyFrom Instant
 	nextSweep  Instant
-	rules      rulesState // the rules in force, as far as this leader was told
+	rules      RulesState // the rules in force, as far as this leader was told
 	ruleTail   func(rule uint32) time.Duration
 	swept      int // how many keys this round of the sweep has examined
 	changes    changes
@@ -81,7 +81,7 @@ type leaderRegion struct {
 	lastReport  Instant
 	markedAt    Instant       // the latest report that counts as hearing the region
 	pace        time.Duration // the interval of its reports of one busy key
-	rules       rulesState
+	rules       RulesState
 	renewedAt   Instant // when this leader last renewed the lease in this session; 0: not yet
 
 	waiting   bool // a report awaits its answer
@@ -109,8 +109,8 @@ type leaderKey struct {
 	shares  []Share // the liabilities in the ledger
 	limit   KeyLimit
 	tail    time.Duration // the longest tail that was reported for the limit
-	rules   rulesState    // the rules that limit belongs to
-	since   rulesState    // tokens released under older rules are not counted
+	rules   RulesState    // the rules that limit belongs to
+	since   RulesState    // tokens released under older rules are not counted
 	delayed bool          // the key is in Leader.delayed
 	pool    int64         // released tokens that no region holds
 	regions []keyRegion
@@ -271,7 +271,7 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 		l.began = max(l.began, l.verifyFrom)
 	case RulesChanged:
 		l.dropRules(e.Kept)
-		l.newRules(rulesState{version: e.Version})
+		l.newRules(RulesState{Version: e.Version})
 		l.ruleTail = e.Tail
 	case DaemonLeft:
 		l.daemonLeft(e)

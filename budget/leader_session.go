@@ -106,7 +106,7 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 		r.coolFrom, r.adoptedAt = r.leaseEnd, 0
 	}
 	r.open, r.session, r.incarnation = true, l.session, h.Incarnation
-	r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt, r.pace = 0, now, now, rulesState{h.RulesVersion, h.RulesEnded}, 0, 0
+	r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt, r.pace = 0, now, now, h.Rules, 0, 0
 	l.overridesEnded(r.rules)
 	r.markedAt = now
 	r.daemons.opened(h.Standing, now)
@@ -150,7 +150,7 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, gen Gen, now Instant) 
 	if has != nil {
 		a = a.Min(has.Share)
 		if key.limit.Capacity == 0 {
-			l.learn(key, has.Limit, rulesState{}) // the region's latest use may be of any version of the rules
+			l.learn(key, has.Limit, RulesState{}) // the region's latest use may be of any version of the rules
 		}
 	}
 	if l.regions[i].leaseEnd == 0 {
@@ -195,7 +195,7 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 		return append(out, Refuse{Region: rep.Region, Seq: rep.Seq, Err: err})
 	}
 	previous := r.lastReport
-	r.seq, r.lastReport, r.rules, r.pace = rep.Seq, now, rulesState{rep.RulesVersion, rep.RulesEnded}, rep.Pace
+	r.seq, r.lastReport, r.rules, r.pace = rep.Seq, now, rep.Rules, rep.Pace
 	l.overridesEnded(r.rules)
 	r.daemons.report(rep.Standing, now)
 	r.waiting, r.opening, r.waitSince, r.tSend = true, rep.Opening, now, rep.TSend

@@ -31,7 +31,7 @@ func (l *Leader) Region(i int, now Instant, tail time.Duration) RegionStatus {
 		Live:         r.live,
 		Absent:       l.cfg.Regions[i].gone() && !r.open,
 		Acknowledged: r.open && r.acked && now.Sub(r.adoptedAt) >= l.cfg.adoptAfter(tail),
-		RulesVersion: r.rules.version, Incarnation: r.incarnation, LastReport: r.lastReport,
+		RulesVersion: r.rules.Version, Incarnation: r.incarnation, LastReport: r.lastReport,
 	}
 	if r.open {
 		s.Session = r.session

@@ -6,29 +6,31 @@ import "time"
 // reported a key's limit and it does not know the longest tail of the key's rule.
 const MaxTail = 2 * 366 * 24 * time.Hour
 
-// rulesState is a version of the rules, and how many of its overrides have ended.
-type rulesState struct {
-	version uint64
-	ended   uint32
+// RulesState says which limits are in force: a version of the rules, and how many of its overrides have
+// ended by the clock of the daemon that says it. The end of an override changes limits as another version
+// does. The zero value is that of a daemon that has no rules.
+type RulesState struct {
+	Version uint64
+	Ended   uint32
 }
 
 // before reports whether s is an earlier state than o.
-func (s rulesState) before(o rulesState) bool {
-	return s.version < o.version || s.version == o.version && s.ended < o.ended
+func (s RulesState) before(o RulesState) bool {
+	return s.Version < o.Version || s.Version == o.Version && s.Ended < o.Ended
 }
 
 // overridesEnded makes the end of an override a change of the rules, once a region reports it. The
 // region ends overrides by its own clock, and a region that has not reported it yet takes no tokens
 // with the directive at which it finds that an override has ended.
-func (l *Leader) overridesEnded(rules rulesState) {
-	if rules.version == l.rules.version && l.rules.before(rules) {
+func (l *Leader) overridesEnded(rules RulesState) {
+	if rules.Version == l.rules.Version && l.rules.before(rules) {
 		l.newRules(rules)
 	}
 }
 
 // newRules discards the tokens in the pools. They are of limits that may have been larger, and the
 // buckets they would fill may be full by the new limits.
-func (l *Leader) newRules(rules rulesState) {
+func (l *Leader) newRules(rules RulesState) {
 	for _, key := range l.keys {
 		if !key.since.before(rules) {
 			continue
@@ -58,7 +60,7 @@ func (key *leaderKey) limitNow() KeyLimit {
 // rules differ, the latest version counts, whichever region reports last. Of the tails the longest
 // counts. If the limit was lowered, the pool is cut to what it could hold now, because the rest
 // would be handed out again with every move.
-func (l *Leader) learn(key *leaderKey, limit KeyLimit, rules rulesState) {
+func (l *Leader) learn(key *leaderKey, limit KeyLimit, rules RulesState) {
 	if limit.Capacity <= 0 || rules.before(key.rules) {
 		return
 	}

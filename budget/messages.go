@@ -18,13 +18,12 @@ func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 
 // Hello opens a session. It says what a region holds and acknowledges nothing.
 type Hello struct {
-	Region       int
-	Incarnation  uint64
-	RedisEpoch   string
-	Nonce        uint64
-	RulesVersion uint64
-	RulesEnded   uint32 // see Report
-	Held         []Held
+	Region      int
+	Incarnation uint64
+	RedisEpoch  string
+	Nonce       uint64
+	Rules       RulesState
+	Held        []Held
 	// Unreached lists the hash slots of the store in which the region cannot change any share at
 	// present, because their server does not answer. It is nil if there are none.
 	Unreached *hashslot.Set
@@ -76,16 +75,13 @@ type HelloOK struct {
 
 // Report carries a region's usage to the leader. Counters are cumulative over the session.
 type Report struct {
-	Region       int
-	Epoch        uint64
-	Session      uint64
-	Seq          uint64
-	TSend        Instant // an instant of the region's clock, opaque to the leader
-	Ack          uint64  // the latest directive whose actions are all applied; see Opening
-	RulesVersion uint64
-	// RulesEnded is how many overrides of that version have ended by the daemon's clock. Like another
-	// version, the end of an override changes limits.
-	RulesEnded uint32
+	Region  int
+	Epoch   uint64
+	Session uint64
+	Seq     uint64
+	TSend   Instant    // an instant of the region's clock, opaque to the leader
+	Ack     uint64     // the latest directive whose actions are all applied; see Opening
+	Rules   RulesState // what the limits in it belong to
 	// Pace is the interval at which the region reports one busy key at present. A key that is
 	// missing from a report may have been used during that interval.
 	Pace time.Duration

@@ -119,10 +119,9 @@ type Region struct {
 	reportable []KeyID
 	urgent     bool
 	part       int // the most changes in one ApplyShares
-	// newRules: the rules were replaced since the latest directive. rulesSince is when they were last
-	// replaced; 0: never.
-	newRules   bool
-	rulesSince Instant
+	// rules are those in force here. newRules: they were replaced since the latest directive.
+	rules    RulesState
+	newRules bool
 	// coldAcks lists the keys that returned to cold since the last report.
 	coldAcks []Action
 	// outlasting lists the hot keys whose use outlasts a share that shrank.
@@ -357,6 +356,9 @@ func (r *Region) lendable(limit KeyLimit) int32 {
 
 // Usage is one decision made by the region's store.
 type Usage struct {
+	// Rules are those by which the decision was made, and Limit is the key's by them. If they are not those
+	// in force, the limit is not told to the leader.
+	Rules    RulesState
 	Limit    KeyLimit
 	Cost     int64 // micro-tokens
 	Admitted bool
@@ -380,7 +382,7 @@ func (r *Region) Observe(k KeyID, u Usage, now Instant) (wake bool) {
 func (r *Region) observeHot(k KeyID, h *hotKey, u Usage, now Instant) bool {
 	h.use(now)
 	h.tokens = u.Tokens
-	if !r.limitUnsure(now) {
+	if u.Rules == r.rules {
 		h.limit, h.asked = u.Limit, true
 	}
 	h.offered = counted(h.offered, u.Cost)
@@ -416,6 +418,9 @@ func (h *hotKey) use(now Instant) {
 // observeCold makes a cold key a candidate once half of its floor is used. That is early enough to
 // hide the round trips until the leader has made it hot.
 func (r *Region) observeCold(k KeyID, u Usage, now Instant) bool {
+	if u.Rules != r.rules {
+		return false // it would be asked for with the limit of other rules
+	}
 	c := r.candidates[k]
 	if c == nil {
 		if u.Admitted && (u.ColdCap-u.Tokens)*2 <= u.FloorCap || len(r.candidates) >= maxCandidates {
@@ -452,6 +457,9 @@ func (r *Region) queue(k KeyID, h *hotKey) {
 		r.reportable = append(r.reportable, k)
 	}
 }
+
+// Rules returns the rules in force in the region.
+func (r *Region) Rules() RulesState { return r.rules }
 
 // RegionInfo is a region's state for display.
 type RegionInfo struct {

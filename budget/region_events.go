@@ -75,7 +75,7 @@ type ClockStopped struct{}
 
 // RulesReplaced says that other rules are in force in this region. The limits that the region knows
 // of keys may be older, and so may tokens on their way here: none of those are counted.
-type RulesReplaced struct{}
+type RulesReplaced struct{ Rules RulesState }
 
 // RegionTick lets time pass.
 type RegionTick struct{}

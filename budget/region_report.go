@@ -15,7 +15,7 @@ func (r *Region) sendReport(now Instant) []RegionEffect {
 	s.tSend, s.lastSent = now, now
 	r.inFlight = reportCall
 	rep := Report{
-		Region: r.self, Epoch: s.epoch, Session: s.id, Seq: s.seq, TSend: now, Ack: s.ack, Pace: r.pace(),
+		Region: r.self, Epoch: s.epoch, Session: s.id, Seq: s.seq, TSend: now, Ack: s.ack, Rules: r.rules, Pace: r.pace(),
 		Unreached: r.unreached,
 	}
 	if r.opening() {

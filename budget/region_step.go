@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 )
 
 // Step applies one event at an instant and returns the effects to carry out, in order.
@@ -35,7 +34,7 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 		r.leaseEnd = 0
 		r.abandonSession()
 	case RulesReplaced:
-		r.rulesReplaced(now)
+		r.rulesReplaced(e.Rules)
 	case RegionTick:
 		return r.sendDue(now)
 	default:
@@ -145,7 +144,7 @@ func (r *Region) sayHello(now Instant) []RegionEffect {
 	r.helloEpoch = r.storeEpoch
 	r.inFlight = helloCall
 	h := Hello{
-		Region: r.self, Incarnation: r.incarnation, RedisEpoch: r.storeEpoch, Nonce: r.helloNonce,
+		Region: r.self, Incarnation: r.incarnation, RedisEpoch: r.storeEpoch, Nonce: r.helloNonce, Rules: r.rules,
 		Held: make([]Held, 0, len(r.hot)), Unreached: r.unreached,
 	}
 	for k, e := range r.hot {
@@ -217,21 +216,12 @@ func validGens(actions []Action) bool {
 	return !slices.ContainsFunc(actions, func(a Action) bool { return !a.Gen.Valid() })
 }
 
-// limitsSettle is more than the time from the start of a check to the observation of its decision.
-const limitsSettle = time.Second
-
-// limitUnsure reports whether the limit of a decision that is observed now may be of rules that have
-// been replaced. Told to the leader under the present version, it would count as a present limit.
-func (r *Region) limitUnsure(now Instant) bool {
-	return r.rulesSince != 0 && now.Sub(r.rulesSince) < limitsSettle
-}
-
-// rulesReplaced forgets the limits of hot keys by older rules, until a request brings the new ones.
-// It also forgets the released tokens on their way to the pool, which are of those older limits.
-func (r *Region) rulesReplaced(now Instant) {
-	if len(r.hot) > 0 || r.session.exists() { // otherwise they are the first rules
-		r.rulesSince = now
-	}
+// rulesReplaced forgets the limits of keys by older rules, until a request brings the new ones. It also
+// forgets the released tokens on their way to the pool, which are of those older limits.
+func (r *Region) rulesReplaced(rules RulesState) {
+	r.rules = rules
+	clear(r.candidates)
+	r.asking, r.asked = nil, nil
 	for _, h := range r.hot {
 		h.limit.Capacity, h.limit.Rate, h.limit.RateFrac = 0, 0, 0
 		h.asked, h.released = false, h.reportedReleased

@@ -9,10 +9,10 @@ import (
 // out.
 func (w *world) inForce(version uint64, limit KeyLimit, without ...int) {
 	w.limit = limit
-	w.rules = version
+	w.rules = RulesState{Version: version}
 	for i, r := range w.regions {
 		if len(without) == 0 || without[0] != i {
-			r.Step(RulesReplaced{}, w.now)
+			r.Step(RulesReplaced{w.rules}, w.now)
 		}
 	}
 	w.lead(w.leader.Step(RulesChanged{Kept: func(uint32) bool { return true }, Version: version}, w.now))
@@ -52,26 +52,26 @@ func TestAnOverridesEndVoidsItsTokens(t *testing.T) {
 	w.inForce(2, w.limit)
 	w.load = []int64{0, 10, 0}
 	w.runUntil("the limit is known again", 5*time.Second, func() bool { return key.limitNow().Capacity > 0 })
-	w.ended, w.load = 1, []int64{0, 0, 0}
+	w.rules.Ended, w.load = 1, []int64{0, 0, 0}
 	for _, r := range w.regions {
-		r.Step(RulesReplaced{}, w.now)
+		r.Step(RulesReplaced{w.rules}, w.now)
 	}
-	w.runUntil("a region reports the end", 5*time.Second, func() bool { return w.leader.rules == rulesState{2, 1} })
+	w.runUntil("a region reports the end", 5*time.Second, func() bool { return w.leader.rules == RulesState{2, 1} })
 	if l := key.limitNow(); l != (KeyLimit{}) {
 		t.Errorf("the regions are sent the limit %+v, which may be the override's", l)
 	}
 	key.pool = 50 * microToken
-	w.leader.overridesEnded(rulesState{2, 2})
+	w.leader.overridesEnded(RulesState{2, 2})
 	if key.pool != 0 {
 		t.Errorf("the pool still holds %d", key.pool)
 	}
 	key.pool = microToken
-	if w.leader.overridesEnded(rulesState{2, 1}); key.pool != microToken {
+	if w.leader.overridesEnded(RulesState{2, 1}); key.pool != microToken {
 		t.Error("the report of a region whose clock is behind voids the tokens again")
 	}
 	w.lead(w.leader.Step(RulesChanged{Kept: func(uint32) bool { return true }, Version: 2}, w.now))
 	w.run(time.Second)
-	if key.since != (rulesState{2, 2}) {
+	if key.since != (RulesState{2, 2}) {
 		t.Errorf("the key's tokens count from %+v after the rules were read again", key.since)
 	}
 }
@@ -83,13 +83,13 @@ func TestTheLatestRulesSayWhatALimitIs(t *testing.T) {
 	old, lowered := w.limit, KeyLimit{Capacity: 60 * microToken, Rate: 20 * microToken}
 	key := w.leader.keys[w.key]
 	w.inForce(2, lowered, 0)
-	w.leader.regions[0].rules, w.leader.regions[1].rules = rulesState{version: 1}, rulesState{version: 2}
-	w.leader.learn(key, lowered, rulesState{version: 2})
-	w.leader.learn(key, old, rulesState{version: 1})
+	w.leader.regions[0].rules, w.leader.regions[1].rules = RulesState{Version: 1}, RulesState{Version: 2}
+	w.leader.learn(key, lowered, RulesState{Version: 2})
+	w.leader.learn(key, old, RulesState{Version: 1})
 	if key.limit != lowered {
 		t.Errorf("the limit is %+v again", key.limit)
 	}
-	w.leader.learn(key, old, rulesState{version: 3})
+	w.leader.learn(key, old, RulesState{Version: 3})
 	if key.limit != old {
 		t.Error("newer rules raise it")
 	}
@@ -105,23 +105,34 @@ func TestTheLatestRulesSayWhatALimitIs(t *testing.T) {
 	}
 }
 
-// TestADecisionByReplacedRules: a check began by rules that allowed more, and is decided just after they were replaced.
-// Its limit is not told under the present version, nor put into the store with a share. A later one's is.
+// TestADecisionByReplacedRules: a check began by rules that allowed more, and its decision comes after they were
+// replaced, however long after. Its limit is not told under the present rules, nor put into the store with a share. A
+// later one's is. A cold key that was to be asked for by the older limit is asked for by the present one.
 func TestADecisionByReplacedRules(t *testing.T) {
 	w := lent(t)
 	r := w.regions[1]
 	h := r.hot[w.key]
-	old := KeyLimit{Capacity: 2 * w.limit.Capacity, Rate: 2 * w.limit.Rate}
-	r.Step(RulesReplaced{}, w.now)
-	later := w.now.Add(limitsSettle - 1)
-	r.Observe(w.key, Usage{Limit: old, Cost: microToken, Admitted: true}, later)
-	if h.limit.Capacity != 0 || h.asked || h.admitted == 0 {
-		t.Errorf("a decision of before: limit %+v, told: %v, admitted %d", h.limit, h.asked, h.admitted)
+	cold := KeyID{Rule: w.key.Rule, Hash: [16]byte{9}}
+	before := Usage{Limit: KeyLimit{Capacity: 2 * w.limit.Capacity, Rate: 2 * w.limit.Rate}, Cost: microToken}
+	r.Observe(cold, before, w.now)
+	now := Usage{Rules: RulesState{Version: 2, Ended: 1}, Limit: w.limit, Cost: microToken}
+	r.Step(RulesReplaced{now.Rules}, w.now)
+	offered := h.offered
+	r.Observe(w.key, before, w.now.Add(time.Minute))
+	r.Observe(cold, before, w.now.Add(time.Minute))
+	if h.limit.Capacity != 0 || h.asked || h.offered != offered+microToken {
+		t.Errorf("a decision of before: limit %+v, told: %v, %d asked for", h.limit, h.asked, h.offered-offered)
 	}
-	later = w.now.Add(limitsSettle)
-	r.Observe(w.key, Usage{Limit: w.limit, Cost: microToken}, later)
+	if out := r.candidateReports(nil, w.now); len(out) != 0 {
+		t.Errorf("cold keys are asked for by limits of before: %+v", out)
+	}
+	r.Observe(w.key, now, w.now)
+	r.Observe(cold, now, w.now)
 	if h.limit != w.limit || !h.asked {
 		t.Errorf("a decision of now: limit %+v, told: %v", h.limit, h.asked)
+	}
+	if out := r.candidateReports(nil, w.now); len(out) != 1 || out[0].Limit != w.limit {
+		t.Errorf("a cold key's first request by the present rules asks %+v", out)
 	}
 }
 

@@ -8,7 +8,7 @@ func (c *Canon) Hello(h *Hello) {
 	c.Incarnation(h.Region, h.Incarnation)
 	c.String(h.RedisEpoch)
 	c.nonce(h.Region, h.Nonce)
-	c.rules(rulesState{h.RulesVersion, h.RulesEnded})
+	c.rules(h.Rules)
 	c.Int(int64(len(h.Held)))
 	for _, x := range h.Held {
 		c.key(x.Key)
@@ -55,7 +55,7 @@ func (c *Canon) Report(r *Report) {
 	c.seq(r.Epoch, r.Session, r.Ack)
 	c.regionTime(r.Region, r.TSend)
 	c.Bools(r.Opening)
-	c.rules(rulesState{r.RulesVersion, r.RulesEnded})
+	c.rules(r.Rules)
 	if c.Demand {
 		c.Int(int64(r.Pace))
 	}
@@ -153,7 +153,7 @@ func (l *Ledger) AppendState(c *Canon) {
 	}
 }
 
-func (c *Canon) rules(s rulesState) {
-	c.Int(int64(s.version))
-	c.Int(int64(s.ended))
+func (c *Canon) rules(s RulesState) {
+	c.Int(int64(s.Version))
+	c.Int(int64(s.Ended))
 }

@@ -79,8 +79,8 @@ func (r *Region) AppendState(c *Canon, now Instant) {
 		c.Ago(now, r.liveSince) // set again when a lease begins
 	}
 	c.Ago(now, r.lastDirective)
-	if r.limitUnsure(now) {
-		c.Ago(now, r.rulesSince)
+	if r.rules != (RulesState{}) {
+		c.rules(r.rules)
 	}
 	c.Age(now, r.marked, MarkEvery)
 	c.Int(int64(r.floorVersion))

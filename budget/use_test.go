@@ -38,7 +38,7 @@ func (w *world) capOf(i int) int64 {
 func (w *world) useRights(i int, load int64) {
 	most := w.capOf(i)
 	for range load {
-		u := Usage{Limit: w.limit, Cost: microToken, FloorCap: most * microToken, ColdCap: most * microToken}
+		u := Usage{Rules: w.regions[i].rules, Limit: w.limit, Cost: microToken, FloorCap: most * microToken, ColdCap: most * microToken}
 		if w.inUse(i) < most {
 			w.rights.used[i] = append(w.rights.used[i], w.now)
 			w.got++

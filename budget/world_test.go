@@ -30,8 +30,7 @@ type world struct {
 	sums    []Share // every ledger state seen
 	// what lenders gave up and growing regions got, micro-tokens
 	released, granted int64
-	rules             uint64           // the version in force
-	ended             uint32           // how many of its overrides have ended
+	rules             RulesState       // those in force
 	standings         map[int]Standing // what the daemons say of themselves
 	// left reports whether a region's reports leave out the key; nil: none does.
 	left func(region int) bool
@@ -210,7 +209,7 @@ func (w *world) spend() {
 		}
 		w.bank[i] = min(w.bank[i]+Scale(w.limit.Rate, s.Rate)/50, Scale(w.limit.Capacity, s.Burst))
 		for range load {
-			u := Usage{Limit: w.limit, Cost: microToken, FloorCap: Scale(w.limit.Capacity, right.Floor.Burst), ColdCap: Scale(w.limit.Capacity, right.Floor.Burst)}
+			u := Usage{Rules: r.rules, Limit: w.limit, Cost: microToken, FloorCap: Scale(w.limit.Capacity, right.Floor.Burst), ColdCap: Scale(w.limit.Capacity, right.Floor.Burst)}
 			if w.bank[i] >= microToken {
 				w.bank[i] -= microToken
 				w.got++
@@ -334,12 +333,12 @@ func (w *world) rate(i int) int64 {
 
 // hello and report are as the daemon's shell sends them.
 func (w *world) hello(h Hello) Hello {
-	h.RulesVersion, h.RulesEnded, h.Standing = w.rules, w.ended, w.standings[h.Region]
+	h.Standing = w.standings[h.Region]
 	return h
 }
 
 func (w *world) report(r Report) Report {
-	r.RulesVersion, r.RulesEnded, r.Standing = w.rules, w.ended, w.standings[r.Region]
+	r.Standing = w.standings[r.Region]
 	if w.left != nil && w.left(r.Region) {
 		r.Keys = nil
 	}

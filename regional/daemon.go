@@ -170,8 +170,7 @@ func (d *Daemon) build(kept *state) error {
 		return err
 	}
 	d.bugs = &background.Panics{Count: d.metrics.Panics, Log: d.log}
-	d.emergency = emergency.New(c.Now, clock)
-	d.emergency.Latest = d.auth.CurrentEpoch
+	d.emergency = emergency.New(c.Now, clock, d.auth.CurrentEpoch)
 	id := stateID(c.StateFile, kept)
 	returns := d.readRecords(kept)
 	d.others = d.newOthers(id, kept)

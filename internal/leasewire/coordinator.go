@@ -20,7 +20,7 @@ const HashBytes = 16
 func HelloFrom(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) {
 	h := budget.Hello{
 		Region: region, Incarnation: m.GetIncarnation(), RedisEpoch: m.GetRedisEpoch(),
-		Nonce: m.GetNonce(), RulesVersion: m.GetRulesVersion(), RulesEnded: m.GetRulesEnded(),
+		Nonce: m.GetNonce(), Rules: budget.RulesState{Version: m.GetRulesVersion(), Ended: m.GetRulesEnded()},
 		Held: make([]budget.Held, len(m.GetHeld())),
 	}
 	if m.GetNonce() == 0 {
@@ -62,7 +62,7 @@ const maxRedisEpoch = 10_000
 func ReportFrom(region int, m *aliquotv1.ReportRequest) (budget.Report, error) {
 	r := budget.Report{
 		Region: region, Epoch: m.GetEpoch(), Session: m.GetSession(), Seq: m.GetSeq(),
-		TSend: budget.Instant(m.GetTSend()), Ack: m.GetAck(), RulesVersion: m.GetRulesVersion(), RulesEnded: m.GetRulesEnded(),
+		TSend: budget.Instant(m.GetTSend()), Ack: m.GetAck(), Rules: budget.RulesState{Version: m.GetRulesVersion(), Ended: m.GetRulesEnded()},
 		Pace: microsFromWire(m.GetPaceMicros()), Opening: m.GetOpening(), Contents: m.GetContents(),
 		Keys: make([]budget.KeyReport, len(m.GetKeys())),
 	}

@@ -14,7 +14,7 @@ import (
 func HelloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 	out := &aliquotv1.HelloRequest{
 		Region: region, Incarnation: h.Incarnation, RedisEpoch: h.RedisEpoch,
-		Nonce: h.Nonce, RulesVersion: h.RulesVersion, RulesEnded: h.RulesEnded, UnreachedSlots: h.Unreached.Bytes(),
+		Nonce: h.Nonce, RulesVersion: h.Rules.Version, RulesEnded: h.Rules.Ended, UnreachedSlots: h.Unreached.Bytes(),
 		Held:   make([]*aliquotv1.HeldKey, len(h.Held)),
 		Daemon: uint64(h.Daemon), Storeless: h.Storeless, Alone: h.Alone, Others: daemonsToWire(h.Others),
 	}
@@ -28,7 +28,7 @@ func HelloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 func ReportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 	out := &aliquotv1.ReportRequest{
 		Region: region, Epoch: r.Epoch, Session: r.Session, Seq: r.Seq, TSend: int64(r.TSend),
-		Ack: r.Ack, RulesVersion: r.RulesVersion, RulesEnded: r.RulesEnded, PaceMicros: r.Pace.Microseconds(), Opening: r.Opening, Contents: r.Contents, Keys: make([]*aliquotv1.KeyReport, len(r.Keys)),
+		Ack: r.Ack, RulesVersion: r.Rules.Version, RulesEnded: r.Rules.Ended, PaceMicros: r.Pace.Microseconds(), Opening: r.Opening, Contents: r.Contents, Keys: make([]*aliquotv1.KeyReport, len(r.Keys)),
 		UnreachedSlots: r.Unreached.Bytes(),
 		Daemon:         uint64(r.Daemon), Storeless: r.Storeless, Alone: r.Alone, Others: daemonsToWire(r.Others),
 	}

@@ -69,7 +69,15 @@ func returns() []Plant {
 		},
 		{
 			Name: "limit-of-replaced-rules", Breaks: "the limit of a decision by rules that were replaced is told under the present ones",
-			Edits: []Edit{{"budget/region.go", "\tif !r.limitUnsure(now) {\n", "\t{\n"}}, World: World{Faults: []string{"limit lowered", "limit raised", "store commands stuck"}},
+			Edits: []Edit{{"budget/region.go", "\tif u.Rules == r.rules {\n", "\t{\n"}}, World: World{Faults: []string{"limit lowered", "limit raised", "store commands stuck"}},
+		},
+		{
+			Name: "cold-limit-of-replaced-rules", Breaks: "a cold key is asked for with the limit of rules that were replaced",
+			Edits: []Edit{{"budget/region.go", "\tif u.Rules != r.rules {\n", "\tif false {\n"}}, World: World{Faults: []string{"limit lowered", "limit raised", "store commands stuck"}},
+		},
+		{
+			Name: "candidates-of-replaced-rules", Breaks: "a cold key that was asked for before the rules were replaced is asked for by the older limit",
+			Edits: []Edit{{"budget/region_step.go", "\tclear(r.candidates)\n\tr.asking, r.asked = nil, nil\n", ""}}, World: World{Faults: []string{"limit lowered", "limit raised", "store commands stuck"}},
 		},
 		{
 			Name: "return-after-admissions", Breaks: "what a daemon has admitted since it came back is forgotten with the table that it began with",

@@ -35,7 +35,7 @@ func (n *Node) send(m Message) {
 // coordinator's clock showed, in microseconds. placeKept: the daemon has the place that it asked for.
 func (n *Node) Arrived(id uint64, from coordinator, ev budget.RegionEvent, version uint64, shows int64, placeKept bool) {
 	n.takeRules(version)
-	n.noteEnds()
+	n.tellRules()
 	if id == n.call && n.Calling {
 		n.compare(shows, ev)
 		n.comeBack(ev, placeKept)

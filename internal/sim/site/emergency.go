@@ -57,7 +57,7 @@ func (c *takeCall) decideAlone() {
 			}
 			if a.right.Hot && (admitted || out[i].Tokens < c.cost) {
 				n.Machine.Observe(a.rule.Key, budget.Usage{
-					Limit: a.rule.KeyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted, Tokens: int64(out[i].Tokens),
+					Rules: a.rules, Limit: a.rule.KeyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted, Tokens: int64(out[i].Tokens),
 				}, n.Now())
 			}
 		}

@@ -112,15 +112,19 @@ func (n *Node) changed(v *limit.View, f *entitlement.Frame, right budget.Right, 
 	f.Changed(v, c, n.clockMap.Changed(c.At.Add(entitlement.LateUse)), right, r.Elastic)
 }
 
-// noteEnds tells a daemon's state machine that overrides have ended, before the machine gets an answer.
-func (n *Node) noteEnds() {
-	var ended uint32
+// rulesInForce returns the daemon's rules by its clock.
+func (n *Node) rulesInForce() budget.RulesState {
+	in := budget.RulesState{Version: n.Version}
 	for _, r := range n.w.Rules {
-		ended += uint32(r.Ended(n.Version, n.Wall()))
+		in.Ended += uint32(r.Ended(n.Version, n.Wall()))
 	}
-	if ended != n.ended {
-		n.ended = ended
-		n.step(budget.RulesReplaced{})
+	return in
+}
+
+// tellRules tells a daemon's state machine of rules that it does not know, before the machine gets an answer.
+func (n *Node) tellRules() {
+	if in := n.rulesInForce(); in != n.Machine.Rules() {
+		n.step(budget.RulesReplaced{Rules: in})
 	}
 }
 
@@ -134,7 +138,7 @@ func (n *Node) takeRules(version uint64) {
 		n.Version = version
 		n.noteLimits()
 		n.recalled.Revise(n.Now())
-		n.step(budget.RulesReplaced{})
+		n.tellRules()
 		n.w.known[n.Region].rules = max(n.w.known[n.Region].rules, version)
 		n.w.above.VersionsChanged()
 	}

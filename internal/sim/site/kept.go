@@ -13,11 +13,11 @@ type Kept struct {
 	id      budget.DaemonID
 	records *recall.Snapshot
 	// contents are those of the store, and the rest is what the daemon enforced.
-	contents   string
-	cfg, rules uint64
-	ended      uint32
-	clock      shell.Clock
-	sameClock  bool
+	contents  string
+	cfg       uint64
+	rules     budget.RulesState
+	clock     shell.Clock
+	sameClock bool
 }
 
 func (k *Kept) place() uint64 {
@@ -37,7 +37,7 @@ func (w *Regions) Stop(n *Node) *Kept {
 	if records != nil && open != (budget.SessionID{}) && !n.beside && !n.left && (n.roster == nil || !n.roster.Unread()) && !n.last.Waits() && n.epoch != "" {
 		w.places++
 		kept = &Kept{
-			Place: w.places, Session: open, id: n.ID(), records: records, contents: n.epoch, cfg: n.Machine.Config().Version, rules: n.Version, ended: n.ended,
+			Place: w.places, Session: open, id: n.ID(), records: records, contents: n.epoch, cfg: n.Machine.Config().Version, rules: n.Machine.Rules(),
 			clock: n.clock, sameClock: w.Chance(1, 2),
 		}
 	}
@@ -80,7 +80,7 @@ func (n *Node) comeBack(ev budget.RegionEvent, placeKept bool) {
 	}
 	switch e := ev.(type) {
 	case budget.HelloAnswered:
-		if placeKept && k.cfg == e.Config.Version && k.rules == n.Version && k.ended == n.ended {
+		if placeKept && k.cfg == e.Config.Version && k.rules == n.Machine.Rules() {
 			before := n.recalled
 			if n.recalled = n.last.Resume(before, n.named, n.Now()); n.recalled != before {
 				n.w.Note("remembers its last run", n.Region, int64(n.Name), int64(n.recalled.Len()), 0, 0)

@@ -39,7 +39,6 @@ type Node struct {
 	pauseTo int64
 
 	Version  uint64 // of its rules; 0: it knows none
-	ended    uint32 // how many overrides of that version its machine knows to have ended
 	epoch    string // the store's contents, as this daemon knows them
 	stamp    uint32 // of epoch
 	birth    int64
@@ -134,6 +133,7 @@ func (w *Regions) start(region int, withFile bool, id budget.DaemonID, kept *Kep
 	w.Note("daemon starts", region, int64(n.Name), 0, 0, 0)
 	n.learn()
 	w.newRoster(n, id, withFile)
+	n.tellRules()
 	n.arm()
 	w.After(w.Between(0, second), n.probe)
 	w.above.VersionsChanged()
@@ -266,12 +266,12 @@ func (n *Node) step(ev budget.RegionEvent) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case budget.SendHello:
-			e.Hello.RulesVersion, e.Hello.RulesEnded, e.Hello.Standing = n.Version, n.ended, n.standing(false)
+			e.Hello.Standing = n.standing(false)
 			n.w.Note("says Hello", n.Region, int64(n.Name), int64(e.Hello.Nonce), int64(len(e.Hello.Held)), 0)
 			n.named = n.epoch
 			n.send(Message{Hello: &e.Hello, Place: n.kept.place()})
 		case budget.SendReport:
-			e.Report.RulesVersion, e.Report.RulesEnded, e.Report.Standing = n.Version, n.ended, n.standing(n.unmarked)
+			e.Report.Standing = n.standing(n.unmarked)
 			n.w.Quiet("reports", n.Region, int64(n.Name), int64(e.Report.Seq), int64(e.Report.Session), int64(len(e.Report.Keys)))
 			n.send(Message{Report: &e.Report})
 		case budget.ApplyShares:

@@ -243,7 +243,7 @@ func (n *Node) tell(r *rule.Rule) {
 	l := n.limitOf(r)
 	v := n.view(n.Machine.Right(r.Key, r.KeyLimit(l), n.Now()), r, l)
 	u := budget.Usage{
-		Limit: r.KeyLimit(l), Tokens: int64(max(0, k.Outcome(n.Now()).Tokens)), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
+		Rules: n.rulesInForce(), Limit: r.KeyLimit(l), Tokens: int64(max(0, k.Outcome(n.Now()).Tokens)), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
 	}
 	if admitted > 0 {
 		u.Cost, u.Admitted = int64(admitted), true

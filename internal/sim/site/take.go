@@ -16,7 +16,8 @@ import (
 // ask is one limit of a request to the store.
 type ask struct {
 	rule  *rule.Rule
-	limit limit.Limit // by the daemon's version of the rules
+	rules budget.RulesState // by which the request is decided
+	limit limit.Limit       // by those rules
 	right budget.Right
 	view  limit.View
 	// ticket is the charge of the call. carried is the part of the key's debt that the call
@@ -31,10 +32,11 @@ type ask struct {
 // asks prepares a request under some rules. It reuses the memory of out.
 func (n *Node) asks(out []ask, rules []*rule.Rule) []ask {
 	out = out[:0]
+	in := n.rulesInForce()
 	for _, r := range rules {
 		l := n.limitOf(r)
 		right := n.Machine.Right(r.Key, r.KeyLimit(l), n.Now())
-		out = append(out, ask{rule: r, limit: l, right: right, view: n.view(right, r, l)})
+		out = append(out, ask{rule: r, rules: in, limit: l, right: right, view: n.view(right, r, l)})
 	}
 	return out
 }
@@ -284,7 +286,7 @@ func (c *takeCall) observe(outs []limit.Outcome, admitted bool) {
 			continue // another limit denied it
 		}
 		n.Machine.Observe(a.rule.Key, budget.Usage{
-			Limit: a.rule.KeyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted,
+			Rules: a.rules, Limit: a.rule.KeyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted,
 			Tokens: int64(out.Tokens), FloorCap: int64(a.view.Floor.Cap), ColdCap: int64(a.view.Cold().Cap),
 		}, n.Now())
 	}
@@ -328,6 +330,6 @@ func (n *Node) deny(r *rule.Rule, denied int, cost limit.Tokens, rep *taken) {
 	}
 	last := rep.try(rep.tried() - 1)[0]
 	n.Machine.Observe(r.Key, budget.Usage{
-		Limit: r.KeyLimit(n.limitOf(r)), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),
+		Rules: n.rulesInForce(), Limit: r.KeyLimit(n.limitOf(r)), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),
 	}, n.Now())
 }

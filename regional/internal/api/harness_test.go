@@ -61,8 +61,9 @@ func serviceOf(tb testing.TB, yaml string) *Service {
 	if err := policies.SetRules(policy.RuleText{Version: 1, YAML: yaml, Numbers: map[string]uint32{"r0": 1}}); err != nil {
 		tb.Fatal(err)
 	}
+	auth.Post(budget.RulesReplaced{Rules: policies.Load().State()})
 	limiter := engine.New(engine.Config{
-		Policies: policies, Auth: auth, Guard: guard, Emergency: emergency.New(boottime.Now, storeclock.New()),
+		Policies: policies, Auth: auth, Guard: guard, Emergency: emergency.New(boottime.Now, storeclock.New(), nil),
 		Keys: keywatch.New(boottime.Now, 0, m, discard), Metrics: m, Log: discard, Bugs: bugs, Slots: charge.NewSlotNames(1),
 	})
 	clients, err := identity.New(identity.DefaultConfig())

@@ -342,6 +342,13 @@ func (a *Authority) Right(k budget.KeyID, l budget.KeyLimit) budget.Right {
 	return a.region.Right(k, l, a.Now())
 }
 
+// Rules returns the rules that the state machine knows.
+func (a *Authority) Rules() budget.RulesState {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.region.Rules()
+}
+
 // Standing returns what the memory of borrowed tokens rests on.
 func (a *Authority) Standing() prefetch.Standing {
 	a.mu.Lock()

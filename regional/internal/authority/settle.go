@@ -39,7 +39,7 @@ func (a *Authority) Adjusted(asks []charge.Charge, adjusted []limit.Adjusted) {
 			a.region.Release(ask.Key, ask.Right.Gen, int64(out.Spare))
 		}
 		seen = append(seen, charge.Observation{Key: ask.Key, Lost: out.Amnesia, Usage: budget.Usage{
-			Limit: ask.KeyLimit(), Admitted: true, Tokens: int64(out.Tokens),
+			Rules: ask.Rules, Limit: ask.KeyLimit(), Admitted: true, Tokens: int64(out.Tokens),
 			FloorCap: int64(ask.FloorCap), ColdCap: int64(ask.ColdCap),
 		}})
 	}

@@ -20,7 +20,9 @@ import (
 
 // Charge is one limit of a request on its way to the store.
 type Charge struct {
-	Rule   *rules.Rule
+	Rule *rules.Rule
+	// Rules are those that Limit belongs to. If they are not set, the limit is not told to the leader.
+	Rules  budget.RulesState
 	Limit  limit.Limit
 	Window time.Duration // the time that the rule states its limit over
 	Cost   limit.Tokens  // in the unit that the rule counts

@@ -148,7 +148,7 @@ func (d *Decision) Limits(p *policy.Policy, r *Request, matched []rules.Matched,
 		hash := p.Hasher.Key(r.Namespace, encoded)
 		shadow := m.Rule.Shadows(hash)
 		a := Charge{
-			Rule: m.Rule, Limit: m.Limit, Window: m.Window, Cost: cost, Enforcement: m.Rule.Enforcement,
+			Rule: m.Rule, Rules: p.State(), Limit: m.Limit, Window: m.Window, Cost: cost, Enforcement: m.Rule.Enforcement,
 			Key: budget.KeyID{Rule: p.Numbers[m.Rule.ID], Hash: hash},
 		}
 		if p.HasFormer() && !r.Brings(m.Rule) {

@@ -232,7 +232,7 @@ func (a *Charge) used(tokens limit.Tokens, seen []Observation) []Observation {
 		return seen
 	}
 	u := budget.Usage{
-		Limit: a.KeyLimit(), Tokens: int64(max(0, tokens)), FloorCap: int64(a.FloorCap), ColdCap: int64(a.ColdCap),
+		Rules: a.Rules, Limit: a.KeyLimit(), Tokens: int64(max(0, tokens)), FloorCap: int64(a.FloorCap), ColdCap: int64(a.ColdCap),
 	}
 	if a.admitted > 0 {
 		u.Admitted, u.Cost = true, int64(a.admitted)

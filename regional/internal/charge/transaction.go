@@ -99,7 +99,7 @@ func (g *Transaction) Settle(r lua.Result, seen []Observation) []Observation {
 		if a.Alone() || (holds && !r.Allowed || g.Peek || g.Upkeep || a.passesBy(r.Crowded, i)) && !out.Amnesia {
 			continue
 		}
-		u := budget.Usage{Limit: a.KeyLimit(), Admitted: holds, Tokens: int64(max(0, out.Tokens))}
+		u := budget.Usage{Rules: a.Rules, Limit: a.KeyLimit(), Admitted: holds, Tokens: int64(max(0, out.Tokens))}
 		u.FloorCap, u.ColdCap = int64(a.FloorCap), int64(a.ColdCap)
 		if (r.Allowed || !holds) && atomic.LoadUint32(&g.abandoned) == 0 {
 			u.Cost = int64(a.Cost) // else nobody was admitted, or the caller's fallback has told it

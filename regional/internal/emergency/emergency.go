@@ -52,15 +52,15 @@ type Limit struct {
 	lapses budget.Instant
 	// last is what the last run of this daemon remembered.
 	last recall.Return
-
-	// Latest returns the epoch of the store's contents as last learned. A call or a decision may have
-	// read it before a change, and come here after one that knows the change. Nil: none does.
-	Latest func() string
+	// latest is as in New.
+	latest func() string
 }
 
-// New returns a limit that remembers nothing yet, by the boot clock and the map of the store's clock.
-func New(now func() budget.Instant, clock *storeclock.Map) *Limit {
-	return &Limit{now: now, clock: clock, table: recall.New(recall.DefaultKeys, now())}
+// New returns a limit that remembers nothing yet, by the boot clock and the map of the store's clock. latest
+// returns the epoch of the store's contents as last learned: a call or a decision may have read it before a
+// change, and come here after one that knows the change. Nil: none does.
+func New(now func() budget.Instant, clock *storeclock.Map, latest func() string) *Limit {
+	return &Limit{now: now, clock: clock, latest: latest, table: recall.New(recall.DefaultKeys, now())}
 }
 
 // Take decides one request under all its limits by what is remembered. It charges none of them
@@ -329,8 +329,8 @@ func (e *Limit) Revise() {
 
 // see records that the store has other contents. The caller holds mu.
 func (e *Limit) see(contents string, now budget.Instant) {
-	if contents != e.contents && e.Latest != nil {
-		contents = e.Latest()
+	if contents != e.contents && e.latest != nil {
+		contents = e.latest()
 	}
 	if contents == e.contents || contents == "" {
 		return

@@ -42,7 +42,7 @@ func restarted(c budget.Config, at budget.Instant) *budget.Region {
 // admits at once.
 func burstsOfARestarted(c budget.Config, now *budget.Instant) (e *Limit, burst func(n uint64, enforcement string) (passed int)) {
 	region := restarted(c, *now)
-	e = New(func() budget.Instant { return *now }, storeclock.New())
+	e = New(func() budget.Instant { return *now }, storeclock.New(), nil)
 	return e, func(n uint64, enforcement string) (passed int) {
 		a := anAsk(n)
 		a.Enforcement = enforcement
@@ -153,7 +153,7 @@ func TestEmergencyLimitOfASecondDaemonsWindows(t *testing.T) {
 	now := second
 	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
 	region := restarted(config, now)
-	e := New(func() budget.Instant { return now }, storeclock.New())
+	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
 	a := anAsk(1)
 	a.Enforcement = rules.Strict
 	a.Limit = limit.Limit{Algorithm: limit.FixedWindow, Capacity: 100 * limit.Token, Window: time.Hour}
@@ -196,7 +196,7 @@ func TestEmergencyLimitOfAFloorThatComesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := second
-			e := New(func() budget.Instant { return now }, storeclock.New())
+			e := New(func() budget.Instant { return now }, storeclock.New(), nil)
 			a, out := anAsk(1), make([]limit.Outcome, 1)
 			a.Right.Hot, a.Right.Phase = name == "lent", budget.Limbo
 			e.Take([]*charge.Charge{&a}, false, "", out)
@@ -217,7 +217,7 @@ func TestEmergencyLimitOfAFloorThatComesBack(t *testing.T) {
 // may have spent it. Only the end of such a time counts.
 func TestNothingEarnedBesideAnotherDaemonIsKept(t *testing.T) {
 	now := budget.Instant(10 * time.Second)
-	e := New(func() budget.Instant { return now }, storeclock.New())
+	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
 	since := func(another bool) budget.Instant {
 		now += budget.Instant(time.Second)
 		e.Beside(another, false)
@@ -240,7 +240,7 @@ func TestNothingEarnedBesideAnotherDaemonIsKept(t *testing.T) {
 func TestNothingIsAdmittedBeforeTheListOfDaemonsIsRead(t *testing.T) {
 	t.Parallel()
 	now := second
-	e := New(func() budget.Instant { return now }, storeclock.New())
+	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
 	a := anAsk(1)
 	a.Right.Phase, a.Right.Until = budget.Live, 11*second
 	take := func() bool { return e.Take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) }
@@ -258,7 +258,7 @@ func TestNothingIsAdmittedBeforeTheListOfDaemonsIsRead(t *testing.T) {
 // before the emergency limit decides by it.
 func TestEmergencyGoesByNoLeaseThatHasEnded(t *testing.T) {
 	now := second
-	e := New(func() budget.Instant { return now }, storeclock.New())
+	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
 	a := anAsk(1)
 	a.Right.Phase, a.Right.Until = budget.Live, 11*second
 	take := func() bool { return e.Take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) }
@@ -282,7 +282,7 @@ func answeredFull(e *Limit, a charge.Charge, now budget.Instant) {
 // TestOtherContentsAreNotRemembered: what the store held before it lost its contents counts for nothing.
 func TestOtherContentsAreNotRemembered(t *testing.T) {
 	now := 100 * second
-	e := New(func() budget.Instant { return now }, storeclock.New())
+	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
 	a := anAsk(1)
 	answeredFull(e, a, now)
 	if !e.Take([]*charge.Charge{&a}, false, "first", make([]limit.Outcome, 1)) {
@@ -297,8 +297,7 @@ func TestOtherContentsAreNotRemembered(t *testing.T) {
 // knows the present ones. The store has not changed again: what that call took off the store's record is paid.
 func TestADecisionThatComesLateIsNoChange(t *testing.T) {
 	now, latest := 100*second, "first"
-	e := New(func() budget.Instant { return now }, storeclock.New())
-	e.Latest = func() string { return latest }
+	e := New(func() budget.Instant { return now }, storeclock.New(), func() string { return latest })
 	a := anAsk(1)
 	answeredFull(e, a, now)
 	if !e.Take([]*charge.Charge{&a}, false, "first", make([]limit.Outcome, 1)) {
@@ -326,7 +325,7 @@ func TestASessionIsHeldFromWhenItsReportLeft(t *testing.T) {
 	holds := budget.SessionHolds(storeclock.New().Drift())
 	for _, late := range []bool{false, true} {
 		now := 100 * second
-		e := New(func() budget.Instant { return now }, storeclock.New())
+		e := New(func() budget.Instant { return now }, storeclock.New(), nil)
 		a := anAsk(1)
 		answeredFull(e, a, now)
 		sent := now
@@ -345,7 +344,7 @@ func TestASessionIsHeldFromWhenItsReportLeft(t *testing.T) {
 func TestADebtIsOwedUntilACallHasPaidIt(t *testing.T) {
 	t.Parallel()
 	now := 100 * second
-	e := New(func() budget.Instant { return now }, storeclock.New())
+	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
 	a := anAsk(1)
 	g := &charge.Transaction{Asks: []charge.Charge{a}}
 	first := &charge.Header{Epoch: "first"}
@@ -373,7 +372,7 @@ func TestAnOlderAnswerWhileAShareChanges(t *testing.T) {
 		now := 100 * second
 		clock := storeclock.New()
 		clock.Add(storeclock.Sample{Store: 100_000_000, Sent: now, Received: now})
-		e := New(func() budget.Instant { return now }, clock)
+		e := New(func() budget.Instant { return now }, clock, nil)
 		ask := func() *charge.Transaction {
 			a := anAsk(1)
 			a.Limit = l

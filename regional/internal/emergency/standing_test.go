@@ -17,7 +17,7 @@ func TestWhatStandsAfterALoss(t *testing.T) {
 		"nothing happened": {"", true}, "lost": {"l", true}, "lost twice": {"ll", true}, "paid": {"p", true},
 		"lost and paid": {"lp", true}, "paid and lost": {"pl", false}, "lost, paid and lost": {"lpl", false},
 	} {
-		e := New(func() budget.Instant { return 0 }, storeclock.New())
+		e := New(func() budget.Instant { return 0 }, storeclock.New(), nil)
 		e.see("contents-0", 0)
 		e.Hands()
 		e.see("contents-1", 0) // of a loss before the charge nothing counts

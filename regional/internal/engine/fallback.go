@@ -103,6 +103,6 @@ func demand(seen []charge.Observation, a *charge.Charge, g *charge.Transaction, 
 		return seen
 	}
 	return append(seen, charge.Observation{Key: a.Key, Recordless: !a.Right.Hot, Usage: budget.Usage{
-		Limit: a.KeyLimit(), Cost: int64(a.Cost), Admitted: g.Allowed, Tokens: int64(out.Tokens),
+		Rules: a.Rules, Limit: a.KeyLimit(), Cost: int64(a.Cost), Admitted: g.Allowed, Tokens: int64(out.Tokens),
 	}})
 }

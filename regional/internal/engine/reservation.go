@@ -140,7 +140,7 @@ func (l *reservedLimit) current(p *policy.Policy, now budget.Instant) (a charge.
 	if err != nil || rule == nil || p.Numbers[l.Rule] != l.Number&^policy.IndependentBit || rule.Limit.Algorithm != l.Algorithm {
 		return a, false
 	}
-	a.Rule, a.Enforcement = rule, rule.Enforcement
+	a.Rule, a.Rules, a.Enforcement = rule, p.State(), rule.Enforcement
 	a.Limit, a.Window = rule.Limit, rule.Window
 	for _, o := range rule.Overrides() {
 		if o.Pattern == l.Override {

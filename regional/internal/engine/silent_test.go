@@ -101,7 +101,8 @@ func limiterBefore(t *testing.T, s storeguard.Store, epoch string, now func() bu
 	if err := p.SetRules(policy.RuleText{Version: 1, YAML: yaml, Numbers: map[string]uint32{"r0": 1}}); err != nil {
 		t.Fatal(err)
 	}
-	e := emergency.New(now, storeclock.New())
+	auth.Post(budget.RulesReplaced{Rules: p.Load().State()})
+	e := emergency.New(now, storeclock.New(), nil)
 	guard := storeguard.New(storeguard.Config{Store: s, Observer: auth, Now: auth.Now, Metrics: m, Changed: func(bool, error) {}, Failed: func() {}})
 	return New(Config{
 		Policies: p, Auth: auth, Guard: guard, Emergency: e, Metrics: m, Log: log,

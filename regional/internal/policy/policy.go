@@ -121,6 +121,11 @@ func leastLimit(r *rules.Rule) limit.Limit {
 	return l
 }
 
+// State says which limits the policy has.
+func (p *Policy) State() budget.RulesState {
+	return budget.RulesState{Version: p.Text.Version, Ended: p.OverridesEnded}
+}
+
 // Known reports whether the daemon knows its rules, or knows that there are none.
 func (p *Policy) Known() bool { return p.Set != nil && p.Hasher != nil }
 

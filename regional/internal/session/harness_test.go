@@ -61,7 +61,7 @@ func newSession(leader aliquotv1connect.LeaseServiceClient, store storeguard.Sto
 	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, now()), clock, now)
 	policies, recent := policy.New("us", false, boottime.Now, logger, m), sample.New(now)
 	s := New(Config{
-		Region: "us", Incarnation: 1, Authority: auth, Policies: policies, Emergency: emergency.New(now, clock), File: noFile{},
+		Region: "us", Incarnation: 1, Authority: auth, Policies: policies, Emergency: emergency.New(now, clock, nil), File: noFile{},
 		Store:  storeguard.New(storeguard.Config{Store: store, Observer: auth, Now: now, Metrics: m, Changed: func(bool, error) {}, Failed: func() {}}),
 		Recent: recent, Planner: sample.NewPlanner(policies, auth, recent),
 		Coordinators: []string{"127.0.0.1:1"}, HTTP: http.DefaultClient, Metrics: m, Registry: reg, Log: logger,

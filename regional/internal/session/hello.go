@@ -34,7 +34,7 @@ func (s *Session) hello(ctx context.Context, h budget.Hello) budget.RegionEvent 
 	if !s.peers.awaitTurn(ctx, len(s.policies.Load().Cluster.Regions)) {
 		return budget.CallFailed{}
 	}
-	h.RulesVersion, h.RulesEnded = s.policies.Load().Text.Version, s.overridesEnded.Load()
+	h.Rules = s.policies.Load().State() // it may have waited since the state machine made it
 	h.Standing = s.others.standing(s.noStore())
 	in := leasewire.HelloRequest(s.region, h)
 	in.Address, in.OpsAddress, in.DaemonVersion = s.address, s.opsAddress, s.version

@@ -15,7 +15,7 @@ import (
 func TestADaemonSaysWhatItMayAdmit(t *testing.T) {
 	t.Parallel()
 	now := func() budget.Instant { return 100 * budget.Instant(time.Second) }
-	o := &Others{roster: roster.New(7, nil, now()), emergency: emergency.New(now, storeclock.New()), now: now}
+	o := &Others{roster: roster.New(7, nil, now()), emergency: emergency.New(now, storeclock.New(), nil), now: now}
 	if s := o.inSession(false); s.Storeless || !s.Alone {
 		t.Errorf("a daemon with its store, that knows of no other: %+v", s)
 	}

@@ -15,7 +15,7 @@ import (
 
 // report sends a report, and returns the event for the state machine.
 func (s *Session) report(ctx context.Context, rep budget.Report) budget.RegionEvent {
-	rep.RulesVersion, rep.RulesEnded = s.policies.VersionSeen(), s.overridesEnded.Load()
+	rep.Rules.Version = s.policies.VersionSeen()
 	rep.Standing = s.others.inSession(s.noStore())
 	rep.Contents = s.auth.Contents()
 	in := leasewire.ReportRequest(s.region, rep)
@@ -45,24 +45,26 @@ func (s *Session) report(ctx context.Context, rep budget.Report) budget.RegionEv
 	return budget.DirectiveReceived{Directive: d}
 }
 
-// takeRules puts the rules of an answer in force. If that or the end of an override has changed
-// limits, the state machine learns of it before it gets the answer.
+// takeRules puts the rules of an answer in force. The state machine learns of them before it gets the answer.
 func (s *Session) takeRules(in *aliquotv1.Rules) {
-	replaced := false
 	if in != nil {
 		// policies logs and counts a refusal. The session goes on.
 		text := policy.RuleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Entries: rules.EntriesOf(in.GetEntries())}
 		before := s.policies.Load()
-		if replaced = s.policies.SetRules(text) == nil; replaced {
+		if s.policies.SetRules(text) == nil {
 			s.emergency.Revise()
 			if before.Open && !before.Known() {
 				s.countEarly()
 			}
 		}
 	}
-	ended := s.policies.At(time.Now().UnixMilli()).OverridesEnded
-	if s.overridesEnded.Swap(ended) != ended || replaced {
-		s.auth.Post(budget.RulesReplaced{})
+	s.tellRules()
+}
+
+// tellRules tells the state machine of rules that it does not know. The end of an override is such a change.
+func (s *Session) tellRules() {
+	if now := s.policies.At(time.Now().UnixMilli()).State(); now != s.auth.Rules() {
+		s.auth.Post(budget.RulesReplaced{Rules: now})
 	}
 }
 

@@ -15,16 +15,14 @@ type Return struct {
 
 // Terms identify what a daemon enforces. What it remembers of records holds only under the same terms.
 type Terms struct {
-	// Config is the version of the configuration, Rules that of the rules, and RulesEnded how many
-	// overrides of those have ended.
-	Config, Rules uint64
-	RulesEnded    uint32
+	Config uint64 // the version of the configuration
+	Rules  budget.RulesState
 }
 
 // Terms returns the present terms.
 func (s *Session) Terms() Terms {
 	p := s.policies.Load()
-	return Terms{Config: p.Cluster.Version, Rules: p.Text.Version, RulesEnded: s.overridesEnded.Load()}
+	return Terms{Config: p.Cluster.Version, Rules: p.State()}
 }
 
 // comeBack decides by the answer to a Hello (nil: there was none) whether what the last run remembered

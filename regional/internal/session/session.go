@@ -43,17 +43,15 @@ type Session struct {
 	policies    *policy.Policies
 	// changedAt is the latest change of limits that Run has handled.
 	changedAt budget.Instant
-	// overridesEnded is how many overrides had ended when the state machine was last told.
-	overridesEnded atomic.Uint32
-	emergency      *emergency.Limit
-	others         *Others
-	file           StateFile
-	planner        *sample.Planner
-	recent         *sample.Sample
-	peers          *coordinators
-	metrics        *telemetry.Metrics
-	log            *slog.Logger
-	bugs           *background.Panics
+	emergency *emergency.Limit
+	others    *Others
+	file      StateFile
+	planner   *sample.Planner
+	recent    *sample.Sample
+	peers     *coordinators
+	metrics   *telemetry.Metrics
+	log       *slog.Logger
+	bugs      *background.Panics
 
 	unreached func() *hashslot.Set
 	told      *hashslot.Set // the set that the state machine was last told
@@ -164,6 +162,7 @@ func (s *Session) Run(ctx context.Context) {
 	defer s.calls.Wait()
 	for {
 		s.tellReach()
+		s.tellRules()
 		s.watchWall()
 		s.auth.Tick()
 		s.recent.Age()
