@@ -159,7 +159,7 @@ var houses = map[string]row{
 	// Tables of keys for tests.
 	"regional/internal/charge/chargetest": {aliquot: []string{"internal/prefetch", "budget", "limit", "lua", "rules", "regional/internal/charge"}},
 	// A sample of the decided requests, and its replay under other rules.
-	"regional/internal/sample": {aliquot: []string{"internal/entitlement", "internal/replay", "budget", "limit", "rules", "proto/aliquot/v1", "regional/internal/authority", "regional/internal/charge", "regional/internal/policy"}, outside: []string{"google.golang.org/protobuf"}},
+	"regional/internal/sample": {aliquot: []string{"internal/entitlement", "internal/replay", "budget", "limit", "rules", "proto/aliquot/v1", "regional/internal/authority", "regional/internal/charge", "regional/internal/modes", "regional/internal/policy"}, outside: []string{"google.golang.org/protobuf"}},
 	// The emergency limit of a daemon whose store does not answer.
 	"regional/internal/emergency": {aliquot: []string{"internal/entitlement", "internal/recall", "internal/storeclock", "budget", "limit", "lua", "rules", "regional/internal/charge", "regional/internal/storeguard"}},
 

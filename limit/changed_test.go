@@ -98,3 +98,35 @@ func TestSettleAfterAWindowGrew(t *testing.T) {
 		}
 	}
 }
+
+// The whole limit had 100 tokens a second, has 10 from 60 s to 100 s, and 100 again since. A hot record that was last
+// used before counts the slow time for all of the time until 100 s, by its own share. If its share is not the caller's,
+// it has earned nothing until then.
+func TestSettleAHotRecordAfterASlowTime(t *testing.T) {
+	back := View{
+		Hot: true, Gen: 5, Known: 9, Share: of(500, 50), Floor: of(300, 30), RuleSince: 100 * tick, Slow: of(0, 5).Rate,
+		Before: of(300, 30), Phase: Live, Until: 1000 * tick, Stamp: 7,
+	}
+	hot := func(gen uint64, at int64) Record {
+		return Record{Hot: true, Stamp: 7, At: at, Gen: gen, Share: of(500, 50)}
+	}
+	for _, tt := range []struct {
+		name   string
+		r      Record
+		v      View
+		now    int64
+		tokens int64
+	}{
+		{"used before", hot(5, 90*tick), back, 102 * tick, 10*5 + 2*50},
+		{"the change is to come by this clock", hot(5, 90*tick), back, 99 * tick, 9 * 5},
+		{"used since", hot(5, 101*tick), back, 102 * tick, 50},
+		{"full since", hot(5, 90*tick), back, 120 * tick, 500},
+		{"another share", hot(6, 90*tick), back, 102 * tick, 2 * 50},
+		{"in limbo by the store's clock", hot(5, 90*tick), edited(back, func(v *View) { v.Until = 101 * tick }), 102 * tick, 2 * 30},
+		{"in limbo", hot(5, 90*tick), edited(back, func(v *View) { v.Phase, v.Slow = Limbo, of(0, 3).Rate }), 102 * tick, 10*3 + 2*30},
+	} {
+		if r, _, _ := Settle(tt.r, tt.v, tt.now); r.Tokens != Tokens(tt.tokens)*Token {
+			t.Errorf("%s: %d micro-tokens, want %d tokens", tt.name, r.Tokens, tt.tokens)
+		}
+	}
+}

@@ -155,6 +155,8 @@ type force struct {
 	// what the caller's knowledge makes of before. The two differ when a rules version changed the
 	// limit, or when the key has cooled down.
 	base, before, enforced Bucket
+	// slow is the rate of enforced by the slowest limit there was until View.RuleSince.
+	slow Rate
 	// cooled: the record is left over from a key that has cooled down.
 	cooled bool
 }
@@ -166,7 +168,10 @@ func (r *Record) obey(v *View, phase Phase) force {
 		// knowledge. This lease covers at most the caller's share.
 		r.Share = r.Share.Min(v.Share)
 	}
-	f := force{base: r.Share, before: under(phase, r.Share, v.Floor)}
+	f := force{base: r.Share, before: under(phase, r.Share, v.Floor), slow: v.Slow}
+	if phase != v.Phase || v.Hot && r.Gen != v.Gen || !v.Hot && phase == Limbo {
+		f.slow = Rate{} // the caller's is of another share
+	}
 	switch {
 	case v.Hot && r.Gen == v.Gen:
 		r.Share = v.Share
@@ -196,20 +201,20 @@ func (r *Record) refillHot(f force, v *View, phase Phase, now int64) {
 	if phase != Limbo {
 		start = max(start, v.Since)
 	}
-	slower := phase == Floor && r.At < v.RuleSince // otherwise the record's share, of the earlier limit, holds
-	if slower {
-		start = max(start, v.RuleSince)
-	}
-	if phase != Limbo && r.At <= v.Since || r.At < v.FloorSince || slower {
+	low, lapsed, changed := f.before.Min(f.enforced), phase != Limbo && r.At <= v.Since || r.At < v.FloorSince, r.At < v.RuleSince
+	if lapsed {
 		// The events in between are unknown: a lapse, a share smaller than the floor, or a smaller
 		// floor. Up to the start the smallest of them counts.
-		low := f.base.Min(v.Floor).Min(f.enforced)
+		low = f.base.Min(v.Floor).Min(f.enforced)
 		if r.At < v.FloorSince {
 			low = low.Min(v.Low)
 		}
-		if slower {
-			low.Rate = low.Rate.Min(v.Slow)
-		}
+	}
+	if changed {
+		// Until then the limit may have been a slower one.
+		start, low.Rate = max(start, v.RuleSince), low.Rate.Min(f.slow)
+	}
+	if lapsed || changed {
 		from = min(start, now)
 		r.earn(low, v, r.At, from)
 	}

@@ -65,8 +65,8 @@ type View struct {
 	// RuleSince is when the limit last changed; 0 if no change matters. Slow and Before say what is
 	// known of the time until then (only with RuleSince).
 	RuleSince int64
-	// Slow is the slowest rate of a cold bucket before RuleSince. A record that was last used
-	// earlier has earned no more until then. A counting limit has none.
+	// Slow is the slowest rate before RuleSince of what the view enforces in its phase. A record that
+	// was last used earlier has earned no more until then. A counting limit has none.
 	Slow Rate
 	// Before is what is known of an absent record that was last used before RuleSince. Its time to
 	// live was that of a faster bucket, so it may have expired before it was full by the present

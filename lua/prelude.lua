@@ -72,7 +72,8 @@ if HEARD_WAIT ~= 0 then
     end
   end
 end
-local phase = tonumber(ARGV[3])
+local PHASE = tonumber(ARGV[3])
+local phase = PHASE
 if (phase == LIVE and now > UNTIL) or (phase == FLOOR and now < SINCE) then
   phase = LIMBO
 end
@@ -299,6 +300,7 @@ local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra,
   local pcap, prate, pfrac = under(bcap, brate, bfrac, fcap, frate, ffrac) -- before
   local ecap, erate, efrac = pcap, prate, pfrac                       -- enforced
   local cooled = false
+  local other = phase ~= PHASE or (gen > 0 and r.gen ~= gen) or (gen <= 0 and phase == LIMBO)
   if gen > 0 then
     if r.gen == gen then
       r.cap, r.rate, r.frac = scap, srate, sfrac
@@ -320,26 +322,33 @@ local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra,
   if phase ~= LIMBO and SINCE > start then
     start = SINCE
   end
-  local slow = change and phase == FLOOR and r.at < change.since
-  if slow then
-    start = max(start, change.since)
-  end
-  if (phase ~= LIMBO and r.at <= SINCE) or r.at < FLOOR_SINCE or slow then
-    local lcap = min(min(bcap, fcap), ecap)
-    local lrate, lfrac = slower(brate, bfrac, frate, ffrac)
-    lrate, lfrac = slower(lrate, lfrac, erate, efrac)
+  pcap = min(pcap, ecap)
+  prate, pfrac = slower(prate, pfrac, erate, efrac)
+  local lapsed = (phase ~= LIMBO and r.at <= SINCE) or r.at < FLOOR_SINCE
+  local changed = change and r.at < change.since
+  if lapsed or changed then
+    local lcap, lrate, lfrac = pcap, prate, pfrac
+    if lapsed then
+      lcap = min(min(bcap, fcap), ecap)
+      lrate, lfrac = slower(brate, bfrac, frate, ffrac)
+      lrate, lfrac = slower(lrate, lfrac, erate, efrac)
+    end
     if r.at < FLOOR_SINCE then
       lcap = min(lcap, lowcap)
       lrate, lfrac = slower(lrate, lfrac, lowrate, lowfrac)
     end
-    if slow then
-      lrate, lfrac = slower(lrate, lfrac, change.rate, change.frac)
+    if changed then
+      start = max(start, change.since)
+      if other then
+        lrate, lfrac = 0, 0 -- the caller's slowest rate is of another share
+      else
+        lrate, lfrac = slower(lrate, lfrac, change.rate, change.frac)
+      end
     end
     from = min(start, now)
     r.tokens, r.carry = earn(r, extra, lcap, lrate, lfrac, r.at, from)
   end
-  prate, pfrac = slower(prate, pfrac, erate, efrac)
-  r.tokens, r.carry = earn(r, extra, min(pcap, ecap), prate, pfrac, from, now)
+  r.tokens, r.carry = earn(r, extra, pcap, prate, pfrac, from, now)
   if cooled then
     cool_down(r, fcap + extra)
   end

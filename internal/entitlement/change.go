@@ -150,12 +150,21 @@ func (f *Frame) Changed(v *limit.View, c Change, since int64, r budget.Right, el
 		return
 	}
 	v.Before = Bucket(before, floor)
+	part := floor
+	switch {
+	case !r.Hot:
+	case f.phase == limit.Live:
+		part = r.Share
+	case f.phase == limit.Limbo:
+		part = part.Min(r.Share)
+	}
 	if f.floorSince != 0 {
+		part = part.Min(r.Low)
 		floor = r.Low.Min(floor)
 		// A larger floor was full sooner.
 		v.Before = limit.Bucket{Cap: Bucket(before, floor).Cap, Rate: c.Rate}
 	}
-	v.Slow = Bucket(limit.Limit{Rate: c.Slow}, floor).Rate
+	v.Slow = Bucket(limit.Limit{Rate: c.Slow}, part).Rate
 	if c.Cap == limit.MaxTokens || elastic && f.hasFloor {
 		v.Before.Cap = c.Cap
 	}

@@ -21,6 +21,13 @@ func WithoutStore(r budget.Right, l limit.Limit, elastic bool, rhoPPM int64) lim
 	return b
 }
 
+// SlowWithoutStore returns the slowest rate, in micro-tokens a second, that the bucket of WithoutStore has had
+// until an instant, for a limit that has changed.
+func SlowWithoutStore(r budget.Right, c Change, rhoPPM int64) (rate int64, until budget.Instant) {
+	slow := Bucket(limit.Limit{Rate: c.Slow}, r.Effective()).Rate
+	return slowed(slow, rhoPPM).Micro, c.At.Add(LateUse)
+}
+
 // Returning returns the right that a daemon had to a key when its last run stopped, as far as it counts now. It is for a
 // daemon that has come back, and was not told yet which keys are hot. A region that is away holds its floor, whatever
 // share it had. So a record holds what was left of it up to the floor's part. It earned at the smaller of the rates of

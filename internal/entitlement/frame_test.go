@@ -205,6 +205,33 @@ func TestViewOfAChangedLimit(t *testing.T) {
 	}
 }
 
+// What a hot key earned in a slow time follows from what it held then: its share, and in limbo no more than the floor.
+func TestAHotKeyEarnedByItsShare(t *testing.T) {
+	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
+	c := entitlement.Change{At: 50e9, Slow: limit.Rate{Micro: 10e6}, Cap: bucket.Capacity, Rate: bucket.Rate}
+	for _, is := range []struct {
+		right budget.Right
+		want  budget.Share
+	}{
+		{budget.Right{Hot: true, Share: half, Floor: third, Phase: budget.Live, Until: 95e9}, half},
+		{budget.Right{Hot: true, Share: half, Floor: third, Phase: budget.Limbo}, third},
+		{budget.Right{Hot: true, Floor: third, Phase: budget.Limbo}, budget.Share{}},
+		{budget.Right{Hot: true, Share: half, Floor: third, Phase: budget.CutOff, Since: 40e9}, third},
+		{budget.Right{Hot: true, Share: half, Floor: half, Low: third, FloorSince: 40e9, Phase: budget.Live, Until: 95e9}, third},
+	} {
+		d := daemon(true)
+		f := d.Frame(is.right, bucket.Tail())
+		v := f.View(is.right, bucket, false)
+		f.Changed(&v, c, 51e6, is.right, false)
+		if want := entitlement.Bucket(limit.Limit{Rate: c.Slow}, is.want).Rate; v.Slow != want {
+			t.Errorf("%v, share %v, floor %v: it earned %+v, want %+v", is.right.Phase, is.right.Share, is.right.Floor, v.Slow, want)
+		}
+		if rate, until := entitlement.SlowWithoutStore(is.right, c, 0); is.right.FloorSince == 0 && rate != v.Slow.Micro || until != c.At.Add(entitlement.LateUse) {
+			t.Errorf("%v: without the store %d until %d, want %+v", is.right.Phase, rate, until, v.Slow)
+		}
+	}
+}
+
 // A view says up to which generation the daemon knows every share while its lease runs: after that
 // others may have been sent later ones.
 func TestOnlyALiveViewKnowsTheWatermark(t *testing.T) {

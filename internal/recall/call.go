@@ -63,6 +63,7 @@ func (t *Table) Carry(c *Charge, call uint64, now budget.Instant) Debt {
 	}
 	if d.use != nil && !c.OldClock {
 		// Admissions in windows that are over no longer count.
+		d.use.date(c)
 		d.use.forget(c)
 		_, here := d.use.most(c)
 		d.paid = max(d.paid, d.total-here)

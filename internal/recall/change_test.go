@@ -28,6 +28,25 @@ func TestAnOlderAnswerWhileAShareChanges(t *testing.T) {
 	}
 }
 
+// TestASlowTimeIsEarnedSlowly: a limit was lowered for a while. What the daemon knew of a bucket before has earned the
+// slow rate until the end of that time, also while part of it is borrowed.
+func TestASlowTimeIsEarnedSlowly(t *testing.T) {
+	for _, lent := range []limit.Tokens{0, 10 * limit.Token} {
+		table, began := New(10, 0), hour
+		answered(table, bucket, 1, 0, began)
+		if lent > 0 {
+			table.Borrowed(keyOf(1), lent, began+second, int64(began)/1000)
+		}
+		at := began + 5*second
+		c := charge(bucket, 1, 1, at)
+		c.Slow, c.SlowUntil = bucket.Rate.Micro/10, began+3*second
+		want := limit.Tokens(3*c.Slow + 2*bucket.Rate.Micro)
+		if got := table.look(&c, at).Tokens; got != want {
+			t.Errorf("%d micro-tokens after three slow seconds and two others, want %d", got, want)
+		}
+	}
+}
+
 // TestWhatAShareChangeTellsOfUse: the daemon admits requests by itself. Then a share change that does not carry this
 // debt says what is in use. That counts beside the debt, and in place of what the store has reported before.
 func TestWhatAShareChangeTellsOfUse(t *testing.T) {

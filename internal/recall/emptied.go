@@ -33,7 +33,7 @@ func (t *Table) Emptied(now budget.Instant) {
 			continue
 		}
 		if e.asked = 0; e.counts {
-			t.takenOfUse(key, &e, most, now)
+			t.takenOfUse(key, most, now)
 		} else {
 			t.taken[key] = taken{most: most + t.taken[key].most, owed: t.Owed(key, now), at: now}
 		}
@@ -49,14 +49,13 @@ func (t *Table) Emptied(now budget.Instant) {
 const longestDebt = 2 * 366 * 24 * time.Hour
 
 // takenOfUse counts calls in flight as admitted here, in the window in which the store hears of
-// them. If admissions of several windows are known, it is unknown which window that is.
-func (t *Table) takenOfUse(key budget.KeyID, e *entry, taken limit.Tokens, now budget.Instant) {
+// them.
+func (t *Table) takenOfUse(key budget.KeyID, taken limit.Tokens, now budget.Instant) {
 	d := t.debtOf(key)
-	if d.use != nil {
-		e.stamp = 0
-		return
-	}
 	d.total, d.full = d.total+taken, max(d.full, now.Add(longestDebt))
+	if d.use != nil {
+		d.use.undated += taken
+	}
 }
 
 // Remembers reports whether Memory may return something for a rule that forgives nothing.

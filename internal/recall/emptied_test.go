@@ -269,24 +269,46 @@ func TestEmptiedStoreIsToldOfExtraTokens(t *testing.T) {
 	}
 }
 
-// Admissions of several windows may be known of a counting limit when its store loses its contents. The
-// window that a call in flight was charged in is unknown then, so nothing is told or admitted of the key.
+// A daemon admits requests of a counting limit by itself, and has a call in flight, when its store loses its contents.
+// What the call may have taken is in use, from now on, and owed beside what was admitted. A share change in the store of
+// which it cannot say what is in use changes nothing about that.
 func TestCallsInFlightBesideAdmissionsOfACountingLimit(t *testing.T) {
+	log := counting
+	log.Algorithm = limit.SlidingLog
+	for _, l := range []limit.Limit{counting, log} {
+		inFlightBesideAdmissions(t, l)
+	}
+}
+
+func inFlightBesideAdmissions(t *testing.T, l limit.Limit) {
+	t.Helper()
 	table, now := New(10, 0), hour
-	answered(table, counting, 1, 40, now)
-	if !table.Decide([]Charge{charge(counting, 1, 7, now)}, false, now, make([]limit.Outcome, 1)) {
+	answered(table, l, 1, 40, now)
+	if !table.Decide([]Charge{charge(l, 1, 7, now)}, false, now, make([]limit.Outcome, 1)) {
 		t.Fatal("40 are left, and 7 are not admitted")
 	}
 	var inFlight Ticket
-	c := charge(counting, 1, 3, now)
+	c := charge(l, 1, 3, now)
 	table.Sent(&inFlight, &c, now)
 	table.HoldsUntil(now + second)
 	table.Emptied(now)
-	if m := table.Memory(&c, now); m != nil {
-		t.Errorf("the store is told of %+v", *m)
+	if _, used, known := memory(table, l, 1, now); !known || used != 60 {
+		t.Errorf("%v: the store is told that %d are in use, that is known: %v", l.Algorithm, used, known)
 	}
-	if n := burst(table, counting, 1, now); n != 0 {
-		t.Errorf("%d admitted", n)
+	if owed := table.Owed(c.Key, now) / limit.Token; owed != 10 {
+		t.Errorf("%v: %d are owed, 7 were admitted and the call may have taken 3", l.Algorithm, owed)
+	}
+	unread := charge(l, 1, 31, now)
+	if unread.OldClock = true; table.Holds(&unread, now) {
+		t.Error(l.Algorithm, "31 of the 30 that are left are admitted while the clock of the new contents is not read")
+	}
+	table.Forget(c.Key, now)
+	if n := burst(table, l, 1, now); n != 0 {
+		t.Errorf("%v: %d admitted while a share changes", l.Algorithm, n)
+	}
+	table.TellUse(&c, 0, limit.MaxTokens, int64(now)/1000+1, now)
+	if n := burst(table, l, 1, now); n != 30 {
+		t.Errorf("%v: %d admitted, want 40 less the 7 admitted and the 3 of the call", l.Algorithm, n)
 	}
 }
 

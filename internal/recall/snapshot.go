@@ -30,10 +30,11 @@ type SavedKey struct {
 	// Owed is what was admitted and not reported to the store.
 	Owed, Lost      limit.Tokens
 	Full, LostUntil budget.Instant
-	// Admitted: the use of a counting limit was decided here; Windows and Entries have it.
+	// Admitted: the use of a counting limit was decided here; Windows, Entries and Undated have it.
 	Admitted bool
 	Windows  []SavedUse
 	Entries  []SavedUse
+	Undated  limit.Tokens
 	// Slots were given out here, and the store is not known to have them.
 	Slots []SavedSlot
 }
@@ -90,7 +91,7 @@ func (k *SavedKey) addDebt(d *debt) {
 	if d.use == nil {
 		return
 	}
-	k.Admitted = true
+	k.Admitted, k.Undated = true, d.use.undated
 	for _, w := range d.use.windows {
 		k.Windows = append(k.Windows, SavedUse{w.label, w.used, w.here})
 	}
@@ -194,7 +195,7 @@ func (t *Table) restoreDebt(k *SavedKey, shift budget.Instant) {
 	if !k.Admitted {
 		return
 	}
-	d.use = &use{}
+	d.use = &use{undated: k.Undated}
 	for _, w := range k.Windows {
 		d.use.windows = append(d.use.windows, windowUse{label: w.Of, used: w.Used, here: w.Here})
 	}

@@ -23,6 +23,10 @@ type Charge struct {
 	// Bucket is what the region may hold without its store, and earn, by this daemon's clock; see
 	// entitlement.WithoutStore. For a counting limit its capacity is the right itself.
 	Bucket limit.Bucket
+	// Slow is the slowest rate, in micro-tokens a second, that the bucket has earned at until SlowUntil,
+	// because its limit has changed; SlowUntil 0: it has not.
+	Slow      int64
+	SlowUntil budget.Instant
 	// Full is how long an empty bucket may take to fill, or how long use of a counting limit may
 	// last. An older debt has nothing to be taken off.
 	Full time.Duration
@@ -315,14 +319,18 @@ func (e entry) to(c *Charge, now budget.Instant) entry {
 	if e.at < c.From {
 		e.left, e.at = min(e.left, 0), c.From
 	}
-	rate := min(e.basis, c.Bucket.Rate.Micro)
-	if e.lent > 0 && e.at < e.lentUntil {
-		// Meanwhile the bucket holds that much less, as in the store.
-		until := min(now, e.lentUntil)
-		e.left, e.at = earned(e.left, rate, max(0, c.Bucket.Cap-e.lent), e.at, until), max(e.at, until)
+	for e.at < now {
+		until, rate, most := now, min(e.basis, c.Bucket.Rate.Micro), c.Bucket.Cap
+		if e.at < c.SlowUntil {
+			until, rate = min(until, c.SlowUntil), min(rate, c.Slow)
+		}
+		if e.lent > 0 && e.at < e.lentUntil {
+			// Meanwhile the bucket holds that much less, as in the store.
+			until, most = min(until, e.lentUntil), max(0, most-e.lent)
+		}
+		e.left, e.at = earned(e.left, rate, most, e.at, until), until
 	}
-	e.left = earned(e.left, rate, c.Bucket.Cap, e.at, now)
-	e.at = max(e.at, now)
+	e.left = min(e.left, c.Bucket.Cap)
 	return e
 }
 

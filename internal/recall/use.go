@@ -13,6 +13,8 @@ import (
 type use struct {
 	windows []windowUse // of fixed windows and sliding counters, ordered by label
 	entries []entryUse  // of logs, ordered by until
+	// undated was admitted here after all of these, and counts from the next request on.
+	undated limit.Tokens
 }
 
 // windowUse is what may be in use in one window, and how much of that was admitted here.
@@ -66,8 +68,18 @@ func (u *use) count(c *Charge, used, here limit.Tokens, from, to int64) {
 // add counts an admission at the present.
 func (u *use) add(c *Charge, cost limit.Tokens) { u.count(c, cost, cost, c.StoreNow, c.StoreLatest) }
 
+// date counts what is undated at the present, if the store's clock is known.
+func (u *use) date(c *Charge) {
+	if u.undated > 0 && !c.OldClock && !unsure(c) {
+		u.add(c, u.undated)
+		u.undated = 0
+	}
+}
+
 // unpaid keeps only what was admitted here and not reported to the store, which is the latest part.
 func (u *use) unpaid(rest limit.Tokens) {
+	u.undated = min(u.undated, rest)
+	rest -= u.undated
 	for i := len(u.windows) - 1; i >= 0; i-- {
 		w := &u.windows[i]
 		w.here = min(w.here, rest)
@@ -94,6 +106,7 @@ func (u *use) forget(c *Charge) {
 // that has not begun, by a clock that has changed, counts as the present one. Without any clock all
 // windows do.
 func (u *use) most(c *Charge) (used, here limit.Tokens) {
+	used, here = u.undated, u.undated
 	for _, e := range u.entries {
 		if e.until > c.StoreNow {
 			used, here = used+e.used, here+e.here
@@ -126,7 +139,7 @@ func (u *use) most(c *Charge) (used, here limit.Tokens) {
 				in.here += partOf(w.here, rest, window)
 			}
 		}
-		used, here = max(used, in.used), max(here, in.here)
+		used, here = max(used, u.undated+in.used), max(here, u.undated+in.here)
 	}
 	return used, here
 }
@@ -155,6 +168,7 @@ func (t *Table) useOf(c *Charge, e *entry) *use {
 		// What calls may have taken of contents that are lost counts from now on.
 		d.use.count(c, d.total-d.paid, d.total-d.paid, c.StoreNow, c.StoreLatest)
 	}
+	d.use.date(c)
 	if !c.OldClock {
 		d.use.forget(c)
 	}

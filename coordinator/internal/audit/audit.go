@@ -54,10 +54,11 @@ type Audit struct {
 	contents    []uint32               // by region: what identifies its store's contents; 0: not known
 	losses      []budget.Instant       // when stores were found to have lost their contents, at most maxLosses
 	sessionless map[Daemon]helloAnswer // daemons that have no session and report what they admit
-	began       budget.Instant         // when this audit began; every session it counts is younger
-	lastUnheard budget.Instant         // when a region that takes part was last silent
-	windowStart budget.Instant         // when the current utilisation window began
-	maxSince    budget.Instant         // when the current maxima of the rules began
+	cold        coldUse
+	began       budget.Instant // when this audit began; every session it counts is younger
+	lastUnheard budget.Instant // when a region that takes part was last silent
+	windowStart budget.Instant // when the current utilisation window began
+	maxSince    budget.Instant // when the current maxima of the rules began
 
 	breaches []Breach // found since the last TakeBreaches
 }
@@ -110,6 +111,12 @@ func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget
 		rule.add(rep.Region, spent.admitted, spent.offered)
 		if key.counts == budget.Slots {
 			continue // reports do not say how many slots are in use at a time
+		}
+		for _, earlier := range a.cold.take(k.Key, k.Limit, now) {
+			if earlier.from >= key.validFrom {
+				key.counters = growTo(key.counters, earlier.region)
+				a.check(key, earlier, now)
+			}
 		}
 		if spent.from >= key.validFrom {
 			a.check(key, spent, now)
@@ -407,16 +414,21 @@ func (a *Audit) AddSpent(region int, spent []budget.Spent, from, now budget.Inst
 	}
 }
 
-// addSpent counts use that began at most s.Age before an answer of this leader at from or later. It
-// reports whether the ledger has the key.
+// addSpent counts use that began at most s.Age before an answer of this leader at from or later. If the
+// ledger does not have the key, the use counts once the key is reported. It reports whether the ledger has
+// the key.
 func (a *Audit) addSpent(region int, s budget.Spent, from, now budget.Instant, hot func(budget.KeyID) bool) bool {
-	if s.Limit.Capacity <= 0 || !hot(s.Key) {
+	if s.Limit.Capacity <= 0 {
+		return false
+	}
+	used := consumption{region: region, admitted: tokens(s.Admitted), refunded: tokens(s.Refunded)}
+	used.from = from.Add(-time.Duration(float64(s.Age) * (1 + a.rho)))
+	if !hot(s.Key) {
+		a.cold.add(s.Key, toldUse{used, s.Limit, now})
 		return false
 	}
 	key := a.keyFor(budget.KeyReport{Key: s.Key, Limit: s.Limit}, now)
 	key.counters = growTo(key.counters, region)
-	used := consumption{region: region, admitted: tokens(s.Admitted), refunded: tokens(s.Refunded)}
-	used.from = from.Add(-time.Duration(float64(s.Age) * (1 + a.rho)))
 	if key.counts != budget.Slots && used.from >= key.validFrom {
 		a.check(key, used, now)
 	}

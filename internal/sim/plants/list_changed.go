@@ -17,6 +17,26 @@ func changedRules() []Plant {
 			Edits: []Edit{{settle, "			low.Rate = low.Rate.Min(v.Slow)\n		}\n		from = min(since, now)", "			low.Rate = low.Rate.Min(low.Rate)\n		}\n		from = min(since, now)"}},
 		},
 		{
+			Name: "hot-key-earns-back", Breaks: "a hot key that was not used in a slow time has earned by the present rate all the while",
+			Edits: []Edit{{settle, "start, low.Rate = max(start, v.RuleSince), low.Rate.Min(f.slow)", "start = max(start, v.RuleSince)"}},
+		},
+		{
+			Name: "slow-rate-of-another-share", Breaks: "a hot record earned in a slow time by a share that it did not have",
+			Edits: []Edit{{settle, "if phase != v.Phase || v.Hot && r.Gen != v.Gen || !v.Hot && phase == Limbo {", "if false {"}},
+		},
+		{
+			Name: "slow-rate-of-the-floor", Breaks: "a hot key that gave its rate away earned in a slow time by its floor",
+			Edits: []Edit{{change, "		part = r.Share\n", ""}},
+		},
+		{
+			Name: "slow-rate-of-limbo", Breaks: "a hot key that gave its rate away earned in a slow time by its floor, while the region was in limbo",
+			Edits: []Edit{{change, "		part = part.Min(r.Share)\n", ""}},
+		},
+		{
+			Name: "memory-earns-back", Breaks: "what a daemon remembers of a bucket has earned in a slow time by the present rate",
+			Edits: []Edit{{"internal/recall/table.go", "until, rate = min(until, c.SlowUntil), min(rate, c.Slow)", "until = min(until, c.SlowUntil)"}},
+		},
+		{
 			Name: "grown-window-forgets", Breaks: "a record that a shorter window kept counts as no use in a longer one",
 			Edits: []Edit{{settle, "return forgotten(v, now) //", "return nil //"}},
 		},

@@ -22,6 +22,14 @@ func emptied() []Plant {
 			Edits: []Edit{{emptied, "\t\t\tmost += d.lost\n", "\t\t\tmost += 0\n"}},
 		},
 		{
+			Name: "emptied-calls-beside-admissions", Breaks: "what calls under way took of contents that are lost is given out again, where requests were admitted without the store too",
+			Edits: []Edit{{emptied, "\t\td.use.undated += taken\n", "\t\t_ = d.use.undated\n"}},
+		},
+		{
+			Name: "undated-use-unseen", Breaks: "what calls under way took of contents that are lost does not count while the store's clock is unknown",
+			Edits: []Edit{{"internal/recall/use.go", "\tused, here = u.undated, u.undated\n", ""}},
+		},
+		{
 			Name: "memory-beside-another", Breaks: "a daemon tells its store what it knows of keys though another one may have spent of them",
 			Edits: []Edit{{emptied, "t.emptied == 0 || c.Foreign || now", "t.emptied == 0 || now"}},
 		},

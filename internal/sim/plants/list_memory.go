@@ -99,7 +99,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-beside-a-loan", Breaks: "what a daemon remembers of a bucket fills up beside what it has borrowed of it",
-			Edits: []Edit{{"internal/recall/table.go", "max(0, c.Bucket.Cap-e.lent)", "c.Bucket.Cap"}},
+			Edits: []Edit{{"internal/recall/table.go", "max(0, most-e.lent)", "most"}},
 		},
 		{
 			Name: "recall-overtaken", Breaks: "an answer that was overtaken before a share changed counts as news",

@@ -74,7 +74,7 @@ func tokens() []Plant {
 		},
 		{
 			Name: "overrides-end-unnoticed", Breaks: "released tokens of an override are granted after its end",
-			Edits: []Edit{{"budget/leader_use.go", "if rules.version == l.rules.version && l.rules.before(rules) {", "if false {"}},
+			Edits: []Edit{{"budget/leader_use.go", "if rules.Version == l.rules.Version && l.rules.before(rules) {", "if false {"}},
 			World: World{Faults: []string{"limit raised", "messages lost"}, Just: true},
 		},
 		{
@@ -89,7 +89,7 @@ func tokens() []Plant {
 		},
 		{
 			Name: "retroactive-refill", Breaks: "time before the present phase is refilled at the phase's rate",
-			Edits: []Edit{{settle, "if phase != Limbo && r.At <= v.Since || r.At < v.FloorSince || slower {", "if r.At < v.FloorSince {"}},
+			Edits: []Edit{{settle, "phase != Limbo && r.At <= v.Since || r.At < v.FloorSince, r.At < v.RuleSince\n", "r.At < v.FloorSince, r.At < v.RuleSince\n"}},
 			World: World{Regions: 2, Burst: 300, Rate: 15, Keys: 1, Faults: []string{"cut both ways", "cut one way", "messages lost"}, Just: true},
 		},
 		{

@@ -78,7 +78,7 @@ func (n *Node) charge(a *ask, cost limit.Tokens) recall.Charge {
 	if old {
 		clock = n.oldClock
 	}
-	return recall.Charge{
+	c := recall.Charge{
 		OldClock: old,
 		Room:     recall.Room{Least: least, Most: most}, Key: a.rule.Key, Limit: a.limit, Cost: cost,
 		Bucket: entitlement.WithoutStore(a.right, a.limit, a.rule.Elastic, int64(n.Machine.Config().RhoPPM)),
@@ -86,6 +86,10 @@ func (n *Node) charge(a *ask, cost limit.Tokens) recall.Charge {
 		From:   max(entitlement.OwnSince(a.right), n.aloneSince), StoreNow: clock.Until(n.Now()), StoreLatest: clock.Since(n.Now()),
 		RhoPPM: int64(n.Machine.Config().RhoPPM), Lasts: a.limit.Window,
 	}
+	if changed := n.changeOf(a.rule, a.limit); changed != nil {
+		c.Slow, c.SlowUntil = entitlement.SlowWithoutStore(a.right, *changed, c.RhoPPM)
+	}
+	return c
 }
 
 // memory returns what the store must be told of an ask's key, in case it has lost the record with

@@ -82,7 +82,8 @@ func (n *Node) remember(formers []former) {
 	n.formers = slices.Clone(formers)
 	for i := range n.formers {
 		if c := &n.formers[i].change; c.At != 0 {
-			c.At, *c = n.Now(), c.Unknown(n.formers[i].limit.Algorithm.Counts())
+			*c = c.Unknown(n.formers[i].limit.Algorithm.Counts())
+			c.At = n.Now()
 		}
 	}
 }
@@ -105,11 +106,18 @@ func (n *Node) toldFormers(version uint64) {
 
 // changed adds what the daemon remembers of a limit's change to a view.
 func (n *Node) changed(v *limit.View, f *entitlement.Frame, right budget.Right, r *rule.Rule, l limit.Limit) {
-	c := n.formerOf(r).change
-	if c.Settled(l, n.minFloor(), r.Elastic, n.Now()) {
-		return
+	if c := n.changeOf(r, l); c != nil {
+		f.Changed(v, *c, n.clockMap.Changed(c.At.Add(entitlement.LateUse)), right, r.Elastic)
 	}
-	f.Changed(v, c, n.clockMap.Changed(c.At.Add(entitlement.LateUse)), right, r.Elastic)
+}
+
+// changeOf returns the change of a limit that the daemon remembers; nil: none that matters.
+func (n *Node) changeOf(r *rule.Rule, l limit.Limit) *entitlement.Change {
+	c := &n.formerOf(r).change
+	if c.Settled(l, n.minFloor(), r.Elastic, n.Now()) {
+		return nil
+	}
+	return c
 }
 
 // rulesInForce returns the daemon's rules by its clock.

@@ -131,7 +131,7 @@ func (w *Regions) joined(n *Node) {
 	for _, other := range w.Nodes {
 		switch {
 		case other == n || other.Region != n.Region || other.roster == nil:
-		case w.Now()-other.heardAt >= silent && other.roster.Alone(other.Now()):
+		case (w.Now()-other.heardAt >= silent || other.Cut && other.storeCut()) && other.roster.Alone(other.Now()):
 			w.above.Replace(other, 100*milli) // nothing can tell it of the new one
 		default:
 			w.above.ForgiveDebts(other)

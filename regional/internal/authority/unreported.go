@@ -200,9 +200,13 @@ func (a *Authority) keepUntold() {
 	}
 }
 
-// AdmitEarly counts a cost that was admitted of a key at an instant before the rules were known.
-func (a *Authority) AdmitEarly(k budget.KeyID, l budget.KeyLimit, cost int64, at budget.Instant) {
+// maxEarly bounds the cost that counts of one client before the rules were known, in micro-tokens.
+const maxEarly = 1 << 60
+
+// AdmitEarly counts a cost that was admitted of a key so many times, from an instant before the rules were
+// known on.
+func (a *Authority) AdmitEarly(k budget.KeyID, l budget.KeyLimit, cost, times int64, first budget.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.unreported.admit(k, l, cost, at.Add(-decidedWithin))
+	a.unreported.admit(k, l, cost*min(times, maxEarly/max(1, cost)), first.Add(-decidedWithin))
 }

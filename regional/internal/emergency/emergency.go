@@ -362,6 +362,9 @@ func (e *Limit) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 	if c.Own == nil {
 		c.Own = &a.Ticket
 	}
+	if a.Changed != nil {
+		c.Slow, c.SlowUntil = entitlement.SlowWithoutStore(a.Right, *a.Changed, e.clock.Drift())
+	}
 	c.Room.Least, c.Room.Most = entitlement.Room(a.Right, a.Limit, a.Enforcement == rules.Elastic)
 	return c
 }

@@ -10,6 +10,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/modes"
 )
 
 // Bounds of the sample of recent requests: at most 65,536 requests, 32 MiB and ten minutes.
@@ -40,6 +41,8 @@ type Sample struct {
 
 	mu       sync.Mutex
 	segments []*segment // the oldest first; requests are written to the last one
+
+	early early
 }
 
 // segment is a part of the sample. Requests are only appended to data, so a reader may keep the
@@ -56,8 +59,12 @@ func New(now func() budget.Instant) *Sample {
 	return &Sample{now: now, seed: maphash.MakeSeed()}
 }
 
-// See adds a decided request to the sample if its key belongs to it.
+// See adds a decided request to the sample if its key belongs to it. One that passed before the rules were
+// known is counted besides.
 func (s *Sample) See(d *charge.Decision, r *charge.Request) {
+	if d.Mode == modes.NoRulesYet && d.Passes() {
+		s.early.add(r, s.now())
+	}
 	key := s.keyOf(d, r)
 	if key&s.mask.Load() != 0 {
 		return

@@ -9,7 +9,6 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
-	"aliquot/regional/internal/sample"
 	"aliquot/rules"
 )
 
@@ -68,30 +67,19 @@ func (s *Session) tellRules() {
 	}
 }
 
-// maxEarly caps the requests of before the rules that are looked at when the rules come.
-const maxEarly = 10_000
-
 // countEarly counts what passed before the first rules were known, by those rules. Only a daemon that
 // runs with --without-rules allow has let anything pass.
 func (s *Session) countEarly() {
 	p := s.policies.Load()
-	var early []charge.Transaction
-	var at []budget.Instant
-	part := s.recent.Take()
-	part.Each(func(q *sample.Request) bool {
+	s.recent.TakeEarly(func(r *charge.Request, times int64, first budget.Instant) {
 		var d charge.Decision
-		d.Plan(p, &q.Request, time.Now().UnixMilli(), nil)
+		d.Plan(p, r, time.Now().UnixMilli(), nil)
 		for _, g := range d.Groups {
-			if !g.Shadow {
-				early, at = append(early, *g), append(at, q.At)
+			for i := range g.Asks {
+				if a := &g.Asks[i]; !g.Shadow {
+					s.auth.AdmitEarly(a.Key, a.KeyLimit(), int64(a.Cost), times, first)
+				}
 			}
 		}
-		return len(early) < maxEarly
 	})
-	for i := range early {
-		for j := range early[i].Asks {
-			a := &early[i].Asks[j]
-			s.auth.AdmitEarly(a.Key, a.KeyLimit(), int64(a.Cost), at[i])
-		}
-	}
 }
