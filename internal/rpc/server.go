@@ -20,8 +20,9 @@ const (
 	idleTimeout = 2 * time.Minute
 	// maxHeaderBytes has room for cookies and traces, but not for a flood.
 	maxHeaderBytes = 16 << 10
-	// maxStreams caps the concurrent requests of one HTTP/2 connection.
-	maxStreams = 250
+	// maxStreams caps the concurrent requests of one HTTP/2 connection, at the least that RFC 9113 (5.1.2)
+	// recommends. Each has a goroutine with a stack of some 30 KB, also while it is refused.
+	maxStreams = 100
 	// MaxConnections caps a listener's open connections, so that idle ones cannot use up the
 	// process's file descriptors.
 	MaxConnections = 16_384

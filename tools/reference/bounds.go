@@ -24,7 +24,7 @@ var bounds = []struct {
 }{
 	{"Connections and messages", "Refused calls get 503 or `resource_exhausted`, and Envoy's calls an answer by `on_redis_failure`.", []bound{
 		{"internal/rpc", "MaxConnections MaxPeerConnections"}, {"internal/rpc", "readHeaderTimeout"}, {"internal/rpc", "idleTimeout"},
-		{"regional", "readTimeout"}, {"regional/internal/api", "maxGRPCStreams"}, {"regional/internal/api", "maxCallsGRPC"}, {"regional/internal/overload", "maxOpen fewOpen"},
+		{"regional", "readTimeout"}, {"regional/internal/api", "maxGRPCStreams"}, {"regional/internal/api", "maxCallsGRPC"}, {"regional/internal/overload", "openPerCPU maxOpen fewOpen"},
 		{"regional/internal/overload", "maxWeight weighWait"}, {"regional", "writeTimeout"},
 		{"regional/internal/overload", "maxPartial"}, {"regional/internal/overload", "partialFor"}, {"regional/internal/api", "maxMessagesGRPC maxHeavyWaiting heavyWait"},
 	}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -110,7 +111,7 @@ func New(c Config, reg prometheus.Registerer) *Service {
 
 // HTTP returns the handler of the service over Connect, gRPC-Web and JSON, and of GET /check.
 func (s *Service) HTTP() http.Handler {
-	return overload.NewOpenCalls(refusedStatus).Before(s.throttle.Before(s.proxies.before(rpc.Browsers(s.hosts, connectHandler(s)))))
+	return overload.NewOpenCalls(runtime.GOMAXPROCS(0), refusedStatus).Before(s.throttle.Before(s.proxies.before(rpc.Browsers(s.hosts, connectHandler(s)))))
 }
 
 // Check decides one request.

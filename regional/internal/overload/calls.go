@@ -6,20 +6,26 @@ import (
 	"sync/atomic"
 )
 
-// maxOpen caps the calls over HTTP/2 that are open, including those whose clients do not read the
-// answer. While half of them are open, a connection may have at most fewOpen.
-const maxOpen, fewOpen = 4096, 16
+// openPerCPU caps the calls over HTTP/2 that are open for each processor, including those whose clients do
+// not read the answer; maxOpen caps them on any machine. A call keeps some 50 KB until its answer is read,
+// and a processor answers as many calls in the time that a check waits for its store. While half of them
+// are open, a connection may have at most fewOpen.
+const openPerCPU, maxOpen, fewOpen = 1024, 4096, 16
 
 // OpenCalls counts the open calls over HTTP/2 and refuses further ones, by the status alone, which
 // also a client gets that reads no body. Safe for concurrent use.
 type OpenCalls struct {
 	all atomic.Int64
+	max int64
 	// status returns the status of a refusal.
 	status func(*http.Request) int
 }
 
-// NewOpenCalls returns a count of no calls. status returns the status with which a call is refused.
-func NewOpenCalls(status func(*http.Request) int) *OpenCalls { return &OpenCalls{status: status} }
+// NewOpenCalls returns a count of no calls, for a daemon with so many processors. status returns the status
+// with which a call is refused.
+func NewOpenCalls(processors int, status func(*http.Request) int) *OpenCalls {
+	return &OpenCalls{max: min(int64(processors)*openPerCPU, maxOpen), status: status}
+}
 
 // lineCalls counts the open calls of one connection.
 type lineCalls struct{ n atomic.Int64 }
@@ -38,7 +44,7 @@ func (o *OpenCalls) Before(next http.Handler) http.Handler {
 		}
 		all, here := o.all.Add(1), line.n.Add(1)
 		over := func() { o.all.Add(-1); line.n.Add(-1) }
-		if all > maxOpen || all > maxOpen/2 && here > fewOpen {
+		if all > o.max || all > o.max/2 && here > fewOpen {
 			over()
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(o.status(r))
