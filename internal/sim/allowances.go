@@ -30,7 +30,7 @@ import (
 //     may still spend;
 //   - of a counting limit, entries that a fast clock shows as over, and what a store's clock that is
 //     set shows as passed (Book.Lasts, Book.ClockSet): use is promised by the stores' clocks. A daemon
-//     without its store learns of such a step later (Book.ClockLeapt). Windows are compared by number
+//     without its store goes by the clock before until it has read it (Book.ClockRead). Windows are compared by number
 //     only while these clocks agree;
 //   - what a daemon spends by a lease that it measured while its clocks were stopped, from the lease's
 //     true end until an answer could reveal it (unseen.over): nothing at the daemon reveals it;

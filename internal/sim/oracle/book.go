@@ -22,9 +22,10 @@ type ledgerOfUse struct {
 	// unstored is what daemons admitted in the window without the store, prevUnstored in the one before.
 	unstored, prevUnstored limit.Tokens
 	entries                []bookEntry // in the order of admission
-	// leap is how far the store's clock was set forward, last at leapAt in true time, since a daemon
-	// learned of it.
+	// leap is how far the store's clock was set, last at leapAt in true time, since a daemon learned of
+	// it; below 0: it was set back. earlier is the window by the clock without that.
 	leap, leapAt int64
+	earlier      int64
 }
 
 // bookEntry is one admission of a log, several at once, or one slot in use.
@@ -138,9 +139,17 @@ func (b *Book) InUse(region int) limit.Tokens {
 }
 
 // roll brings the windows of a region to its store's time. A clock that was set back counts what is
-// in the book in full again.
+// in the book in full again. A daemon without its store that has not learned that the clock was set goes by
+// the windows of the earlier clock: what it admitted in one of them does not count in the next.
 func (b *Book) roll(r *ledgerOfUse, storeNow int64) {
-	label := storeNow / b.limit.Window.Microseconds()
+	window := b.limit.Window.Microseconds()
+	label := storeNow / window
+	if earlier := (storeNow - r.leap/1000) / window; earlier != r.earlier {
+		if r.leap != 0 {
+			r.cur, r.unstored = max(0, r.cur-r.unstored), 0
+		}
+		r.earlier = earlier
+	}
 	switch {
 	case label == r.label:
 		return
@@ -237,10 +246,8 @@ func (b *Book) Release(region int, slot uint64) {
 // new one, and entries last as long as they would have.
 func (b *Book) ClockSet(region int, d int64) {
 	r := &b.regions[region]
-	if d < 0 {
+	if r.leap, r.leapAt = r.leap+d, b.clocks.Now(); d < 0 {
 		r.label, r.cur, r.prev, r.unstored, r.prevUnstored = 0, 0, 0, 0, 0
-	} else {
-		r.leap, r.leapAt = r.leap+d, b.clocks.Now()
 	}
 	for i := range r.entries {
 		e := &r.entries[i]
@@ -252,14 +259,20 @@ func (b *Book) ClockSet(region int, d int64) {
 	}
 }
 
-// ClockLeapt adapts the book to a daemon that learns that its store's clock was set forward. What it
-// admitted meanwhile without the store, it admitted by the earlier clock: as if the clock had been
-// set now.
+// ClockRead adapts the book to a daemon that has read its store's clock, not before a true time.
+func (b *Book) ClockRead(region int, since int64) {
+	if b != nil && b.regions[region].leap != 0 && since >= b.regions[region].leapAt {
+		b.ClockLeapt(region)
+	}
+}
+
+// ClockLeapt adapts the book to a daemon that learns that its store's clock was set. What it admitted
+// meanwhile without the store, it admitted by the earlier clock: as if the clock had been set now.
 func (b *Book) ClockLeapt(region int) {
 	r := &b.regions[region]
 	r.cur, r.unstored = max(0, r.cur-r.unstored), 0
 	for i := range r.entries {
-		if e := &r.entries[i]; e.unstored >= r.leapAt {
+		if e := &r.entries[i]; e.unstored >= r.leapAt && r.leap > 0 {
 			e.until, e.storeUntil = e.until-r.leap, e.storeUntil-r.leap/1000
 		}
 	}

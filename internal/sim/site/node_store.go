@@ -38,6 +38,9 @@ func (n *Node) sample(store int64, sent budget.Instant, began int64) {
 	leapt := n.clockMap.Sample(store, sent, n.Now())
 	n.sampled = began
 	n.distrust(leapt)
+	for _, r := range n.w.Rules {
+		r.Book.ClockRead(n.Region, began)
+	}
 }
 
 // distrust gives up the lease if the store's clock was set forward: that cannot be told from a

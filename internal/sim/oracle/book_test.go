@@ -1,0 +1,45 @@
+package oracle
+
+import (
+	"testing"
+	"time"
+
+	"aliquot/limit"
+)
+
+// clocks are those of a world with one region, whose store's clock is ahead of the true time.
+type clocks struct{ now, ahead int64 }
+
+func (c *clocks) Now() int64         { return c.now }
+func (c *clocks) StoreNow(int) int64 { return (c.now + c.ahead) / 1000 }
+
+// TestUseByAnEarlierClock: a store's clock is set, and a daemon without the store goes on by the windows of the clock
+// before. What it admitted in two of those windows does not count together, although they are one window of the store,
+// until the daemon has read the clock.
+func TestUseByAnEarlierClock(t *testing.T) {
+	for _, d := range []int64{-2 * second, 2 * second} {
+		c := &clocks{now: 1000 * second}
+		b := NewBook(limit.Limit{Algorithm: limit.FixedWindow, Capacity: 60 * limit.Token, Window: 10 * time.Second}, 0, 1, c)
+		c.now += 8 * second
+		c.ahead += d
+		b.ClockSet(0, d)
+		admit := func() limit.Tokens {
+			sum := b.Admit(0, 30*limit.Token, nil)
+			b.Unstored(0, 30*limit.Token)
+			return sum / limit.Token
+		}
+		c.now += second // 9 s of the window by the clock before, and 7 s or 1 s by the present one
+		if got := admit(); got != 30 {
+			t.Fatalf("set by %d s: %d in use", d/second, got)
+		}
+		c.now += 3 * second / 2 // the next window by the clock before only
+		if got := admit(); got != 30 {
+			t.Errorf("set by %d s: %d in use, of another window by the clock that the daemon knows", d/second, got)
+		}
+		b.ClockRead(0, c.now)
+		c.now += second / 10
+		if first, got := admit(), b.Admit(0, 30*limit.Token, nil)/limit.Token; first != 30 || got != 60 {
+			t.Errorf("set by %d s: %d, then %d in use after the clock was read", d/second, first, got)
+		}
+	}
+}
