@@ -101,7 +101,7 @@ fuzz: need-go ## every fuzzer for FUZZTIME (30s)
 
 # Fuzzers of what peers and disks send, which fuzz-long runs for ten minutes each.
 LONG_FUZZ = FuzzEntry FuzzSnapshot FuzzDecodeMeta FuzzStateFile FuzzReplies FuzzHello FuzzReport \
-            FuzzStoreReplies FuzzRecord FuzzKept FuzzReservation FuzzStream FuzzPacket FuzzScanner
+            FuzzStoreReplies FuzzRecord FuzzKept FuzzReservation FuzzStream FuzzPacket FuzzSealed FuzzScanner
 
 .PHONY: fuzz-long
 fuzz-long: need-go ## ten minutes for each fuzzer of what peers and disks send, two for each other one

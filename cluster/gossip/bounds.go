@@ -32,7 +32,7 @@ const (
 	maxStreams, maxPeerStreams = 16, 8
 )
 
-// Kinds of memberlist's messages. What comes with the cluster's key, kindEncrypted, is not looked at.
+// Kinds of memberlist's messages.
 const (
 	kindPushPull   = 6
 	kindCompound   = 7
@@ -48,6 +48,7 @@ var errTooLarge = errors.New("more than a cluster's gossip has")
 // transport is memberlist's own, and drops what is beyond the bounds above.
 type transport struct {
 	*memberlist.NetTransport
+	seal    *seal
 	streams chan net.Conn
 	packets chan *memberlist.Packet
 	// After ended what comes is dropped. After stopped nothing comes any more.
@@ -63,6 +64,10 @@ var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
 // listen opens the sockets of c, and sets the port in c if it was 0.
 func listen(c *memberlist.Config) (*transport, error) {
+	seal, err := newSeal(c.SecretKey, c.Label)
+	if err != nil {
+		return nil, err
+	}
 	settings := &memberlist.NetTransportConfig{BindAddrs: []string{c.BindAddr}, BindPort: c.BindPort, Logger: c.Logger}
 	inner, err := memberlist.NewNetTransport(settings)
 	for range 10 { // a free TCP port may be taken for UDP
@@ -79,7 +84,7 @@ func listen(c *memberlist.Config) (*transport, error) {
 		c.AdvertisePort = c.BindPort
 	}
 	t := &transport{
-		NetTransport: inner, streams: make(chan net.Conn), packets: make(chan *memberlist.Packet),
+		NetTransport: inner, seal: seal, streams: make(chan net.Conn), packets: make(chan *memberlist.Packet),
 		ended: make(chan struct{}), stopped: make(chan struct{}), open: map[string]int{},
 	}
 	go t.accept()
@@ -102,7 +107,7 @@ func (t *transport) accept() {
 			continue
 		}
 		select {
-		case t.streams <- &stream{Conn: conn, closed: sync.OnceFunc(func() { t.leave(peer) })}:
+		case t.streams <- &stream{Conn: conn, seal: t.seal, closed: sync.OnceFunc(func() { t.leave(peer) })}:
 		case <-t.ended:
 			_ = conn.Close()
 		}
@@ -134,7 +139,7 @@ func (t *transport) receive() {
 	for {
 		select {
 		case p := <-t.NetTransport.PacketCh():
-			if !fits(p.Buf) {
+			if !t.seal.fits(p.Buf) {
 				continue
 			}
 			select {
@@ -164,7 +169,7 @@ func (t *transport) DialAddressTimeout(address memberlist.Address, timeout time.
 	if err != nil {
 		return nil, err
 	}
-	return &stream{Conn: conn, closed: func() {}}, nil
+	return &stream{Conn: conn, seal: t.seal, closed: func() {}}, nil
 }
 
 // Shutdown implements memberlist.Transport. The inner transport waits for its listeners, which wait until
@@ -179,6 +184,7 @@ func (t *transport) Shutdown() error {
 // stream is a connection whose first message is looked at before it is read.
 type stream struct {
 	net.Conn
+	seal   *seal
 	in     io.Reader // nil: nothing was read yet
 	closed func()
 }
@@ -186,7 +192,7 @@ type stream struct {
 // Read implements net.Conn.
 func (s *stream) Read(p []byte) (int, error) {
 	if s.in == nil {
-		in, err := bounded(s.Conn)
+		in, err := bounded(s.Conn, s.seal)
 		if err != nil {
 			return 0, err
 		}
@@ -201,8 +207,9 @@ func (s *stream) Close() error {
 	return s.Conn.Close()
 }
 
-// bounded returns a reader of the same message, unpacked. It errs if the message is beyond the bounds.
-func bounded(conn io.Reader) (io.Reader, error) {
+// bounded returns a reader of the same message, unpacked unless it is sealed. It errs if the message is beyond
+// the bounds.
+func bounded(conn io.Reader, seal *seal) (io.Reader, error) {
 	in := bufio.NewReader(io.LimitReader(conn, maxExchange))
 	label, err := labelOf(in)
 	if err != nil {
@@ -212,7 +219,14 @@ func bounded(conn io.Reader) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kind[0] == kindEncrypted {
+	switch {
+	case kind[0] == kindEncrypted && seal != nil:
+		message, err := seal.exchange(in)
+		if err != nil {
+			return nil, err
+		}
+		return io.MultiReader(bytes.NewReader(append(label, message...)), in), nil
+	case kind[0] == kindEncrypted: // memberlist, which has no key, refuses it
 		return io.MultiReader(bytes.NewReader(label), in), nil
 	}
 	_, _ = in.Discard(1) // it is buffered
@@ -284,12 +298,17 @@ func unpack(in io.Reader, max int64) ([]byte, error) {
 	return out, nil
 }
 
-// fits reports whether a packet unpacks to no more than a packet, and its messages announce no more than a message has.
-// What cannot be read fits: memberlist refuses it.
-func fits(packet []byte) bool {
+// withoutLabel returns a packet without its label.
+func withoutLabel(packet []byte) []byte {
 	if len(packet) > 1 && packet[0] == kindLabelled {
-		packet = packet[min(len(packet), 2+int(packet[1])):]
+		return packet[min(len(packet), 2+int(packet[1])):]
 	}
+	return packet
+}
+
+// fits reports whether a packet without its label unpacks to no more than a packet, and its messages announce no more
+// than a message has. What cannot be read fits: memberlist refuses it.
+func fits(packet []byte) bool {
 	const checksum = 5
 	if len(packet) > checksum && packet[0] == kindChecked {
 		packet = packet[checksum:]

@@ -83,7 +83,7 @@ func TestExchangesAreBounded(t *testing.T) {
 		{"a packed message that announces much", append([]byte{kindCompressed}, announcing...), nil},
 		{"one that announces much, packed", squeezed(t, append([]byte{kindPushPull}, announcing...)), nil},
 	} {
-		in, err := bounded(bytes.NewReader(c.sent))
+		in, err := bounded(bytes.NewReader(c.sent), nil)
 		if c.read == nil {
 			if err == nil {
 				t.Errorf("%s: accepted", c.name)
@@ -102,7 +102,7 @@ func TestExchangesAreBounded(t *testing.T) {
 		"a node": append(bytes.Clone(few), announcing...), "a node, packed": labelled(squeezed(t, append(bytes.Clone(few), announcing...))),
 		"a ping": append([]byte{0}, announcing...),
 	} {
-		in, err := bounded(bytes.NewReader(sent))
+		in, err := bounded(bytes.NewReader(sent), nil)
 		if err == nil {
 			_, err = io.ReadAll(in)
 		}
@@ -110,7 +110,7 @@ func TestExchangesAreBounded(t *testing.T) {
 			t.Errorf("%s that announces much: %v", name, err)
 		}
 	}
-	if _, err := bounded(bytes.NewReader(encoded(t, kindPushPull, exchangeHead{Nodes: 1 << 20}))); !errors.Is(err, errTooLarge) {
+	if _, err := bounded(bytes.NewReader(encoded(t, kindPushPull, exchangeHead{Nodes: 1 << 20})), nil); !errors.Is(err, errTooLarge) {
 		t.Errorf("a million nodes: %v", err)
 	}
 }
@@ -142,7 +142,7 @@ func TestPacketsUnpackToNoMoreThanAPacket(t *testing.T) {
 		{"a packed message that announces much", append([]byte{kindCompressed}, announcing...), false},
 		{"what is encrypted, or for nobody", compound(append([]byte{kindEncrypted}, announcing...), append([]byte{kindUser}, announcing...)), true},
 	} {
-		if got := fits(c.packet); got != c.want {
+		if got := (*seal)(nil).fits(c.packet); got != c.want {
 			t.Errorf("%s: fits %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -225,7 +225,7 @@ func FuzzStream(f *testing.F) {
 	f.Add(append([]byte{kindPushPull}, announcing...))
 	f.Add(append([]byte{kindCompressed}, announcing...))
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		if in, err := bounded(bytes.NewReader(sent)); err == nil {
+		if in, err := bounded(bytes.NewReader(sent), nil); err == nil {
 			if got, err := io.ReadAll(in); err != nil && !errors.Is(err, msgpack.ErrBeyond) || len(got) > 2*maxExchange {
 				t.Errorf("%d bytes are read, %v", len(got), err)
 			}
@@ -240,5 +240,5 @@ func FuzzPacket(f *testing.F) {
 	}
 	f.Add(append([]byte{4}, announcing...))
 	f.Add(append([]byte{kindCompressed}, announcing...))
-	f.Fuzz(func(_ *testing.T, packet []byte) { fits(packet) })
+	f.Fuzz(func(_ *testing.T, packet []byte) { (*seal)(nil).fits(packet) })
 }

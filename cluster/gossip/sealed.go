@@ -1,0 +1,112 @@
+package gossip
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"aliquot/cluster/msgpack"
+)
+
+// sealVersion is the version of memberlist's encryption that its present protocol uses. The earlier one pads
+// a message, and memberlist trusts the padding's length.
+const sealVersion = 1
+
+var (
+	errSealed  = errors.New("this was not sealed with the cluster's key")
+	errNoInner = errors.New("a sealed message has another version, or nothing in it")
+)
+
+// seal opens what was sent with the cluster's key, to look at it before memberlist does: a member that was
+// broken into has the key. A nil seal is that of a cluster without a key. Safe for concurrent use.
+type seal struct {
+	key cipher.AEAD
+	// label is the cluster's. It is sealed in every message, also in answers, which do not begin with it.
+	label []byte
+}
+
+// newSeal returns the seal of a cluster's AES key and label; nil if there is no key.
+func newSeal(key []byte, label string) (*seal, error) {
+	if len(key) == 0 {
+		return nil, nil
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCM(block)
+	return &seal{key: aead, label: []byte(label)}, err
+}
+
+// open returns what was sealed behind a head and the label: a version, a nonce, and the text with its tag.
+func (s *seal) open(sealed, head []byte) ([]byte, error) {
+	nonce := s.key.NonceSize()
+	switch {
+	case len(sealed) <= 1+nonce+s.key.Overhead(), sealed[0] != sealVersion:
+		return nil, errNoInner
+	}
+	plain, err := s.key.Open(nil, sealed[1:1+nonce], sealed[1+nonce:], append(bytes.Clone(head), s.label...))
+	if err != nil {
+		return nil, errSealed
+	}
+	return plain, nil
+}
+
+// fits reports whether memberlist may read a packet. What is not sealed with the key fits: memberlist refuses it.
+func (s *seal) fits(packet []byte) bool {
+	if packet = withoutLabel(packet); s == nil {
+		return fits(packet)
+	}
+	plain, err := s.open(packet, nil)
+	return err == nil && fits(plain) || errors.Is(err, errSealed)
+}
+
+// exchange reads a sealed message from a connection behind its label, and returns it as it came. It errs if
+// what is sealed in it is beyond the bounds.
+func (s *seal) exchange(in *bufio.Reader) ([]byte, error) {
+	head := make([]byte, 5) // the kind and the length
+	if _, err := io.ReadFull(in, head); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[1:])
+	if n > maxExchange {
+		return nil, fmt.Errorf("sealed, %d bytes: %w", n, errTooLarge)
+	}
+	sealed := make([]byte, n)
+	if _, err := io.ReadFull(in, sealed); err != nil {
+		return nil, err
+	}
+	plain, err := s.open(sealed, head)
+	if err != nil {
+		return nil, err
+	}
+	if err := exchangeFits(plain); err != nil {
+		return nil, err
+	}
+	return append(head, sealed...), nil
+}
+
+// exchangeFits returns an error if a whole message of a connection, unpacked, is beyond the bounds.
+func exchangeFits(message []byte) (err error) {
+	if message[0] == kindCompressed {
+		if message, err = unpack(bytes.NewReader(message[1:]), maxExchange); err != nil {
+			return err
+		}
+	}
+	rest := msgpack.Reader(bytes.NewReader(message[1:]))
+	switch message[0] {
+	case kindUser:
+		return fmt.Errorf("user messages: %w", errTooLarge)
+	case kindPushPull:
+		if rest, err = fewNodes(rest); err != nil {
+			return err
+		}
+	}
+	_, err = io.Copy(io.Discard, rest)
+	return err
+}
