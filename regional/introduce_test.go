@@ -59,7 +59,8 @@ func TestRulesComeWithoutAStore(t *testing.T) {
 func TestASecondDaemonWithoutAStoreLeavesTheFloor(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t, refilling)
-	l.set(func() { l.exclusive, l.lease = true, 500*time.Millisecond })
+	// A daemon that asks each second is told again in time while that is less than 2T(1+rho)^3.
+	l.set(func() { l.exclusive, l.lease = true, time.Second })
 	c := withRedis(t, l)
 	first, stop := startKept(t, c)
 	l.lend(keyOf(first, "k"), budget.Unit/16)

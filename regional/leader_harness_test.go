@@ -197,11 +197,15 @@ func (l *leader) Report(ctx context.Context, in *aliquotv1.ReportRequest) (*aliq
 	if hold := l.hold; hold != nil && !in.GetLeaving() {
 		l.holding++
 		l.mu.Unlock()
+		var gone error
 		select {
 		case <-hold:
 		case <-ctx.Done():
+			gone = ctx.Err() // it was heard when it came, which may be before the daemon has left
 		}
-		l.mu.Lock()
+		if l.mu.Lock(); gone != nil {
+			return nil, gone
+		}
 	}
 	if in.GetSession() != l.session {
 		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("not the session"))
