@@ -12,13 +12,13 @@ import (
 
 // TestScenarios plays what testdata/scenarios tells: a leader and its regions go through loads, cuts, kills and
 // lost stores, and every `run` shows what each region may spend of the one key. `go test ./budget -run Scenarios
-// -rewrite` writes the outputs anew. The commands:
+// -rewrite` writes the outputs. The commands:
 //
 //	start regions=3          regions a, b and c, with a lease each, and nothing spent
 //	load a=10 c=2            requests that come in 20 ms; 0 in the regions that are not named
 //	run 3s                   lets time pass
 //	kill | elect             no coordinator answers | a new leader begins
-//	cut a | mend a           no message between the region and the leader | messages again
+//	cut a | connect a        no message between the region and the leader | messages again
 //	flush a                  the region's store has lost its contents
 //	rules rate=50 burst=150  another version of the rules, in all regions; without=a: not in that one
 func TestScenarios(t *testing.T) {
@@ -61,7 +61,7 @@ func (w *world) play(d *datadriven.TestData) string {
 		w.fall()
 	case "elect":
 		w.elect()
-	case "cut", "mend":
+	case "cut", "connect":
 		w.cut[w.named(d, d.CmdArgs[0].Key)] = d.Cmd == "cut"
 	case "flush":
 		i := w.named(d, d.CmdArgs[0].Key)

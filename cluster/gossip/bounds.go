@@ -230,25 +230,34 @@ func bounded(conn io.Reader, seal *seal) (io.Reader, error) {
 		return io.MultiReader(bytes.NewReader(label), in), nil
 	}
 	_, _ = in.Discard(1) // it is buffered
-	var message io.Reader = in
-	first := kind[0]
-	if first == kindCompressed {
-		unpacked, err := unpack(in, maxExchange)
-		if err != nil {
-			return nil, err
-		}
-		first, message = unpacked[0], bytes.NewReader(unpacked[1:])
-	}
-	message = msgpack.Reader(message)
-	switch first {
-	case kindUser:
-		return nil, fmt.Errorf("user messages: %w", errTooLarge)
-	case kindPushPull:
-		if message, err = fewNodes(message); err != nil {
-			return nil, err
-		}
+	first, message, err := unpacked(kind[0], in)
+	if err != nil {
+		return nil, err
 	}
 	return io.MultiReader(bytes.NewReader(append(label, first)), message), nil
+}
+
+// unpacked returns the kind of a message of a connection that is not packed, and a reader of what is behind the kind. It
+// errs if the message is beyond the bounds, and the reader does where they are passed.
+func unpacked(kind byte, message io.Reader) (byte, io.Reader, error) {
+	if kind == kindCompressed {
+		out, err := unpack(message, maxExchange)
+		if err != nil {
+			return 0, nil, err
+		}
+		kind, message = out[0], bytes.NewReader(out[1:])
+	}
+	message = msgpack.Reader(message)
+	switch kind {
+	case kindUser:
+		return 0, nil, fmt.Errorf("user messages: %w", errTooLarge)
+	case kindPushPull:
+		var err error
+		if message, err = fewNodes(message); err != nil {
+			return 0, nil, err
+		}
+	}
+	return kind, message, nil
 }
 
 // labelOf reads a label with its frame, if there is one.

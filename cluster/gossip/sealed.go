@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"aliquot/cluster/msgpack"
 )
 
 // sealVersion is the version of memberlist's encryption that its present protocol uses. The earlier one pads
@@ -46,8 +44,7 @@ func newSeal(key []byte, label string) (*seal, error) {
 // open returns what was sealed behind a head and the label: a version, a nonce, and the text with its tag.
 func (s *seal) open(sealed, head []byte) ([]byte, error) {
 	nonce := s.key.NonceSize()
-	switch {
-	case len(sealed) <= 1+nonce+s.key.Overhead(), sealed[0] != sealVersion:
+	if len(sealed) <= 1+nonce+s.key.Overhead() || sealed[0] != sealVersion {
 		return nil, errNoInner
 	}
 	plain, err := s.key.Open(nil, sealed[1:1+nonce], sealed[1+nonce:], append(bytes.Clone(head), s.label...))
@@ -85,28 +82,12 @@ func (s *seal) exchange(in *bufio.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := exchangeFits(plain); err != nil {
+	_, message, err := unpacked(plain[0], bytes.NewReader(plain[1:]))
+	if err == nil {
+		_, err = io.Copy(io.Discard, message)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return append(head, sealed...), nil
-}
-
-// exchangeFits returns an error if a whole message of a connection, unpacked, is beyond the bounds.
-func exchangeFits(message []byte) (err error) {
-	if message[0] == kindCompressed {
-		if message, err = unpack(bytes.NewReader(message[1:]), maxExchange); err != nil {
-			return err
-		}
-	}
-	rest := msgpack.Reader(bytes.NewReader(message[1:]))
-	switch message[0] {
-	case kindUser:
-		return fmt.Errorf("user messages: %w", errTooLarge)
-	case kindPushPull:
-		if rest, err = fewNodes(rest); err != nil {
-			return err
-		}
-	}
-	_, err = io.Copy(io.Discard, rest)
-	return err
 }

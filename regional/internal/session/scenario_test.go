@@ -24,7 +24,7 @@ import (
 
 // TestScenarios plays what testdata/scenarios tells: the session of region us with a leader that is the real state
 // machine, behind the messages of LeaseService, in a bubble of virtual time. `go test ./regional/internal/session -run
-// Scenarios -rewrite` writes the outputs anew. The commands:
+// Scenarios -rewrite` writes the outputs. The commands:
 //
 //	start             a daemon whose store answers, and a coordinator that leads regions us and eu, with rules version 1
 //	run 3s            lets time pass, and shows the session and what was logged
@@ -268,13 +268,11 @@ func (l *leading) Hello(ctx context.Context, in *aliquotv1.HelloRequest) (*aliqu
 	}) {
 		return nil, errGone
 	}
-	select {
-	case out := <-answer:
+	out, err := awaited(ctx, answer)
+	if err == nil {
 		l.set(func() { out.Rules = l.rules(in.GetRulesVersion()) })
-		return out, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
+	return out, err
 }
 
 // Report implements LeaseServiceClient.
@@ -288,12 +286,20 @@ func (l *leading) Report(ctx context.Context, in *aliquotv1.ReportRequest) (*ali
 	}) {
 		return nil, errGone
 	}
+	out, err := awaited(ctx, answer)
+	if err == nil {
+		l.set(func() { out.Rules = l.rules(in.GetRulesVersion()) })
+	}
+	return out, err
+}
+
+// awaited returns the answer to a call. A channel that is closed is a refusal.
+func awaited[T any](ctx context.Context, answer <-chan *T) (*T, error) {
 	select {
 	case out, ok := <-answer:
 		if !ok {
 			return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("this session is not open"))
 		}
-		l.set(func() { out.Rules = l.rules(in.GetRulesVersion()) })
 		return out, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
