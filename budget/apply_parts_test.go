@@ -283,3 +283,36 @@ func TestAnAcknowledgedKeyIsLoweredWhileOthersAreApplied(t *testing.T) {
 		t.Errorf("the answer is %+v", d)
 	}
 }
+
+// Another daemon of the region may have acknowledged what an answer to a Hello says. If the store
+// loses its contents before the answer is applied, no record of that is left.
+func TestAnAnswerCountsWhenTheStoreIsLost(t *testing.T) {
+	o := newOpening(t, 2, 2)
+	r := o.regions[0]
+	o.answer(false)
+	for _, k := range o.keys {
+		if right := r.Right(k, o.limit, o.now); right.Share.Burst != Unit/4 {
+			t.Fatalf("the region believes in %+v of key %v", right, k)
+		}
+	}
+	r.Step(CallFailed{}, o.now)
+	_, hellos := o.pass(time.Second)
+	unknown := KeyID{Rule: 9}
+	actions := []Action{{Key: unknown, Gen: Gen{Epoch: 7, Counter: 900}, Limit: o.limit}}
+	for i, k := range o.keys {
+		actions = append(actions, Action{Key: k, Gen: Gen{Epoch: 7, Counter: uint64(901 + i)}, Share: Share{Unit / 8, Unit / 8}, Limit: o.limit})
+	}
+	r.ApplyAtMost(2) // the last key is not in the first part
+	r.Step(HelloAnswered{
+		OK: HelloOK{Epoch: 7, Session: 2, Nonce: hellos[len(hellos)-1].Nonce, Watermark: Gen{Epoch: 7, Counter: 950}, Actions: actions}, Config: o.ledger.Config,
+	}, o.now)
+	r.Step(StoreEpoch{Epoch: "other contents"}, o.now)
+	for _, k := range o.keys {
+		if right := r.Right(k, o.limit, o.now); right.Effective().Burst > Unit/8 {
+			t.Errorf("the region believes in %+v of key %v", right, k)
+		}
+	}
+	if right := r.Right(unknown, o.limit, o.now); right.Effective() != (Share{}) {
+		t.Errorf("the region believes in %+v of a key that it does not know, which may be lent", right)
+	}
+}

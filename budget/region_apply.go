@@ -80,7 +80,6 @@ func (r *Region) sharesApplied(results []ShareResult, now Instant) []RegionEffec
 		}
 		if res.Failed {
 			failed = true
-			r.lowerBelief(act)
 			continue
 		}
 		delete(a.left, res.Key)
@@ -103,17 +102,32 @@ func (r *Region) sharesApplied(results []ShareResult, now Instant) []RegionEffec
 
 // stopApplying gives up the rest of a directive. What was applied of it is held.
 func (r *Region) stopApplying(now Instant) {
+	r.lowerBeliefs()
 	r.applying = nil
 	r.nextHello = now.Add(retryHello)
 }
 
-// lowerBelief handles a share that may not have reached the store. The region does not acknowledge
-// it, but believes in no more than that share. Another daemon of the region may have acknowledged
-// it, and when the store's contents are lost this belief is all that remains.
-func (r *Region) lowerBelief(act Action) {
-	if h := r.hot[act.Key]; h != nil {
+// lowerBeliefs handles the shares of a directive that have not reached the store for certain. The
+// region does not acknowledge them, but believes in no more than them. Another daemon of the region
+// may have acknowledged them, and when the store's contents are lost this belief is all that
+// remains. It reports whether the region knows all these keys as hot.
+func (r *Region) lowerBeliefs() (known bool) {
+	known = true
+	lower := func(act Action) {
+		h := r.hot[act.Key]
+		if h == nil {
+			known = false
+			return
+		}
 		h.share = h.share.Min(act.Share)
 	}
+	for _, act := range r.applying.left {
+		lower(act)
+	}
+	for _, act := range r.applying.rest {
+		lower(act)
+	}
+	return known
 }
 
 // recordApplied records a share that the store now enforces.

@@ -96,12 +96,18 @@ func (r *Region) progressDue() Instant {
 	return max(r.applying.began, r.session.lastSent).Add(progressEvery)
 }
 
+// storeIs handles other store contents. They lack the records of keys that an answer to a Hello
+// names, if it was not applied yet: another daemon of the region may have lent these keys.
 func (r *Region) storeIs(epoch string) {
 	if r.storeEpoch == epoch {
 		return
 	}
 	if r.storeEpoch != "" {
+		opening := r.opening()
 		r.abandonSession()
+		if r.applying != nil && !r.lowerBeliefs() && opening {
+			r.blind = true
+		}
 	}
 	r.storeEpoch = epoch
 }

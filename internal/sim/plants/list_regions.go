@@ -81,8 +81,18 @@ func regions() []Plant {
 		},
 		{
 			Name: "failed-share-not-believed", Breaks: "a smaller share that may not have reached the store is not believed",
-			Edits: []Edit{{applied, "			r.lowerBelief(act)\n", "			_ = act\n"}},
+			Edits: []Edit{{applied, "	r.lowerBeliefs()\n	r.applying = nil\n", "	r.applying = nil\n"}},
 			World: World{Faults: []string{"store commands stuck", "store flushed", "second daemon", "all store commands stuck"}, Just: true},
+		},
+		{
+			Name: "lost-answer-not-believed", Breaks: "a smaller share in an answer that was not applied when the store's contents were lost is not believed",
+			Edits: []Edit{{step, "		if r.applying != nil && !r.lowerBeliefs() && opening {", "		if r.applying != nil && len(r.hot) == 0 && opening {"}},
+			World: World{Faults: []string{"store flushed", "second daemon", "store flushed and daemon restarts", "cut both ways"}, Just: true, Lease: 3 * time.Second},
+		},
+		{
+			Name: "lost-answer-names-no-keys", Breaks: "keys in an answer that was not applied when the store's contents were lost count as cold",
+			Edits: []Edit{{step, "			r.blind = true\n", "			r.blind = r.blind || false\n"}},
+			World: World{Faults: []string{"store flushed", "second daemon", "store flushed and daemon restarts", "cut both ways"}, Just: true, Lease: 3 * time.Second},
 		},
 		{
 			Name: "failed-share-acknowledged", Breaks: "a share that may not have reached the store is acknowledged",
