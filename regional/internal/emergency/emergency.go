@@ -339,6 +339,11 @@ func (e *Limit) see(contents string, now budget.Instant) {
 		e.table.Emptied(now)
 		e.lostAt = e.payments
 	}
+	e.begin(contents)
+}
+
+// begin sets which contents of the store the table is of. The caller holds mu.
+func (e *Limit) begin(contents string) {
 	e.contents = contents
 	e.born, _ = limit.EpochBirth(contents)
 }

@@ -54,13 +54,16 @@ func (e *Limit) HoldsBack(contents string) bool {
 func (e *Limit) Resume(contents string) (keys int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	before := e.table
-	if e.table = e.last.Resume(before, contents, e.now()); e.table == before {
+	now, before := e.now(), e.table
+	if e.table = e.last.Resume(before, contents, now); e.table == before {
+		// It knows the records of these contents now, and they may be lost before a check comes.
+		e.begin(contents)
+		e.see(contents, now)
 		e.count()
 		return 0
 	}
 	e.contents = ""
-	e.see(contents, e.now())
+	e.see(contents, now)
 	e.count()
 	return e.table.Len()
 }
