@@ -45,6 +45,7 @@ var anyModule = []string{""}
 // new folder has its place thought about.
 var houses = map[string]row{
 	"budget":               {aliquot: []string{"internal/hashslot"}, banned: pure},
+	"budget/promise":       {aliquot: []string{"budget"}, banned: pure},
 	"limit":                {banned: pure},
 	"internal/entitlement": {aliquot: []string{"internal/prefetch", "budget", "limit"}, banned: pure},
 	"internal/prefetch":    {aliquot: []string{"budget", "limit"}, banned: pure},
@@ -186,13 +187,13 @@ var houses = map[string]row{
 	"coordinator":     {aliquot: []string{"internal/leasewire", "coordinator/internal/...", "internal/ratelog", "cluster", "cluster/state", "internal/boottime", "internal/hashslot", "budget", "internal/entitlement", "rules", "limit", "internal/rpc", "internal/rpc/connections", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 
 	// The regions' reports, compared with what is promised of each limit.
-	"coordinator/internal/audit": {aliquot: []string{"budget"}, banned: pure},
+	"coordinator/internal/audit": {aliquot: []string{"budget", "budget/promise"}, banned: pure},
 	// The loop that drives the leader's state machine, and what it decides beside it.
-	"coordinator/internal/leader": {aliquot: []string{"coordinator/internal/audit", "cluster", "cluster/state", "budget", "internal/ratelog", "internal/entitlement", "rules", "limit"}, outside: anyModule},
+	"coordinator/internal/leader": {aliquot: []string{"coordinator/internal/audit", "cluster", "cluster/state", "budget", "budget/promise", "internal/ratelog", "internal/entitlement", "rules", "limit"}, outside: anyModule},
 	// Which daemon of a region may use the floor while no store has answered.
 	"coordinator/internal/claims": {aliquot: []string{"coordinator/internal/leader", "budget", "proto/aliquot/v1"}, banned: pure},
 	// The promise of a limit, in sentences.
-	"coordinator/internal/promise": {aliquot: []string{"coordinator/internal/leader", "cluster/state", "budget", "limit", "proto/aliquot/v1", "rules"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
+	"coordinator/internal/promise": {aliquot: []string{"coordinator/internal/leader", "cluster/state", "budget", "budget/promise", "limit", "proto/aliquot/v1", "rules"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Plans of rules: the question to the regions, and their answers added up.
 	"coordinator/internal/plan": {aliquot: []string{"coordinator/internal/leader", "internal/leasewire", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}},
 	// The little REST there is.

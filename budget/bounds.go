@@ -5,12 +5,12 @@ import "time"
 // Intervals of the protocol. Each is a compromise between traffic and reaction time. Safety depends
 // on none of them.
 const (
-	// minReportGap keeps a region from reporting more often than the leader ticks.
-	minReportGap = 20 * time.Millisecond
-	// reportKeyEvery is the interval between reports of one busy key while few keys are busy. Each
+	// MinReportGap keeps a region from reporting more often than the leader ticks.
+	MinReportGap = 20 * time.Millisecond
+	// ReportKeyEvery is the interval between reports of one busy key while few keys are busy. Each
 	// busy key adds keyReportTakes to the region's interval. Ten regions with thousands of busy
 	// keys so send the leader 200,000 key reports a second together.
-	reportKeyEvery = 100 * time.Millisecond
+	ReportKeyEvery = 100 * time.Millisecond
 	keyReportTakes = 50 * time.Microsecond
 	// maxPace is the report interval of a region in which the whole hot table is busy.
 	maxPace = MaxHotKeys * keyReportTakes
@@ -76,14 +76,14 @@ const (
 	maxWelcomeKeys = 32_768
 )
 
-// lengthen returns d as the slowest clock within rho could measure it: d(1+rho).
-func (c *Config) lengthen(d time.Duration) time.Duration {
+// Lengthen returns d as the slowest clock within rho could measure it: d(1+rho).
+func (c *Config) Lengthen(d time.Duration) time.Duration {
 	return d + time.Duration((int64(d)/1_000_000+1)*int64(c.RhoPPM))
 }
 
 // leaseAtLeader returns T(1+rho). A lease that began before an instant of the leader's clock has
 // ended this long after that instant.
-func (c *Config) leaseAtLeader() time.Duration { return c.lengthen(c.Lease) }
+func (c *Config) leaseAtLeader() time.Duration { return c.Lengthen(c.Lease) }
 
 // FloorAfter returns 2T(1+rho)^3: how long a region that heard nothing waits before it takes its
 // floor back. Worked number: T = 10 s and rho = 2 % give 21.22 s. The leader counts a lender as
@@ -91,13 +91,13 @@ func (c *Config) leaseAtLeader() time.Duration { return c.lengthen(c.Lease) }
 // time end within another T(1+rho). The third factor covers the lender's own clock. While T changes
 // the longer one counts.
 func (c *Config) FloorAfter() time.Duration {
-	return c.lengthen(c.lengthen(c.lengthen(2 * c.wait())))
+	return c.Lengthen(c.Lengthen(c.Lengthen(2 * c.wait())))
 }
 
 // FloorAfterUse returns how long a region that heard nothing waits before it takes back the floor
 // of a limit with a tail. What other regions used before they made room may count that much longer.
 func (c *Config) FloorAfterUse(tail time.Duration) time.Duration {
-	return c.FloorAfter() + c.lengthen(tail)
+	return c.FloorAfter() + c.Lengthen(tail)
 }
 
 // ConnectedFloor returns what a region keeps of a key while it is connected and has lent the rest.
@@ -110,7 +110,7 @@ func (c *Config) ConnectedFloor(floor Share, limit KeyLimit) Share {
 	}
 	minBurst := int64(microToken)
 	if limit.Placement == PlacementAuto {
-		if limit.lendsUnused() {
+		if limit.LendsUnused() {
 			return keptUnused(floor, limit)
 		}
 		if Scale(limit.Rate, floor.Rate) < homedBelow*microToken {
@@ -124,7 +124,7 @@ func (c *Config) ConnectedFloor(floor Share, limit KeyLimit) Share {
 	return Share{Rate: floor.Rate / 50, Burst: max(floor.Burst/50, request)}.Min(floor)
 }
 
-// keptUnused returns the connected floor of a limit that lendsUnused: a fiftieth of the floor in
+// keptUnused returns the connected floor of a limit that LendsUnused: a fiftieth of the floor in
 // whole requests. The region that asks can so have all but a fiftieth of a large limit, and the
 // whole of a small one.
 func keptUnused(floor Share, limit KeyLimit) Share {

@@ -45,14 +45,14 @@ func rateWindow(limit KeyLimit) time.Duration {
 	return min(max(timeToEarn(windowTokens, limit), minWindow), maxWindow)
 }
 
-// quietAfter returns the silence about a key after which it counts as unused: the window of its
+// QuietAfter returns the silence about a key after which it counts as unused: the window of its
 // rates, or two report intervals of the region if they are longer.
-func quietAfter(limit KeyLimit, pace time.Duration) time.Duration {
+func QuietAfter(limit KeyLimit, pace time.Duration) time.Duration {
 	return max(rateWindow(limit), 2*pace) + quietMargin
 }
 
 // unmentioned returns for how long a region's reports may leave out a key that is in use.
-func unmentioned(pace time.Duration) time.Duration { return max(pace, reportKeyEvery) + quietMargin }
+func unmentioned(pace time.Duration) time.Duration { return max(pace, ReportKeyEvery) + quietMargin }
 
 // timeToEarn returns how long a limit takes to earn an amount, at most an hour.
 func timeToEarn(amount int64, limit KeyLimit) time.Duration {
@@ -199,7 +199,7 @@ func (d *demand) follow(limit KeyLimit, dt time.Duration, now Instant) {
 
 // at returns the demand as of the region's latest report.
 func (d demand) at(lastReport Instant, limit KeyLimit, pace time.Duration) demandNow {
-	silence := quietAfter(limit, pace)
+	silence := QuietAfter(limit, pace)
 	quietSince := max(d.used, d.since)
 	idle := quietSince != 0 && lastReport.Sub(quietSince) >= silence
 	if d.last == 0 {

@@ -54,7 +54,7 @@ func (s *stream) pass(d time.Duration) {
 
 func (s *stream) tell() {
 	if s.offered > s.d.offered {
-		s.d.fold(KeyReport{Offered: s.offered, Admitted: s.offered, Idle: s.now.Sub(s.used), Gap: s.gap}, s.limit, reportKeyEvery, s.report, s.now)
+		s.d.fold(KeyReport{Offered: s.offered, Admitted: s.offered, Idle: s.now.Sub(s.used), Gap: s.gap}, s.limit, ReportKeyEvery, s.report, s.now)
 	}
 	s.report = s.now
 }
@@ -74,7 +74,7 @@ func (s *stream) random(perSecond float64, d time.Duration) {
 
 // fast returns the estimate, in tokens a second.
 func (s *stream) fast() float64 {
-	return float64(s.d.at(s.report, s.limit, reportKeyEvery).Fast) / Unit * 100
+	return float64(s.d.at(s.report, s.limit, ReportKeyEvery).Fast) / Unit * 100
 }
 
 func TestDemandOfRandomRequestsIsSteady(t *testing.T) {
@@ -98,11 +98,11 @@ func TestDemandThatEndsIsNoticedAtOnce(t *testing.T) {
 	if got := s.fast(); got != 0 {
 		t.Errorf("360 ms after the last of 80 requests a second the demand is %.1f", got)
 	}
-	if slow := s.d.at(s.report, s.limit, reportKeyEvery).Slow; slow < Unit*7/10 {
+	if slow := s.d.at(s.report, s.limit, ReportKeyEvery).Slow; slow < Unit*7/10 {
 		t.Errorf("the slow estimate has fallen to %d at once", slow)
 	}
 	s.pass(20 * time.Second)
-	if slow := s.d.at(s.report, s.limit, reportKeyEvery).Slow; slow > Unit/10 {
+	if slow := s.d.at(s.report, s.limit, ReportKeyEvery).Slow; slow > Unit/10 {
 		t.Errorf("the slow estimate is %d after 20 s", slow)
 	}
 }
@@ -159,10 +159,10 @@ func TestBatchesAreNoPauses(t *testing.T) {
 func TestWhatIsNeverMentionedIsNotUsed(t *testing.T) {
 	limit := KeyLimit{Capacity: 300 * microToken, Rate: 100 * microToken}
 	d := demand{since: Instant(time.Hour)}
-	if now := d.at(Instant(time.Hour).Add(10*time.Millisecond), limit, reportKeyEvery); now.Known {
+	if now := d.at(Instant(time.Hour).Add(10*time.Millisecond), limit, ReportKeyEvery); now.Known {
 		t.Error("a demand is known before it could be measured")
 	}
-	if now := d.at(Instant(time.Hour).Add(time.Second), limit, reportKeyEvery); !now.Known || now.Slow != 0 || !now.Idle {
+	if now := d.at(Instant(time.Hour).Add(time.Second), limit, ReportKeyEvery); !now.Known || now.Slow != 0 || !now.Idle {
 		t.Errorf("a key that a region's reports do not mention: %+v", now)
 	}
 }
@@ -176,20 +176,20 @@ func TestDemandOfHugeNumbers(t *testing.T) {
 		for i := range 50 {
 			previous, now := start.Add(time.Duration(i)*time.Hour), start.Add(time.Duration(i+1)*time.Hour)
 			offered += math.MaxInt64 / 64
-			d.fold(KeyReport{Offered: offered, Idle: math.MaxInt64, Gap: math.MaxInt64}, limit, reportKeyEvery, previous, now)
-			if got := d.at(now.Add(time.Hour), limit, reportKeyEvery); got.Fast < 0 || got.Fast > Unit || got.Slow < 0 || got.Slow > Unit {
+			d.fold(KeyReport{Offered: offered, Idle: math.MaxInt64, Gap: math.MaxInt64}, limit, ReportKeyEvery, previous, now)
+			if got := d.at(now.Add(time.Hour), limit, ReportKeyEvery); got.Fast < 0 || got.Fast > Unit || got.Slow < 0 || got.Slow > Unit {
 				t.Fatalf("%+v: %+v", limit, got)
 			}
 		}
 	}
 }
 
-// A busy key is reported every reportKeyEvery while few keys are busy, and less often the more there
+// A busy key is reported every ReportKeyEvery while few keys are busy, and less often the more there
 // are, but at least every maxPace.
 func TestReportsOfAKeyGetRarerWithManyKeys(t *testing.T) {
 	enough := int(maxPace / keyReportTakes)
 	for keys, want := range map[int]time.Duration{
-		0: reportKeyEvery, 1: reportKeyEvery, enough / 2: time.Duration(enough/2) * keyReportTakes, 2 * enough: maxPace,
+		0: ReportKeyEvery, 1: ReportKeyEvery, enough / 2: time.Duration(enough/2) * keyReportTakes, 2 * enough: maxPace,
 	} {
 		r := Region{reportable: make([]KeyID, keys)}
 		if got := r.pace(); got != want {

@@ -51,7 +51,7 @@ func TestStepWaitsForWhoIsALittleLate(t *testing.T) {
 		w.change(func(l *Ledger) error { return l.UpdateRegion("a", 2) })
 		w.run(time.Second)
 		w.cut[1] = false
-		steps := w.stepsMade("floors are what the weights amount to", w.ledger.Config.lengthen(tail)+5*time.Second, w.steady)
+		steps := w.stepsMade("floors are what the weights amount to", w.ledger.Config.Lengthen(tail)+5*time.Second, w.steady)
 		if steps != 1 {
 			t.Errorf("with a tail of %v it took %d steps, not one", tail, steps)
 		}
@@ -81,7 +81,7 @@ func TestBrokenSessionsDoNotKeepAStepWaiting(t *testing.T) {
 	w.run(w.limit.Tail / 2)
 	w.regions[0] = NewRegion(0, w.regions[0].Config(), 50, w.now) // a loses now
 	w.regions[0].Step(StoreEpoch{"epoch-a"}, w.now)
-	w.run(w.ledger.Config.lengthen(w.limit.Tail)/2 + 3*time.Second)
+	w.run(w.ledger.Config.Lengthen(w.limit.Tail)/2 + 3*time.Second)
 	if w.steady() {
 		t.Error("another daemon of a region that is to give up a part of its floor acknowledged it at once")
 	}

@@ -38,7 +38,7 @@ func (c *Config) Homed(limit KeyLimit) bool {
 	case PlacementHome:
 		return true
 	}
-	if limit.lendsUnused() {
+	if limit.LendsUnused() {
 		return false
 	}
 	floors := int64(0)
@@ -50,16 +50,16 @@ func (c *Config) Homed(limit KeyLimit) bool {
 	return max(limit.Capacity, limit.Rate) < homedBelow*microToken*floors
 }
 
-// busyDwell and calmDwell are how long a home keeps a limit that other regions ask for. A share
+// BusyDwell and calmDwell are how long a home keeps a limit that other regions ask for. A share
 // that moves does not refill for a round trip and a commit, some 0.2 s at 80 ms. Two busy regions
 // that take turns of five seconds lose 4 % by it. A home whose clients are all admitted has enough
 // in its bucket to pass the turn on much sooner.
 const (
-	busyDwell = 5 * time.Second
+	BusyDwell = 5 * time.Second
 	calmDwell = time.Second
-	// tailsDwell is the length of a turn in tails of the limit. Until that time the next home
+	// TailsDwell is the length of a turn in tails of the limit. Until that time the next home
 	// cannot have all of it.
-	tailsDwell = 4
+	TailsDwell = 4
 )
 
 // noHome is the home of a key that no region has used yet.
@@ -96,14 +96,14 @@ func (l *Leader) leaveHome(key *leaderKey, now Instant) {
 
 // homeYields reports whether the home has had its turn, or does not use the key.
 func (key *leaderKey) homeYields(d demandNow, now Instant) bool {
-	dwell := busyDwell
+	dwell := BusyDwell
 	switch {
 	case d.Idle:
 		return true
 	case !d.Rejecting:
 		dwell = calmDwell
 	}
-	dwell = max(dwell, tailsDwell*key.limit.Tail)
+	dwell = max(dwell, TailsDwell*key.limit.Tail)
 	return now.Sub(key.homeSince) >= dwell
 }
 

@@ -99,14 +99,14 @@ func TestASmallLimitGoesWholeToWhoUsesIt(t *testing.T) {
 }
 
 // Three busy regions take turns. No turn is longer than the others' waits, and a flood does not
-// lengthen its own turn.
+// Lengthen its own turn.
 func TestHomesInTurns(t *testing.T) {
 	w := small(t, 3)
 	w.load = []int64{1000, 1, 1}
 	w.runUntil("a region holds it", time.Second, func() bool { return w.rate(0)+w.rate(1)+w.rate(2) == 1000 })
 	held := make([]time.Duration, 3)
 	const turns = 12
-	for range turns * int(busyDwell/tick) {
+	for range turns * int(BusyDwell/tick) {
 		for i := range held {
 			if w.rate(i) == 1000 {
 				held[i] += tick
@@ -115,8 +115,8 @@ func TestHomesInTurns(t *testing.T) {
 		w.run(tick)
 	}
 	for i, d := range held {
-		if fair := turns * busyDwell / 3; d < fair*9/10 || d > fair*11/10 {
-			t.Errorf("region %d was home for %v of %v", i, d, turns*busyDwell)
+		if fair := turns * BusyDwell / 3; d < fair*9/10 || d > fair*11/10 {
+			t.Errorf("region %d was home for %v of %v", i, d, turns*BusyDwell)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestACalmHomeYieldsSoon(t *testing.T) {
 	}
 	w.load[1] = 50
 	w.runUntil("b has a turn", calmDwell+500*time.Millisecond, func() bool { return w.rate(1) == 1000 })
-	w.runUntil("and a again", busyDwell+500*time.Millisecond, func() bool { return w.rate(0) == 1000 })
+	w.runUntil("and a again", BusyDwell+500*time.Millisecond, func() bool { return w.rate(0) == 1000 })
 }
 
 func TestASilentHomeIsReplaced(t *testing.T) {

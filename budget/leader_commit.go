@@ -53,7 +53,7 @@ func (l *Leader) created(asked create, now Instant) {
 	l.learn(key, rep.Limit, l.regions[asked.region].rules)
 	key.home, key.homeSince = asked.region, now
 	l.stats.Created++
-	if rep.Limit.lendsUnused() && rep.Rejecting {
+	if rep.Limit.LendsUnused() && rep.Rejecting {
 		d := &key.regions[asked.region].demand
 		d.last, d.rejecting = now, true // the other regions' parts then move with the first directives
 	}

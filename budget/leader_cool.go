@@ -45,7 +45,7 @@ func (l *Leader) coolAfter(limit KeyLimit) time.Duration {
 		return longest
 	}
 	full := time.Duration(min(limit.Capacity/limit.Rate+1, int64(longest/time.Second))) * time.Second
-	return max(minCoolAfter, l.cfg.lengthen(full))
+	return max(minCoolAfter, l.cfg.Lengthen(full))
 }
 
 // stayHot cancels a return to cold, unless it is being committed. A region that was already told

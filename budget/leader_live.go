@@ -103,7 +103,7 @@ func (l *Leader) graceOver(now Instant) bool {
 		return true
 	}
 	for i := range l.regions {
-		if !l.regions[i].live && !l.cfg.Regions[i].gone() {
+		if !l.regions[i].live && !l.cfg.Regions[i].Gone() {
 			return false
 		}
 	}
@@ -114,5 +114,5 @@ func (l *Leader) graceOver(now Instant) bool {
 // Such a region need not acknowledge anything.
 func (l *Leader) absent(i int) bool {
 	r := &l.regions[i]
-	return l.cfg.Regions[i].gone() && !r.open && r.leaseEnd == 0
+	return l.cfg.Regions[i].Gone() && !r.open && r.leaseEnd == 0
 }

@@ -134,7 +134,7 @@ func (l *Leader) target(key *leaderKey, lowered []Share, now Instant) ([]Share, 
 		out := in.homed(home)
 		return out, in.short() || in.moves(out)
 	}
-	if l.divide == nil && key.limit.lendsUnused() {
+	if l.divide == nil && key.limit.LendsUnused() {
 		return in.lendUnused()
 	}
 	key.settled = l.divide == nil && l.remember(key, in)
@@ -246,12 +246,12 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 		diff := int64(target[i].Rate - c.Now.Rate)
 		if diff > 0 {
 			moved += diff
-			wanted = wanted || (c.Demand.Rejecting || c.Tokens < in.drained(c)) && diff >= minMove
+			wanted = wanted || (c.Demand.Rejecting || c.Tokens < in.drained(c)) && diff >= MinMove
 		}
 		if abs(diff) > max(deadBand, int64(c.Now.Rate)/10) {
 			significant = true
 		}
-		if in.Capacity > 0 && c.Demand.Rejecting && target[i].Burst-c.Now.Burst >= minMove {
+		if in.Capacity > 0 && c.Demand.Rejecting && target[i].Burst-c.Now.Burst >= MinMove {
 			wanted = true
 		}
 	}
@@ -272,8 +272,8 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 const (
 	// deadBand is 2 % of the limit.
 	deadBand = Unit / 50
-	// minMove is the least that a rejecting region is served: 1 %.
-	minMove = Unit / 100
+	// MinMove is the least that a rejecting region is served: 1 %.
+	MinMove = Unit / 100
 	// maxMovePerSecond is the most that moves without a rejection to justify it: a quarter of the
 	// limit.
 	maxMovePerSecond = Unit / 4

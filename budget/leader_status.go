@@ -22,14 +22,14 @@ type RegionStatus struct {
 const adoptAfter = time.Second
 
 // adoptAfter returns how long after a smaller floor a region's use of the earlier one still counts.
-func (c *Config) adoptAfter(tail time.Duration) time.Duration { return adoptAfter + c.lengthen(tail) }
+func (c *Config) adoptAfter(tail time.Duration) time.Duration { return adoptAfter + c.Lengthen(tail) }
 
 // Region describes region i at now. tail is the longest tail of any limit.
 func (l *Leader) Region(i int, now Instant, tail time.Duration) RegionStatus {
 	r := &l.regions[i]
 	s := RegionStatus{
 		Live:         r.live,
-		Absent:       l.cfg.Regions[i].gone() && !r.open,
+		Absent:       l.cfg.Regions[i].Gone() && !r.open,
 		Acknowledged: r.open && r.acked && now.Sub(r.adoptedAt) >= l.cfg.adoptAfter(tail),
 		RulesVersion: r.rules.Version, Incarnation: r.incarnation, LastReport: r.lastReport,
 	}

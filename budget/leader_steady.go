@@ -22,7 +22,7 @@ func (l *Leader) remember(key *leaderKey, in allocation) (settled bool) {
 			kr.planned = planned{}
 			continue
 		}
-		quiet := kr.demand.quiet(l.regions[i].lastReport, quietAfter(key.limit, l.regions[i].pace))
+		quiet := kr.demand.quiet(l.regions[i].lastReport, QuietAfter(key.limit, l.regions[i].pace))
 		kr.planned = planned{
 			slow: int32(c.Demand.Slow), admitted: int32(c.Demand.SlowAdmitted),
 			active: !quiet && c.Demand.Slow > negligible,
@@ -61,7 +61,7 @@ func (l *Leader) steady(i int, key *leaderKey) bool {
 	}
 	for j := range key.regions {
 		other, r := &key.regions[j], &l.regions[j]
-		if other.planned.active && other.demand.quiet(r.lastReport, quietAfter(key.limit, r.pace)) {
+		if other.planned.active && other.demand.quiet(r.lastReport, QuietAfter(key.limit, r.pace)) {
 			return false
 		}
 	}

@@ -84,9 +84,9 @@ func (l *Leader) tailOf(key *leaderKey) time.Duration {
 		}
 	}
 	if tail == 0 {
-		return 0 // lengthen would round 0 up, and none of this applies to a bucket
+		return 0 // Lengthen would round 0 up, and none of this applies to a bucket
 	}
-	return l.cfg.lengthen(tail)
+	return l.cfg.Lengthen(tail)
 }
 
 // delay queues a key to be planned again later.

@@ -55,7 +55,7 @@ func TestRefundsAreReported(t *testing.T) {
 	r.Refund(w.key, 4*microToken)
 	r.Refund(KeyID{Rule: 99}, microToken)
 	r.hot[w.key].mustAck = true
-	for _, rep := range r.hotReports(nil, reportKeyEvery, w.now) {
+	for _, rep := range r.hotReports(nil, ReportKeyEvery, w.now) {
 		if rep.Key == w.key && rep.Refunded != 7*microToken {
 			t.Errorf("reported %d", rep.Refunded)
 		}

@@ -332,7 +332,7 @@ func (r *Region) Elsewhere(right Right, limit KeyLimit, begun bool) bool {
 	if right.Phase != Live {
 		return false
 	}
-	if limit.lendsUnused() || begun && r.cfg.Homed(limit) {
+	if limit.LendsUnused() || begun && r.cfg.Homed(limit) {
 		return right.Effective().Burst < r.lendable(limit)
 	}
 	if !r.cfg.Homed(limit) {

@@ -42,14 +42,14 @@ func (r *Region) coldReports(out []KeyReport) []KeyReport {
 // pace returns the interval between the reports of one busy key. It grows with the number of keys
 // that have something to report.
 func (r *Region) pace() time.Duration {
-	return min(max(time.Duration(len(r.reportable))*keyReportTakes, reportKeyEvery), maxPace)
+	return min(max(time.Duration(len(r.reportable))*keyReportTakes, ReportKeyEvery), maxPace)
 }
 
 // hotReports reports a key at once if it has an acknowledgement or begins to reject, and otherwise
 // at the report interval. While few keys are busy, one that begins to reject takes along all others
 // that reject.
 func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []KeyReport {
-	few := pace == reportKeyEvery
+	few := pace == ReportKeyEvery
 	waiting := r.reportable[:0]
 	for _, k := range r.reportable {
 		h := r.hot[k]

@@ -53,7 +53,7 @@ func (r *Region) NextTick(now Instant) Instant {
 	case r.opening():
 		next = r.progressDue()
 	case r.session.open:
-		next = r.session.lastSent.Add(minReportGap)
+		next = r.session.lastSent.Add(MinReportGap)
 	case r.storeEpoch != "":
 		next = r.nextHello
 	}
@@ -136,7 +136,7 @@ func (r *Region) sendDue(now Instant) []RegionEffect {
 		return nil
 	case !r.session.open:
 		return r.sayHello(now)
-	case now.Sub(r.session.lastSent) < minReportGap:
+	case now.Sub(r.session.lastSent) < MinReportGap:
 		return nil
 	}
 	return r.sendReport(now)

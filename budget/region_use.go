@@ -30,7 +30,7 @@ func (r *Region) recordOutlasting(k KeyID, h *hotKey, res ShareResult, now Insta
 	h.label, h.inUse, h.mustAck = res.Label, 0, true
 	if res.Due > 0 {
 		h.inUse = max(partOf(res.InUse, h.limit.Capacity), min(h.share.Burst, Unit-1)+1)
-		r.scheduleUseCheck(k, h, now.Add(min(r.cfg.lengthen(res.Due), useCheckEvery)))
+		r.scheduleUseCheck(k, h, now.Add(min(r.cfg.Lengthen(res.Due), useCheckEvery)))
 	}
 	r.queue(k, h)
 }

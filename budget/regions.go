@@ -38,8 +38,8 @@ type RegionConfig struct {
 // Takes reports whether the region takes part: it has a floor, or will have one.
 func (r *RegionConfig) Takes() bool { return r.Weight > 0 }
 
-// gone reports whether the region is told nothing and nothing is reserved for it.
-func (r *RegionConfig) gone() bool { return r.Floor == Share{} && r.Told == Share{} }
+// Gone reports whether the region is told nothing and nothing is reserved for it.
+func (r *RegionConfig) Gone() bool { return r.Floor == Share{} && r.Told == Share{} }
 
 // MaxWeight bounds weights, so that a floor of weight 1 beside 63 floors of the largest weight
 // still has 16 units.
@@ -106,4 +106,15 @@ func CheckWeight(weight int32) error {
 		return ErrBadWeight
 	}
 	return nil
+}
+
+// Holders returns how many regions may hold tokens of a limit, at least 1.
+func (c *Config) Holders() int {
+	n := 0
+	for i := range c.Regions {
+		if r := &c.Regions[i]; r.Takes() || !r.Gone() {
+			n++
+		}
+	}
+	return max(n, 1)
 }

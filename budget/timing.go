@@ -43,7 +43,7 @@ func (c *Config) longerLeasesMayRun() bool { return c.NextLease() < c.wait() }
 
 // LeasesOver returns how long after a configuration came into force every earlier lease has ended,
 // on the leader's clock.
-func (c *Config) LeasesOver() time.Duration { return c.lengthen(c.wait()) }
+func (c *Config) LeasesOver() time.Duration { return c.Lengthen(c.wait()) }
 
 // SetTiming begins a change of the lease and of rho. From now on the leader grants the smaller of
 // the old and the new lease, and every participant waits for the larger, until AdvanceFloors finds
@@ -89,7 +89,7 @@ func (c *Config) advanceTiming(p Progress) (changed bool) {
 // allAcknowledged reports whether every region that may enforce anything has acknowledged.
 func (c *Config) allAcknowledged(acknowledged []int) bool {
 	for i := range c.Regions {
-		if !c.Regions[i].gone() && !slices.Contains(acknowledged, i) {
+		if !c.Regions[i].Gone() && !slices.Contains(acknowledged, i) {
 			return false
 		}
 	}

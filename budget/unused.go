@@ -7,15 +7,15 @@ import "time"
 // such a limit moves to the region that refuses requests, at once and whole. It moves back as
 // easily: a shrink takes no more than what is unused, so no region waits for a window to pass.
 
-// lendsUnused reports whether what a region does not use of a limit is lent whole. That is so for a
+// LendsUnused reports whether what a region does not use of a limit is lent whole. That is so for a
 // counting limit whose rule does not ask for another placement.
-func (l KeyLimit) lendsUnused() bool { return l.Tail > 0 && l.Placement == PlacementAuto }
+func (l KeyLimit) LendsUnused() bool { return l.Tail > 0 && l.Placement == PlacementAuto }
 
 // recentUse is the age up to which a region's use of a key counts as recent. Only then the region
 // is left a part of what is unused.
 const recentUse = time.Second
 
-// lendUnused returns the shares of a limit that lendsUnused, by region, and whether they are worth
+// lendUnused returns the shares of a limit that LendsUnused, by region, and whether they are worth
 // the move. Only a refusal moves anything. A region that uses the key keeps what it has in use and
 // a part of the rest by its demand. An idle region keeps its connected floor.
 func (a allocation) lendUnused() (target []Share, move bool) {
@@ -52,7 +52,7 @@ func (a allocation) lendUnused() (target []Share, move bool) {
 // gains reports whether the share after holds at least one whole request more than before, and half
 // a percent of the limit more.
 func (a allocation) gains(before, after Share) bool {
-	return after.Burst-before.Burst >= minMove/2 &&
+	return after.Burst-before.Burst >= MinMove/2 &&
 		Scale(a.Capacity, after.Burst)/microToken > Scale(a.Capacity, before.Burst)/microToken
 }
 
@@ -100,7 +100,7 @@ func usedOf(limit KeyLimit, rep *KeyReport) int64 {
 // That amount is added to what others give up, and all of it goes to the region that asks together.
 // The wait lasts at most shrinkWait, because the region may be about to be lost.
 func (l *Leader) awaitsShrink(key *leaderKey, now Instant) bool {
-	if l.divide != nil || !key.limit.lendsUnused() || now.Sub(key.shrunk) >= shrinkWait {
+	if l.divide != nil || !key.limit.LendsUnused() || now.Sub(key.shrunk) >= shrinkWait {
 		return false
 	}
 	for i := range key.regions {

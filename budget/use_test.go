@@ -121,7 +121,7 @@ func TestFloorsOfRightsWaitForTheTail(t *testing.T) {
 	cutAt := w.now
 	w.load[2] = 3
 	w.runUntil("a's lease is over", 11*time.Second, func() bool { return w.regions[0].Phase(w.now) == Limbo })
-	tail := w.ledger.Config.lengthen(w.limit.Tail)
+	tail := w.ledger.Config.Lengthen(w.limit.Tail)
 	atLeader := cutAt.Add(w.ledger.Config.leaseAtLeader())
 	for w.now < atLeader.Add(tail-time.Second) {
 		w.run(tick)
@@ -321,12 +321,12 @@ func TestTailOfALimitThatNobodyTold(t *testing.T) {
 	if key == nil || key.limit.Capacity != 0 {
 		t.Fatalf("%+v", key)
 	}
-	if got, want := l.tailOf(key), l.cfg.lengthen(MaxTail); got != want {
+	if got, want := l.tailOf(key), l.cfg.Lengthen(MaxTail); got != want {
 		t.Errorf("of a rule that is not known it waits %v, want %v", got, want)
 	}
 	kept := func(uint32) bool { return true }
 	for tail, want := range map[time.Duration]time.Duration{
-		0: 0, time.Minute: l.cfg.lengthen(time.Minute), 2 * MaxTail: l.cfg.lengthen(MaxTail),
+		0: 0, time.Minute: l.cfg.Lengthen(time.Minute), 2 * MaxTail: l.cfg.Lengthen(MaxTail),
 	} {
 		l.Step(RulesChanged{Kept: kept, Tail: func(uint32) time.Duration { return tail }}, w.now)
 		if got := l.tailOf(key); got != want {

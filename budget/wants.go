@@ -50,7 +50,7 @@ func (a allocation) wants(c claim, anyRejecting bool) (demand, used int64) {
 		demand, used = d.Fast+a.correction(c), d.FastAdmitted
 	}
 	if d.Rejecting {
-		demand = max(demand, int64(c.Now.Rate)+minMove)
+		demand = max(demand, int64(c.Now.Rate)+MinMove)
 	}
 	return min(demand, Unit), used
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/budget/promise"
 )
 
 const (
@@ -65,7 +66,7 @@ type Audit struct {
 
 // PromiseFunc returns what the coordinator promises of a limit under the rule with this number. It
 // returns the zero Promise for a rule that is not in force.
-type PromiseFunc func(rule uint32, limit budget.KeyLimit) budget.Promise
+type PromiseFunc func(rule uint32, limit budget.KeyLimit) promise.Promise
 
 // New returns an Audit that has counted nothing. rhoPPM bounds the difference of clock rates, in
 // millionths. The audit calls promise only inside AddReport and AddSessionless.
@@ -109,7 +110,7 @@ func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget
 		rule := a.ruleFor(key.id.Rule)
 		spent := key.readCounters(rep, k, readFrom, region, now)
 		rule.add(rep.Region, spent.admitted, spent.offered)
-		if key.counts == budget.Slots {
+		if key.counts == promise.Slots {
 			continue // reports do not say how many slots are in use at a time
 		}
 		for _, earlier := range a.cold.take(k.Key, k.Limit, now) {
@@ -429,7 +430,7 @@ func (a *Audit) addSpent(region int, s budget.Spent, from, now budget.Instant, h
 	}
 	key := a.keyFor(budget.KeyReport{Key: s.Key, Limit: s.Limit}, now)
 	key.counters = growTo(key.counters, region)
-	if key.counts != budget.Slots && used.from >= key.validFrom {
+	if key.counts != promise.Slots && used.from >= key.validFrom {
 		a.check(key, used, now)
 	}
 	return true

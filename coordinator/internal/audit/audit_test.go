@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/budget/promise"
 )
 
 func always(budget.KeyID) bool { return true }
@@ -13,8 +14,8 @@ func kept(uint32) bool         { return true }
 
 // strictly promises that nothing is admitted beyond the limit, and that shares move in a
 // second.
-func strictly(uint32, budget.KeyLimit) budget.Promise {
-	return budget.Promise{Measured: true, ToHot: time.Second, ToFollow: time.Second}
+func strictly(uint32, budget.KeyLimit) promise.Promise {
+	return promise.Promise{Measured: true, ToHot: time.Second, ToFollow: time.Second}
 }
 
 // second is an instant of the tests' clock.

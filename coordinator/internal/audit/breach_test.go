@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"aliquot/budget"
+	"aliquot/budget/promise"
 )
 
 // TestBreachIsToldWithItsEvidence: what was admitted where, in which interval, and
@@ -61,8 +62,8 @@ func TestBreachIsToldAgainWhileItGrows(t *testing.T) {
 // TestBreachIsBeyondWhatIsPromised: an elastic limit may admit its excess.
 func TestBreachIsBeyondWhatIsPromised(t *testing.T) {
 	promised := int64(200)
-	y := New(0, func(uint32, budget.KeyLimit) budget.Promise {
-		return budget.Promise{Excess: promised * microToken}
+	y := New(0, func(uint32, budget.KeyLimit) promise.Promise {
+		return promise.Promise{Excess: promised * microToken}
 	}, 0)
 	y.AddReport(usage(0, 1, 300), second(0), always)
 	if len(y.breaches) != 0 || !near(y.rules[1].excess.value(), 200) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/budget/promise"
 )
 
 // keyRecord is one hot key and what all regions together spent of it.
@@ -15,7 +16,7 @@ type keyRecord struct {
 	rho            float64 // part of rate that was added for clocks
 	promisedExcess float64 // tokens above the limit that are promised at most
 	perLoss        float64 // tokens that each loss of a store's contents allows besides
-	counts         budget.Counting
+	counts         promise.Counting
 	validFrom      budget.Instant // use before this instant does not count
 	busy           busyPeriod
 	maxExcess      float64 // observed, tokens above the limit
@@ -49,7 +50,7 @@ type consumption struct {
 // refillRate returns what the key's limit refills, in tokens a second; 0 for slots, which do not
 // refill.
 func (key *keyRecord) refillRate() float64 {
-	if key.counts == budget.Slots {
+	if key.counts == promise.Slots {
 		return 0
 	}
 	return key.rate / (1 + key.rho)
@@ -64,10 +65,10 @@ func (key *keyRecord) excess() float64 { return key.busy.overRate - key.capacity
 // After a change of the limit, or of the promise to less, earlier use says nothing about the new one. A
 // region may also report by the old limit for a while. So each change that is seen starts the count
 // again.
-func (key *keyRecord) setLimit(limit budget.KeyLimit, promise budget.Promise, rho float64, now budget.Instant) (less bool) {
+func (key *keyRecord) setLimit(limit budget.KeyLimit, p promise.Promise, rho float64, now budget.Instant) (less bool) {
 	before := *key
 	key.limit, key.rho, key.capacity = limit, rho, tokens(limit.Capacity)
-	key.promisedExcess, key.perLoss, key.counts = tokens(promise.Excess), tokens(promise.Forgiven), promise.Counts
+	key.promisedExcess, key.perLoss, key.counts = tokens(p.Excess), tokens(p.Forgiven), p.Counts
 	key.rate = (tokens(limit.Rate) + float64(limit.RateFrac)/microToken/1e6) * (1 + rho)
 	if before.capacity == 0 {
 		return false // the key is new

@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"aliquot/budget"
+	"aliquot/budget/promise"
 )
 
 // forgiving promises that nothing is admitted beyond the limit, except one limit for each loss.
-func forgiving(_ uint32, l budget.KeyLimit) budget.Promise {
-	return budget.Promise{Measured: true, Forgiven: l.Capacity}
+func forgiving(_ uint32, l budget.KeyLimit) promise.Promise {
+	return promise.Promise{Measured: true, Forgiven: l.Capacity}
 }
 
 // holding is a report of a region whose store has these contents.

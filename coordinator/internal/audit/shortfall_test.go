@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"aliquot/budget"
+	"aliquot/budget/promise"
 )
 
 // refusing lets region 0 ask for 20 a second of a limit of 10 and get so many, for a
@@ -83,7 +84,7 @@ func TestShortfallIsAtMostWhatWasRefused(t *testing.T) {
 func TestShortfallNeedsRefusalsAllTheTime(t *testing.T) {
 	for name, promise := range map[string]PromiseFunc{
 		"with pauses":  strictly,
-		"not measured": func(uint32, budget.KeyLimit) budget.Promise { return budget.Promise{} },
+		"not measured": func(uint32, budget.KeyLimit) promise.Promise { return promise.Promise{} },
 	} {
 		y := New(0, promise, 0)
 		y.lastUnheard = -1

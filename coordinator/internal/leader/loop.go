@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/budget/promise"
 	clusterstate "aliquot/cluster/state"
 	"aliquot/rules"
 )
@@ -142,10 +143,10 @@ func (l *Loop) inForce(rule uint32) bool { _, known := l.rules[rule]; return kno
 
 // promise returns what is promised of a limit now; the zero Promise for a rule that is not in force.
 // While regions follow two versions of a rule, it returns the looser promise of both.
-func (l *Loop) promise(rule uint32, limit budget.KeyLimit) budget.Promise {
+func (l *Loop) promise(rule uint32, limit budget.KeyLimit) promise.Promise {
 	in := l.rules[rule]
 	if in == nil {
-		return budget.Promise{}
+		return promise.Promise{}
 	}
 	conditions := l.conditions(l.now())
 	promise := PromiseTerms(in, limit, &l.ledger.Config, conditions).Promise()

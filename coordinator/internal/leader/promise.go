@@ -6,27 +6,28 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/budget/promise"
 	"aliquot/internal/entitlement"
 	"aliquot/limit"
 	"aliquot/rules"
 )
 
 // PromiseTerms returns the terms from which the promise of a limit under a rule is computed.
-func PromiseTerms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s Conditions) *budget.Terms {
-	t := &budget.Terms{Limit: l, Config: c, Silent: s.Silent, Forgives: rule.Forgives, RoundTrip: s.maxRoundTrip(), Quorum: s.Commit, Pace: s.ReportInterval}
+func PromiseTerms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s Conditions) *promise.Terms {
+	t := &promise.Terms{Limit: l, Config: c, Silent: s.Silent, Forgives: rule.Forgives, RoundTrip: s.maxRoundTrip(), Quorum: s.Commit, Pace: s.ReportInterval}
 	switch rule.Enforcement {
 	case rules.Elastic:
-		t.Enforcement = budget.Elastic
+		t.Enforcement = promise.Elastic
 	case rules.Independent:
-		t.Enforcement = budget.Independent
+		t.Enforcement = promise.Independent
 	}
 	switch rule.Limit.Algorithm {
 	case limit.FixedWindow, limit.SlidingCounter:
-		t.Counts = budget.Windows
+		t.Counts = promise.Windows
 	case limit.SlidingLog:
-		t.Counts = budget.Log
+		t.Counts = promise.Log
 	case limit.Concurrency:
-		t.Counts = budget.Slots
+		t.Counts = promise.Slots
 	}
 	if s.Commit == 0 {
 		t.Quorum = -1

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/budget"
+	"aliquot/budget/promise"
 	clusterstate "aliquot/cluster/state"
 	"aliquot/coordinator/internal/leader"
 	"aliquot/limit"
@@ -83,8 +84,8 @@ func newShortfall(name string, value float64, unit, meaning string) *aliquotv1.B
 	return &aliquotv1.Bound{Name: name, Kind: "shortfall", Value: value, Unit: unit, Meaning: meaning}
 }
 
-func (p *Limit) excessBounds(kept *budget.Promise) []*aliquotv1.Bound {
-	if kept.Counts == budget.Slots {
+func (p *Limit) excessBounds(kept *promise.Promise) []*aliquotv1.Bound {
+	if kept.Counts == promise.Slots {
 		return append([]*aliquotv1.Bound{
 			newExcess("in_use", leader.Tokens(kept.Burst), inTokens, "all regions together have this much in use at a time, at most"),
 			newExcess("excess", leader.Tokens(kept.Excess), inTokens, "how far that is above the capacity"),
@@ -106,7 +107,7 @@ func (p *Limit) excessBounds(kept *budget.Promise) []*aliquotv1.Bound {
 }
 
 // forgiven is the bound of what a loss of a store forgives; none if that is nothing.
-func (p *Limit) forgiven(kept *budget.Promise) []*aliquotv1.Bound {
+func (p *Limit) forgiven(kept *promise.Promise) []*aliquotv1.Bound {
 	if kept.Forgiven == 0 {
 		return nil
 	}
@@ -114,19 +115,19 @@ func (p *Limit) forgiven(kept *budget.Promise) []*aliquotv1.Bound {
 		"admitted besides, once for each time that a region's store loses its contents, at most (on_data_loss: forgive)")}
 }
 
-func (p *Limit) excessMeaning(kept *budget.Promise) string {
+func (p *Limit) excessMeaning(kept *promise.Promise) string {
 	switch {
 	case kept.Excess == 0:
 		return "how far the burst can be above the capacity: never"
 	case p.rule.Enforcement == rules.Independent:
 		return "how far the burst can be above the capacity: every region has a limit of its own"
-	case kept.Counts == budget.Windows:
+	case kept.Counts == promise.Windows:
 		return "how far the burst can be above the capacity: windows end and begin, on clocks up to a window apart"
 	}
 	return "how far the burst can be above the capacity: an idle key has its burst in the other regions too. It is earned again at the limit's rate"
 }
 
-func (p *Limit) shortfallBounds(kept *budget.Promise, s leader.Conditions) []*aliquotv1.Bound {
+func (p *Limit) shortfallBounds(kept *promise.Promise, s leader.Conditions) []*aliquotv1.Bound {
 	if p.rule.Enforcement == rules.Independent {
 		return []*aliquotv1.Bound{newShortfall("lost", 0, inTokens, "nothing: no region waits for another")}
 	}
@@ -163,7 +164,7 @@ func (p *Limit) shortfallBounds(kept *budget.Promise, s leader.Conditions) []*al
 }
 
 // markUnmeasured marks a bound that depends on measurements which are missing.
-func markUnmeasured(p *budget.Promise, b *aliquotv1.Bound) *aliquotv1.Bound {
+func markUnmeasured(p *promise.Promise, b *aliquotv1.Bound) *aliquotv1.Bound {
 	if b.Unmeasured = !p.Measured; b.Unmeasured {
 		b.Meaning += " (not known yet: a round trip or a commit has not been measured)"
 	}
@@ -202,9 +203,9 @@ func OlderLimits(s *clusterstate.State, rule *rules.Rule, apiKey string, nowMS i
 // SetResidual sets what regions that have not acknowledged the rules in force may admit above the
 // limit. known is the status of the regions from the leader.
 func SetResidual(b *aliquotv1.Budget, now budget.KeyLimit, older []Older, shares []budget.Share, known []budget.RegionStatus) {
-	var out []budget.Outdated
+	var out []promise.Outdated
 	for i, share := range shares {
-		o := budget.Outdated{Share: share}
+		o := promise.Outdated{Share: share}
 		for _, l := range older {
 			if i < len(known) && l.version >= known[i].RulesVersion && (l.regions == nil || slices.Contains(l.regions, i)) {
 				o.Limit.Capacity = max(o.Limit.Capacity, l.limit.Capacity)
@@ -213,7 +214,7 @@ func SetResidual(b *aliquotv1.Budget, now budget.KeyLimit, older []Older, shares
 		}
 		out = append(out, o)
 	}
-	burst, rate := budget.ResidualExcess(now, out)
+	burst, rate := promise.ResidualExcess(now, out)
 	b.ResidualExcess, b.ResidualExcessRate = float64(burst)/leader.MicroToken, float64(rate)/leader.MicroToken
 }
 

@@ -25,7 +25,7 @@ func counted() []Plant {
 		},
 		{
 			Name: "no-tail", Breaks: "what was used under a lease counts as gone with the lease",
-			Edits: []Edit{{leader, "return l.cfg.lengthen(tail)", "return 0 * tail"}},
+			Edits: []Edit{{leader, "return l.cfg.Lengthen(tail)", "return 0 * tail"}},
 		},
 		{
 			Name: "floor-without-tail", Breaks: "a region takes its floor back before what others used of it has left their windows",
@@ -37,7 +37,7 @@ func counted() []Plant {
 		},
 		{
 			Name: "floor-moves-without-tail", Breaks: "a smaller floor is acknowledged before what was used of it has left the windows",
-			Edits: []Edit{{"budget/leader_status.go", "return adoptAfter + c.lengthen(tail)", "return adoptAfter"}},
+			Edits: []Edit{{"budget/leader_status.go", "return adoptAfter + c.Lengthen(tail)", "return adoptAfter"}},
 			World: World{Faults: []string{"region reweighted", "region drained"}, Just: true},
 		},
 		{

@@ -28,7 +28,7 @@ func elastic() []Plant {
 		},
 		{
 			Name: "cools-after-seconds", Breaks: "a key cools down after ten unused seconds, however long its buckets need to fill",
-			Edits:    []Edit{{"budget/leader_cool.go", "return max(minCoolAfter, l.cfg.lengthen(full))", "return min(minCoolAfter, l.cfg.lengthen(full))"}},
+			Edits:    []Edit{{"budget/leader_cool.go", "return max(minCoolAfter, l.cfg.Lengthen(full))", "return min(minCoolAfter, l.cfg.Lengthen(full))"}},
 			Harmless: "argued: the first design let an elastic key cool down only N theta C/r after the last use, for its buckets became full with it. Here the record is kept, with what it holds, so cooling creates no token whenever it comes; the time only decides when it is worth the messages",
 		},
 	}

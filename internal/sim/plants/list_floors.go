@@ -22,7 +22,7 @@ func floors() []Plant {
 		},
 		{
 			Name: "floor-acknowledged-at-once", Breaks: "a smaller floor is in force before decisions that were under way have ended",
-			Edits:    []Edit{{status, "now.Sub(r.adoptedAt) >= l.cfg.adoptAfter(tail)", "now.Sub(r.adoptedAt) >= l.cfg.lengthen(tail)"}},
+			Edits:    []Edit{{status, "now.Sub(r.adoptedAt) >= l.cfg.adoptAfter(tail)", "now.Sub(r.adoptedAt) >= l.cfg.Lengthen(tail)"}},
 			World:    World{Faults: []string{"region reweighted", "region drained", "all store commands stuck", "store commands stuck"}, Just: true},
 			Harmless: "argued: a decision that is under way has a deadline of half a second, and others get what was given up after three messages and a commit; only a call that is stuck for most of that is too much. Not seen in 66 worlds of stuck calls",
 		},

@@ -24,7 +24,7 @@ func leaders() []Plant {
 		},
 		{
 			Name: "no-grace", Breaks: "a new leader renews leases before the regions have acknowledged anything",
-			Edits:    []Edit{{live, "		if !l.regions[i].live && !l.cfg.Regions[i].gone() {\n			return false", "		if !l.regions[i].live && !l.cfg.Regions[i].gone() {\n			return true"}},
+			Edits:    []Edit{{live, "		if !l.regions[i].live && !l.cfg.Regions[i].Gone() {\n			return false", "		if !l.regions[i].live && !l.cfg.Regions[i].Gone() {\n			return true"}},
 			Harmless: "argued: the grace keeps shares from dipping after an election and carries no safety. A lease is renewed only while what was sent and what silent regions may take back fit together; without the grace the first region to acknowledge is shrunk to make room for the others' floors, and grows again",
 		},
 		{

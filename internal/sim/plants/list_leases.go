@@ -30,12 +30,12 @@ func leases() []Plant {
 		},
 		{
 			Name: "floor-after-t", Breaks: "a region that hears nothing takes its floor back after T",
-			Edits: []Edit{{bounds, "return c.lengthen(c.lengthen(c.lengthen(2 * c.wait())))", "return c.wait()"}},
+			Edits: []Edit{{bounds, "return c.Lengthen(c.Lengthen(c.Lengthen(2 * c.wait())))", "return c.wait()"}},
 		},
 		{
 			Name: "floor-after-2t", Breaks: "a region that hears nothing takes its floor back after 2T: clocks count as equal",
 			Edits: []Edit{
-				{bounds, "return c.lengthen(c.lengthen(c.lengthen(2 * c.wait())))", "return 2 * c.wait()"},
+				{bounds, "return c.Lengthen(c.Lengthen(c.Lengthen(2 * c.wait())))", "return 2 * c.wait()"},
 				{"internal/entitlement/frame.go", "f.heardWait = d.heardWait(tail)", "f.heardWait = 0"},
 			},
 			World: World{Regions: 2, Keys: 1, Lease: 10 * time.Second, RhoPPM: 100_000, Faults: []string{"cut both ways", "all coordinators stop", "drifting clocks"}, Just: true},
@@ -49,7 +49,7 @@ func leases() []Plant {
 		},
 		{
 			Name: "rho-ignored-by-leader", Breaks: "the leader counts a lease as over after T on its own clock",
-			Edits: []Edit{{bounds, "func (c *Config) leaseAtLeader() time.Duration { return c.lengthen(c.Lease) }", "func (c *Config) leaseAtLeader() time.Duration { return c.Lease }"}},
+			Edits: []Edit{{bounds, "func (c *Config) leaseAtLeader() time.Duration { return c.Lengthen(c.Lease) }", "func (c *Config) leaseAtLeader() time.Duration { return c.Lease }"}},
 			World: World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "drifting clocks"}, Just: true},
 		},
 		{

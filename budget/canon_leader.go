@@ -210,7 +210,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		c.Ago(now, key.moved)
 		c.Int(int64(key.home))
 		c.Age(now, key.shrunk, shrinkWait)
-		c.Age(now, key.homeSince, max(busyDwell, tailsDwell*key.limit.Tail))
+		c.Age(now, key.homeSince, max(BusyDwell, TailsDwell*key.limit.Tail))
 	}
 }
 

@@ -93,7 +93,7 @@ func (r *Region) AppendState(c *Canon, now Instant) {
 		c.session(s.epoch, s.id, s.seq)
 		c.seq(s.epoch, s.id, s.ack)
 		c.tSend(r.self, now, s.tSend)
-		c.Age(now, s.lastSent, minReportGap)
+		c.Age(now, s.lastSent, MinReportGap)
 	}
 	c.Int(int64(r.inFlight))
 	c.nonce(r.self, r.helloNonce)
@@ -177,7 +177,7 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 	c.Int(h.released - h.reportedReleased)
 	c.Int(h.refunded)
 	c.Bools(h.rejecting, h.asked, h.reportedRejecting, h.queued, h.mustAck, h.lastReport != 0, h.unenforced)
-	c.Age(now, h.lastReport, reportKeyEvery) // only 2,000 busy keys make the interval longer
+	c.Age(now, h.lastReport, ReportKeyEvery) // only 2,000 busy keys make the interval longer
 	c.Int(int64(h.inUse))
 	c.Int(h.label)
 	if h.outlasting {

@@ -1,13 +1,26 @@
 package budget
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
 
+// tokens is micro-tokens as people read them, to a thousandth.
+func tokens(micro int64) string { return fmt.Sprintf("%.3f", float64(micro)/microToken) }
+
+// Promised has the figures of a promise that these tests look at; see promise.Promise.
+type Promised struct {
+	ToHot, ToFollow, CutOff                                                    time.Duration
+	FirstTouch, Step, SteadyRate, SilentRate, KeptRate, FloorRate, CutOffBurst int64
+}
+
+// PromiseOf computes a promise. The external test package sets it, because package promise imports this one.
+var PromiseOf func(limit KeyLimit, windows bool, c *Config, roundTrip, quorum time.Duration) Promised
+
 // distant returns a world whose messages take half of a round trip one way and whose commits take a
 // tick. Its leader is elected and nothing is spent yet. It also returns the promise.
-func distant(t *testing.T, limit KeyLimit, roundTrip time.Duration) (*world, Promise) {
+func distant(t *testing.T, limit KeyLimit, roundTrip time.Duration) (*world, Promised) {
 	w := newWorld(t, 3)
 	w.limit, w.quorum = limit, tick
 	for range w.regions {
@@ -19,8 +32,7 @@ func distant(t *testing.T, limit KeyLimit, roundTrip time.Duration) (*world, Pro
 		w.bank[i] = Scale(limit.Capacity, r.Floor.Burst)
 	}
 	// A message waits for the tick after it has come.
-	terms := Terms{Limit: limit, Config: &w.ledger.Config, RoundTrip: roundTrip + 2*tick, Quorum: w.quorum + tick}
-	return w, terms.Promise()
+	return w, PromiseOf(limit, false, &w.ledger.Config, roundTrip+2*tick, w.quorum+tick)
 }
 
 // greedily lets region i ask for a whole burst at once and for ten times the rate from now on. It
@@ -52,7 +64,7 @@ func TestMachinesKeepWhatIsPromised(t *testing.T) {
 	} {
 		for _, roundTrip := range []time.Duration{0, 2 * tick, 4 * tick, 10 * tick} {
 			var touch, step int64
-			var promised Promise
+			var promised Promised
 			for phase := range time.Duration(6) {
 				w, p := distant(t, limit, roundTrip)
 				promised = p
@@ -115,8 +127,7 @@ func TestAloneBesideASilentRegion(t *testing.T) {
 func TestALenderThatIsCutOff(t *testing.T) {
 	limit := KeyLimit{Capacity: 300 * microToken, Rate: 100 * microToken, Tail: 6 * time.Second}
 	w, _ := distant(t, limit, 4*tick)
-	promised := Terms{Limit: limit, Counts: Windows, Config: &w.ledger.Config, RoundTrip: 80 * time.Millisecond, Quorum: 10 * time.Millisecond}
-	p := promised.Promise()
+	p := PromiseOf(limit, true, &w.ledger.Config, 80*time.Millisecond, 10*time.Millisecond)
 	if p.CutOffBurst < limit.Capacity/4 {
 		t.Errorf("it may have lent %s", tokens(p.CutOffBurst))
 	}

@@ -1,27 +1,32 @@
-package budget
+package promise
 
 import (
 	"fmt"
 	"testing"
 	"time"
+
+	"aliquot/budget"
 )
 
+// million is one whole token in micro-tokens.
+const million = 1_000_000
+
 // tokens is micro-tokens as people read them, to a thousandth.
-func tokens(micro int64) string { return fmt.Sprintf("%.3f", float64(micro)/microToken) }
+func tokens(micro int64) string { return fmt.Sprintf("%.3f", float64(micro)/million) }
 
 // terms are C = 300 and r = 100 a second over three regions, 80 ms from a leader whose
 // commits take 10 ms.
 func terms(e Enforcement) *Terms {
-	c := NewConfig([]string{"a", "b", "c"}, 10*time.Second, 20_000)
+	c := budget.NewConfig([]string{"a", "b", "c"}, 10*time.Second, 20_000)
 	return &Terms{
-		Limit: KeyLimit{Capacity: 300 * microToken, Rate: 100 * microToken}, Enforcement: e, Config: &c,
+		Limit: budget.KeyLimit{Capacity: 300 * million, Rate: 100 * million}, Enforcement: e, Config: &c,
 		RoundTrip: 80 * time.Millisecond, Quorum: 10 * time.Millisecond,
 	}
 }
 
 // TestPromiseInNumbers works each bound out by hand.
 func TestPromiseInNumbers(t *testing.T) {
-	heavy := func(c *Config) { // floors 1/2, 1/4, 1/4
+	heavy := func(c *budget.Config) { // floors 1/2, 1/4, 1/4
 		c.Regions[0].Weight = 2
 		for i, floor := range c.Targets() {
 			r := &c.Regions[i]
@@ -71,7 +76,7 @@ func TestPromiseInNumbers(t *testing.T) {
 		{
 			// b is told 1/12 less: an elastic key may have 25 tokens more of extra burst.
 			name: "floors that move", terms: terms(Elastic), with: func(t *Terms) {
-				t.Config.Regions[1].Told = Share{Rate: Unit / 4, Burst: Unit / 4}
+				t.Config.Regions[1].Told = budget.Share{Rate: budget.Unit / 4, Burst: budget.Unit / 4}
 			},
 			burst: "925.000", rate: "102.000", excess: "625.000", moving: "25.000",
 			touch: "96.750", step: "152.500", steadyRate: "2.333", steadyBurst: "7.000", silent: "35.667", silentNow: "0.000",
@@ -81,7 +86,7 @@ func TestPromiseInNumbers(t *testing.T) {
 			// Nothing is kept of a limit whose floor is less than a request. 10 s of it are
 			// two tokens; a measurement takes 5 s, an exchange 0.52 s.
 			name: "a small limit", terms: terms(Strict), with: func(t *Terms) {
-				t.Limit = KeyLimit{Capacity: 2 * microToken, Rate: microToken / 5, Placement: PlacementSplit}
+				t.Limit = budget.KeyLimit{Capacity: 2 * million, Rate: million / 5, Placement: budget.PlacementSplit}
 			},
 			burst: "2.000", rate: "0.204", excess: "0.000", moving: "0.000",
 			touch: "2.145", step: "2.228", steadyRate: "0.002", steadyBurst: "0.020", silent: "0.069", silentNow: "0.000",
@@ -91,7 +96,7 @@ func TestPromiseInNumbers(t *testing.T) {
 			// All of it moves, so that a region alone has all of it. A measurement takes
 			// 0.85 s: touch (29 + 10 x 1.89) x 2/3, step 10 x 2.74.
 			name: "a limit that has a home", terms: terms(Strict), with: func(t *Terms) {
-				t.Limit = KeyLimit{Capacity: 29 * microToken, Rate: 10 * microToken}
+				t.Limit = budget.KeyLimit{Capacity: 29 * million, Rate: 10 * million}
 			},
 			burst: "29.000", rate: "10.200", excess: "0.000", moving: "0.000",
 			touch: "31.933", step: "27.400", steadyRate: "0.000", steadyBurst: "0.000", silent: "3.333", silentNow: "0.000",
@@ -193,10 +198,10 @@ func TestPromiseOfTheLargestLimit(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprint(i)
 	}
-	c := NewConfig(names, 10*time.Second, 20_000)
-	const billion = 1_000_000_000 * microToken
+	c := budget.NewConfig(names, 10*time.Second, 20_000)
+	const billion = 1_000_000_000 * million
 	for _, e := range []Enforcement{Strict, Elastic, Independent} {
-		all := &Terms{Limit: KeyLimit{Capacity: billion, Rate: billion, RateFrac: 1}, Enforcement: e, Config: &c, RoundTrip: time.Second, Quorum: time.Second}
+		all := &Terms{Limit: budget.KeyLimit{Capacity: billion, Rate: billion, RateFrac: 1}, Enforcement: e, Config: &c, RoundTrip: time.Second, Quorum: time.Second}
 		p := all.Promise()
 		for _, amount := range []int64{p.Burst, p.Rate, p.Excess, p.FirstTouch, p.Step, p.SteadyRate, p.SteadyBurst, p.SilentRate, p.KeptRate} {
 			if amount < 0 || amount > 64*11*billion {

@@ -1,9 +1,13 @@
-package budget
+// Package promise computes what the regions together promise of a limit: the most that they admit above
+// it, and the most that a client may lack of it. It is pure arithmetic on the rules of package budget.
+package promise
 
 import (
 	"math"
 	"math/bits"
 	"time"
+
+	"aliquot/budget"
 )
 
 // Enforcement says how the regions' parts of one limit are kept together.
@@ -38,14 +42,14 @@ const (
 
 // Terms are the inputs of a limit's promise.
 type Terms struct {
-	Limit KeyLimit
+	Limit budget.KeyLimit
 	// Counts is what the limit counts. Everything except Tokens is enforced as Strict, even if
 	// Enforcement is Elastic. Its Limit.Rate is the capacity a window.
 	Counts      Counting
 	Enforcement Enforcement
 	// Forgives: a key starts afresh if a region's store has lost its contents and nothing is known.
 	Forgives bool
-	Config   *Config
+	Config   *budget.Config
 	// RoundTrip is the largest round trip between the leader and a region that is heard. Quorum is
 	// the time of a commit. Either is negative until it was measured.
 	RoundTrip time.Duration
@@ -126,7 +130,7 @@ func (t *Terms) Promise() Promise {
 // excess sets the bounds of what is admitted.
 func (t *Terms) excess(p *Promise) {
 	c := t.Limit.Capacity
-	p.Rate = t.rateWithin(Unit)
+	p.Rate = t.rateWithin(budget.Unit)
 	p.Rate += mulUp(p.Rate, int64(t.Config.RhoPPM), 1_000_000)
 	regions, told := int64(t.Config.Holders()), int32(0)
 	for i := range t.Config.Regions {
@@ -145,7 +149,7 @@ func (t *Terms) excess(p *Promise) {
 	case t.Enforcement == Elastic && t.Counts == Tokens:
 		// Each region's cold bucket holds c. What it has above the floor stays when the key becomes
 		// hot, and the floors' part may fill up to c in all.
-		p.Moving = c - Scale(c, min(told, Unit))
+		p.Moving = c - budget.Scale(c, min(told, budget.Unit))
 		p.Excess = (regions-1)*c + p.Moving
 	}
 	if t.Counts == Slots {
@@ -158,30 +162,19 @@ func (t *Terms) excess(p *Promise) {
 	}
 }
 
-// Holders returns how many regions may hold tokens of a limit, at least 1.
-func (c *Config) Holders() int {
-	n := 0
-	for i := range c.Regions {
-		if r := &c.Regions[i]; r.Takes() || !r.gone() {
-			n++
-		}
-	}
-	return max(n, 1)
-}
-
 // reach sets what a single busy region cannot reach, and what a region that is cut off keeps.
 func (t *Terms) reach(p *Promise) {
-	var keeps Share
-	minTold, maxFloor := Share{Rate: Unit, Burst: Unit}, int32(0)
-	minKept := Share{Rate: Unit, Burst: Unit}
+	var keeps budget.Share
+	minTold, maxFloor := budget.Share{Rate: budget.Unit, Burst: budget.Unit}, int32(0)
+	minKept := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
 	silent := int32(0)
 	for i := range t.Config.Regions {
 		r := &t.Config.Regions[i]
-		if r.gone() {
+		if r.Gone() {
 			continue
 		}
 		keep := t.keep(r)
-		p.CutOffBurst = max(p.CutOffBurst, mulUp(t.Limit.Capacity, int64(r.Told.Burst-keep.Burst), Unit))
+		p.CutOffBurst = max(p.CutOffBurst, mulUp(t.Limit.Capacity, int64(r.Told.Burst-keep.Burst), budget.Unit))
 		keeps, minKept, minTold = keeps.Add(keep), minKept.Min(keep), minTold.Min(r.Told)
 		maxFloor = max(maxFloor, r.Floor.Rate)
 		if i < len(t.Silent) && t.Silent[i] {
@@ -190,21 +183,23 @@ func (t *Terms) reach(p *Promise) {
 	}
 	others := keeps.Sub(minKept)
 	if t.Config.Homed(t.Limit) {
-		p.Turn = time.Duration(t.Config.Holders()-1) * max(busyDwell, tailsDwell*t.Limit.Tail)
+		p.Turn = time.Duration(t.Config.Holders()-1) * max(budget.BusyDwell, budget.TailsDwell*t.Limit.Tail)
 	} else {
-		others = others.Add(Share{Rate: minMove + 1, Burst: minMove + 1})
+		others = others.Add(budget.Share{Rate: budget.MinMove + 1, Burst: budget.MinMove + 1})
 	}
-	p.SteadyRate = t.rateWithin(min(others.Rate, Unit))
-	p.SteadyBurst = mulUp(t.Limit.Capacity, int64(min(others.Burst, Unit)), Unit)
-	p.SilentRate = t.rateWithin(min(others.Rate+maxFloor, Unit))
-	p.SilentNow = t.rateWithin(min(silent, Unit))
-	p.KeptRate = Scale(t.Limit.Rate, minKept.Rate)
-	p.FloorRate = Scale(t.Limit.Rate, minTold.Rate)
+	p.SteadyRate = t.rateWithin(min(others.Rate, budget.Unit))
+	p.SteadyBurst = mulUp(t.Limit.Capacity, int64(min(others.Burst, budget.Unit)), budget.Unit)
+	p.SilentRate = t.rateWithin(min(others.Rate+maxFloor, budget.Unit))
+	p.SilentNow = t.rateWithin(min(silent, budget.Unit))
+	p.KeptRate = budget.Scale(t.Limit.Rate, minKept.Rate)
+	p.FloorRate = budget.Scale(t.Limit.Rate, minTold.Rate)
 	p.CutOff = t.Config.FloorAfter() + t.tail()
 }
 
 // keep returns what a region keeps of a key that it has lent.
-func (t *Terms) keep(r *RegionConfig) Share { return t.Config.ConnectedFloor(r.Told, t.Limit) }
+func (t *Terms) keep(r *budget.RegionConfig) budget.Share {
+	return t.Config.ConnectedFloor(r.Told, t.Limit)
+}
 
 // waits sets how long shares take to move, and what is refused meanwhile.
 //
@@ -216,24 +211,24 @@ func (t *Terms) waits(p *Promise) {
 		return
 	}
 	p.Measured = true
-	measure := quietAfter(t.Limit, t.Pace)
+	measure := budget.QuietAfter(t.Limit, t.Pace)
 	exchange := t.exchange()
 	p.ToHot = measure + 2*exchange + t.held()
 	p.ToFollow = 2*measure + 2*exchange + t.held()
 
-	floor, kept := int32(Unit), int32(Unit)
+	floor, kept := int32(budget.Unit), int32(budget.Unit)
 	for i := range t.Config.Regions {
-		if r := &t.Config.Regions[i]; !r.gone() {
+		if r := &t.Config.Regions[i]; !r.Gone() {
 			floor, kept = min(floor, r.Told.Burst, r.Told.Rate), min(kept, t.keep(r).Burst)
 		}
 	}
-	c, rate := t.Limit.Capacity, t.rateWithin(Unit)
-	held, earned := Scale(c, floor), earnedIn(rate, p.ToHot)
+	c, rate := t.Limit.Capacity, t.rateWithin(budget.Unit)
+	held, earned := budget.Scale(c, floor), earnedIn(rate, p.ToHot)
 	if t.Enforcement == Elastic && t.Counts == Tokens {
 		held = c
 	}
-	p.FirstTouch = c + earned - held - Scale(earned, floor)
-	p.Step = max(0, earnedIn(rate, p.ToFollow)-Scale(c, kept))
+	p.FirstTouch = c + earned - held - budget.Scale(earned, floor)
+	p.Step = max(0, earnedIn(rate, p.ToFollow)-budget.Scale(c, kept))
 }
 
 // tail returns how long use outlasts a share that has moved, which delays the move.
@@ -241,12 +236,12 @@ func (t *Terms) tail() time.Duration {
 	if t.Limit.Tail == 0 {
 		return 0
 	}
-	return t.Config.lengthen(t.Limit.Tail)
+	return t.Config.Lengthen(t.Limit.Tail)
 }
 
 // held returns how long use delays a share that moves. It is 0 where only unused parts move.
 func (t *Terms) held() time.Duration {
-	if t.Limit.lendsUnused() {
+	if t.Limit.LendsUnused() {
 		return 0
 	}
 	return t.tail()
@@ -258,7 +253,7 @@ func (t *Terms) held() time.Duration {
 // three round trips. Added are a commit of what moves, a proof of leadership if a lease is due, and
 // three pauses of the leader and the daemons.
 func (t *Terms) exchange() time.Duration {
-	return max(reportKeyEvery, t.Pace) + AnswerHold + 3*minReportGap + 3*t.RoundTrip + 2*t.Quorum
+	return max(budget.ReportKeyEvery, t.Pace) + budget.AnswerHold + 3*budget.MinReportGap + 3*t.RoundTrip + 2*t.Quorum
 }
 
 // rateWithin returns a part of the limit's rate, rounded up.
@@ -267,7 +262,7 @@ func (t *Terms) rateWithin(part int32) int64 {
 	if t.Limit.RateFrac > 0 {
 		rate++
 	}
-	return mulUp(rate, int64(part), Unit)
+	return mulUp(rate, int64(part), budget.Unit)
 }
 
 // earnedIn returns what a rate earns over d, rounded up.
