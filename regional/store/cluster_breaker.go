@@ -105,6 +105,16 @@ func (b *nodeBreaker) leave(now time.Time, unwell bool, took, had time.Duration)
 	return same
 }
 
+// reset closes the breaker of a node that nobody needs to ask any more, and reports whether it was
+// open.
+func (b *nodeBreaker) reset() (was bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was = b.failed >= tripAfter
+	b.failed, b.wait, b.until = 0, 0, time.Time{}
+	return was
+}
+
 func (b *nodeBreaker) open() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"aliquot/limit"
@@ -86,5 +87,39 @@ func TestClusterFailsOverAndBack(t *testing.T) {
 	}
 	if err != nil || epoch == before || left > 0 {
 		t.Errorf("by the epoch %s after %s: %d left, %v", epoch, before, left, err)
+	}
+}
+
+// TestALostNodeThatWasReplacedIsReportedNoMore: a replica takes the place of a node that was killed. The node has no
+// slots any more, so nothing is degraded for it, although it does not answer.
+func TestALostNodeThatWasReplacedIsReportedNoMore(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	_, client, _ := servers.Replica(t, 1)
+	var open atomic.Int32
+	s := openCluster(t, servers, func(c *RedisConfig) {
+		c.OnCircuit = func(_ string, is bool, _ error) {
+			if is {
+				open.Add(1)
+			} else {
+				open.Add(-1)
+			}
+		}
+	})
+	epoch := learnCluster(t, s)
+	key := keyOn(servers, 1, 1)
+	servers.Nodes[1].Kill()
+	redistest.Until(t, "the node is reported", func() bool {
+		_, _, _ = s.Take(t.Context(), epoch, one(key, 1, coldView(epoch, bucket(100, 0))))
+		return open.Load() == 1
+	})
+	redistest.Until(t, "the replica has the slots", func() bool {
+		// It is refused while the replica has not noticed that its primary is gone.
+		_ = client.Do(t.Context(), "cluster", "failover", "takeover").Err()
+		role, err := client.Info(t.Context(), "replication").Result()
+		return err == nil && strings.Contains(role, "role:master")
+	})
+	redistest.Until(t, "the node is reported no more", func() bool { return open.Load() == 0 })
+	if lost := s.Unreached(); lost != nil {
+		t.Errorf("slots of nobody are unreached: %v", lost)
 	}
 }

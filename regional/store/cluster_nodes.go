@@ -153,18 +153,23 @@ func (n *nodes) refresh(ctx context.Context) error {
 	return err
 }
 
-// addresses returns the servers to ask for the slots: the known ones whose breaker is closed, then
-// the configured ones.
+// addresses returns the servers to ask for the slots: those that have slots and whose breaker is
+// closed, then the configured ones, then those without slots, which may be gone.
 func (n *nodes) addresses() []string {
+	serving := n.masters()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var list []string
+	var list, idle []string
 	for addr, known := range n.known {
-		if !known.breaker.open() {
+		switch {
+		case known.breaker.open():
+		case serving[known]:
 			list = append(list, addr)
+		default:
+			idle = append(idle, addr)
 		}
 	}
-	return append(list, n.seeds...)
+	return append(append(list, n.seeds...), idle...)
 }
 
 // take stores an answer.

@@ -73,6 +73,9 @@ func (s *Cluster) askUntilWell(to *node) {
 func (s *Cluster) answers(to *node) bool {
 	slot := s.nodes.slotOf(to)
 	if slot < 0 {
+		if to.breaker.reset() && s.onCircuit != nil {
+			s.onCircuit(to.addr, false, nil)
+		}
 		return true
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.callTimeout)
