@@ -81,3 +81,25 @@ func TestARegionThatIsHeardWithoutASessionIsNotReady(t *testing.T) {
 		eventually(t, "it is ready again", func() bool { return d.readiness().Ready && !without() })
 	})
 }
+
+// TestARegionWhoseStoreIsDownIsReadyWithoutASession: no session opens without the store, and no other daemon of the
+// region would do better. A balancer that left the region would take its limits away.
+func TestARegionWhoseStoreIsDownIsReadyWithoutASession(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, partsRules)
+		d, _ := startLive(t, testConfig(l.address()))
+		l.set(func() {
+			l.refuse = connect.NewError(connect.CodeFailedPrecondition, errors.New("not now"))
+			l.session++
+		})
+		eventually(t, "it has had no session for long", func() bool { return !d.readiness().Ready })
+		d.storeTripped(true, errors.New("no answer"))
+		if r := d.readiness(); !r.Ready {
+			t.Errorf("the store does not answer: %+v", r)
+		}
+		d.storeTripped(false, nil)
+		if r := d.readiness(); r.Ready || !strings.Contains(r.Reason, "no session") {
+			t.Errorf("the store answers again: %+v", r)
+		}
+	})
+}

@@ -73,6 +73,8 @@ func (d *Daemon) readiness() readiness {
 		r.Reason = "another daemon of this region is heard, and the store does not answer this one"
 	case !r.StoreReached && !d.session.HolderKnown() && info.Phase != budget.CutOff:
 		r.Reason = "the store has not answered since the start, nor has a coordinator said whether another daemon of this region is heard"
+	case !r.StoreReached || d.storeDown.Load():
+		// No session opens without the store.
 	default:
 		r.Reason = d.session.WithoutSession(info)
 	}
