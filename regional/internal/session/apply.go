@@ -69,6 +69,9 @@ func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange,
 		background.Pause(ctx, storeguard.ApplyDeadline) // otherwise the next Hello would bring the same changes at once
 		return s.notApplied(ctx, changes, errSilent)
 	}
+	if err := s.learnContents(ctx); err != nil {
+		return s.notApplied(ctx, changes, err)
+	}
 	s.learnClock(ctx)
 	end := s.auth.Now().Add(storeguard.ApplyDeadline)
 	head := s.auth.HeaderFor(carried.Asks)
@@ -117,6 +120,21 @@ func (s *Session) notApplied(ctx context.Context, changes []budget.ShareChange, 
 
 // errSilent: the store did not answer recently, so no change is sent to it.
 var errSilent = errors.New("the store does not answer")
+
+// learnContents learns the store's contents if they are known to be others than before. A change that
+// names the contents of before would not be made, but from its sending on it would not be known what
+// the keys hold, and the new contents could not be told. A Redis Cluster is learned in seconds.
+func (s *Session) learnContents(ctx context.Context) error {
+	if !s.store.Doubted() {
+		return nil
+	}
+	began := s.auth.Now()
+	err := s.store.Learn(ctx)
+	if err != nil {
+		background.Pause(ctx, storeguard.HeardDeadline-s.auth.Now().Sub(began)) // otherwise the next Hello would bring the same changes at once
+	}
+	return err
+}
 
 // learnClock asks the store for its time if the store's contents were learnt a moment ago and no
 // check has asked since. Otherwise the shares at the start of a session could not be applied, and

@@ -31,6 +31,32 @@ func (s *silentChanges) ApplyLease(ctx context.Context, epoch string, changes []
 	return s.Store.ApplyLease(ctx, epoch, changes)
 }
 
+// unlearned is a store that has lost its contents, and whose new ones cannot be learned yet.
+type unlearned struct {
+	storeguard.Store
+	lost atomic.Bool
+	sent atomic.Int32
+}
+
+// Epoch fails while the contents cannot be learned.
+func (s *unlearned) Epoch(ctx context.Context) (string, error) {
+	if s.lost.Load() {
+		return "", context.DeadlineExceeded
+	}
+	return s.Store.Epoch(ctx)
+}
+
+// ApplyLease counts the calls with changes. It makes none while the contents are lost.
+func (s *unlearned) ApplyLease(ctx context.Context, epoch string, changes []lua.Change) ([]limit.Applied, int64, error) {
+	if len(changes) > 0 {
+		s.sent.Add(1)
+	}
+	if s.lost.Load() {
+		return nil, 0, &lua.EpochError{}
+	}
+	return s.Store.ApplyLease(ctx, epoch, changes)
+}
+
 // inStore runs a test in a bubble, on a session whose store is in memory and is known, and which
 // has rules.
 func inStore(t *testing.T, test func(t *testing.T, s *Session, store *silentChanges)) {
@@ -84,6 +110,33 @@ func TestNoChangeIsSentToASilentStore(t *testing.T) {
 		}
 		if store.deadline.Load() != 0 {
 			t.Error("it was sent")
+		}
+	})
+}
+
+// TestNoChangeIsSentToContentsThatAreKnownToBeLost: such a change would not be made, and it would not be known any more
+// what the key held. A Redis Cluster takes seconds to learn.
+func TestNoChangeIsSentToContentsThatAreKnownToBeLost(t *testing.T) {
+	inStore(t, func(t *testing.T, s *Session, store *silentChanges) {
+		lost := &unlearned{Store: store.Store}
+		store.Store = lost
+		if out := s.apply(t.Context(), change()); len(out) != 1 || out[0].Failed {
+			t.Fatalf("%+v", out)
+		}
+		lost.lost.Store(true)
+		for range 3 {
+			if out := s.apply(t.Context(), change()); len(out) != 1 || !out[0].Failed {
+				t.Errorf("%+v", out)
+			}
+		}
+		if sent := lost.sent.Load() - 1; sent != 1 {
+			t.Errorf("%d were sent, of which the first one found that the contents are lost", sent)
+		}
+		lost.lost.Store(false)
+		next := change()
+		next[0].Gen.Counter++
+		if out := s.apply(t.Context(), next); len(out) != 1 || out[0].Failed {
+			t.Errorf("the contents are known: %+v", out)
 		}
 	})
 }

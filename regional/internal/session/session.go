@@ -130,6 +130,9 @@ type Store interface {
 	Learn(ctx context.Context) error
 	// Silent reports whether the store did not answer recently.
 	Silent() bool
+	// Doubted reports whether a call found other contents than it expected, and nobody has learned
+	// them since.
+	Doubted() bool
 }
 
 // StateFile keeps what a restart without coordinators needs.

@@ -75,6 +75,8 @@ type Guard struct {
 	lastReply atomic.Int64
 	// failure is the error of the store's last failed take; nil: none failed.
 	failure atomic.Pointer[error]
+	// doubted: a call found other contents than it expected, and nobody has learned them since.
+	doubted atomic.Bool
 	// failed is called after each failed call, once the breaker has counted it.
 	failed func()
 	// underWay counts the calls that callers wait for.
@@ -242,8 +244,13 @@ func (g *Guard) ReadClock(ctx context.Context, epoch string) error {
 	})
 }
 
+// Doubted reports whether a call found other contents than it expected, and nobody has learned them
+// since. A call that names the contents of before would do nothing.
+func (g *Guard) Doubted() bool { return g.doubted.Load() }
+
 // Learn asks which contents the store has, and tells the state machine.
 func (g *Guard) Learn(ctx context.Context) error {
+	doubted := g.doubted.Swap(false)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnDeadline)
 	defer cancel()
 	sent := g.now()
@@ -255,6 +262,9 @@ func (g *Guard) Learn(ctx context.Context) error {
 	g.metrics.StoreSeconds.WithLabelValues("epoch").Observe(g.now().Sub(sent).Seconds())
 	if err != nil {
 		g.metrics.StoreErrors.WithLabelValues("epoch", Reason(err)).Inc()
+		if doubted {
+			g.doubted.Store(true)
+		}
 		return err
 	}
 	g.seen.StoreEpoch(epoch)
@@ -274,6 +284,9 @@ func (g *Guard) safely(op string, do func() error) (err error) {
 func (g *Guard) done(op, epoch string, sent budget.Instant, now int64, err error) (received budget.Instant) {
 	received = g.now()
 	g.metrics.StoreSeconds.WithLabelValues(op).Observe(received.Sub(sent).Seconds())
+	if _, other := errors.AsType[*lua.EpochError](err); other {
+		g.doubted.Store(true)
+	}
 	if late, ok := errors.AsType[*lua.LateError](err); ok {
 		g.seen.ClockWasSet(epoch, storeclock.Sample{Store: late.Now, Sent: sent, Received: received})
 	}
