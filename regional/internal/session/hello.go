@@ -45,7 +45,7 @@ func (s *Session) hello(ctx context.Context, h budget.Hello) budget.RegionEvent 
 	}
 	sent := s.auth.Now()
 	out, ev := s.sendHello(ctx, in)
-	s.comeBack(in, out, ev)
+	s.comeBack(ctx, in, out, ev)
 	if _, opens := ev.(budget.HelloAnswered); opens {
 		s.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
 		s.auth.CountUnreported(0) // the session's reports will tell it

@@ -130,6 +130,16 @@ func (o *Others) Unread() bool {
 	return o.roster.Unread()
 }
 
+// awaitList waits until the list of daemons was read, if the store has told its contents, but no longer
+// than the store has for an answer.
+func (o *Others) awaitList(ctx context.Context) {
+	for waited := time.Duration(0); o.Unread() && waited < storeguard.HeardDeadline; waited += notYet {
+		if !background.Pause(ctx, notYet) {
+			return
+		}
+	}
+}
+
 // reach records the store's contents; empty: it has not told them. The caller holds mu.
 func (o *Others) reach(epoch string) {
 	if epoch != "" && epoch != o.contents {

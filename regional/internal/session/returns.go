@@ -1,6 +1,8 @@
 package session
 
 import (
+	"context"
+
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
@@ -28,7 +30,7 @@ func (s *Session) Terms() Terms {
 // comeBack decides by the answer to a Hello (nil: there was none) whether what the last run remembered
 // holds. It does so before the state machine gets the answer, because the shares in it are applied in the
 // store by what is remembered. The caller holds helloMu.
-func (s *Session) comeBack(in *aliquotv1.HelloRequest, out *aliquotv1.HelloResponse, ev budget.RegionEvent) {
+func (s *Session) comeBack(ctx context.Context, in *aliquotv1.HelloRequest, out *aliquotv1.HelloResponse, ev budget.RegionEvent) {
 	_, opens := ev.(budget.HelloAnswered)
 	if s.returns == nil || !opens && (!out.GetBusy() || in.GetRedisEpoch() == "") {
 		return // nothing is decided by it
@@ -39,6 +41,9 @@ func (s *Session) comeBack(in *aliquotv1.HelloRequest, out *aliquotv1.HelloRespo
 	case s.returns.Terms != s.Terms():
 		s.forgo("the rules or the configuration have changed since")
 	default:
+		// Before that nothing is told to the store, because another daemon may be in the list. The shares in
+		// this answer would be applied to records that start from nothing.
+		s.others.awaitList(ctx)
 		if keys := s.emergency.Resume(in.GetRedisEpoch()); keys > 0 {
 			s.log.Info("the store has lost its contents since this daemon stopped, and is told of what the daemon remembers", "keys", keys)
 		}
