@@ -178,9 +178,15 @@ func (s *Session) tellHeard(ctx context.Context) {
 	}
 }
 
+// notMadeEvery is the minimum interval between the log lines about directives that failed for one
+// cause. While the store is silent each Hello brings one.
+const notMadeEvery = 30 * time.Second
+
 // applyFailed logs the error, and learns the store's contents if they are others now.
 func (s *Session) applyFailed(ctx context.Context, err error) {
-	s.log.Warn("a directive could not be applied in the store; the session ends", "error", err)
+	if s.notMade.Allow(err.Error(), time.Now()) {
+		s.log.Warn("a directive could not be applied in the store: no session stays open, or opens, until one can", "error", err)
+	}
 	if storeguard.Reason(err) == "epoch" {
 		_ = s.store.Learn(ctx) // the next check and the probe ask again
 	}

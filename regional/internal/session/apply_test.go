@@ -1,8 +1,11 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -110,6 +113,21 @@ func TestNoChangeIsSentToASilentStore(t *testing.T) {
 		}
 		if store.deadline.Load() != 0 {
 			t.Error("it was sent")
+		}
+	})
+}
+
+// TestASilentStoreIsLoggedNowAndThen: each Hello brings shares, about once a second, for as long as the store is silent.
+func TestASilentStoreIsLoggedNowAndThen(t *testing.T) {
+	inStore(t, func(t *testing.T, s *Session, store *silentChanges) {
+		var log bytes.Buffer
+		s.log = slog.New(slog.NewTextHandler(&log, nil))
+		s.store.(*storeguard.Guard).Breaker.Open.Store(true)
+		for range 20 {
+			s.apply(t.Context(), change())
+		}
+		if lines := strings.Count(log.String(), "\n"); lines != 1 {
+			t.Errorf("%d lines in 20 s:\n%s", lines, log.String())
 		}
 	})
 }

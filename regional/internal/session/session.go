@@ -17,6 +17,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/boottime"
 	"aliquot/internal/hashslot"
+	"aliquot/internal/ratelog"
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -79,8 +80,9 @@ type Session struct {
 	phase     budget.Phase
 	phaseTold bool
 	watch     sessionWatch
-	lastPart  time.Duration // how long the latest part of a directive took to apply
-	returns   *Return       // nil: there is nothing to return to, or it is decided; guarded by helloMu
+	lastPart  time.Duration   // how long the latest part of a directive took to apply
+	notMade   ratelog.Limiter // for directives that could not be applied; see applyFailed
+	returns   *Return         // nil: there is nothing to return to, or it is decided; guarded by helloMu
 }
 
 // Config is what a session works with. All fields are required but those that say otherwise.
@@ -148,7 +150,8 @@ type StateFile interface {
 // New returns a session that Run opens, and exports its metrics.
 func New(c Config) *Session {
 	s := &Session{
-		region: c.Region, address: c.Address, opsAddress: c.OpsAddress, version: c.Version, incarnation: c.Incarnation,
+		notMade: ratelog.Limiter{Every: notMadeEvery},
+		region:  c.Region, address: c.Address, opsAddress: c.OpsAddress, version: c.Version, incarnation: c.Incarnation,
 		auth: c.Authority, store: c.Store, policies: c.Policies, emergency: c.Emergency, others: c.Others, file: c.File,
 		planner: c.Planner, recent: c.Recent, peers: newCoordinators(c.Coordinators, c.HTTP, c.Log, c.Metrics),
 		metrics: c.Metrics, log: c.Log, bugs: c.Bugs, unreached: c.Unreached, live: c.Live, wrongCluster: c.WrongCluster,
