@@ -24,6 +24,8 @@ func remedy(reason string) string {
 		return "this store cannot run the scripts: use Redis 7.0 or later, or Valkey 7.2 or later, with EVAL and the library struct"
 	case "scheme":
 		return "what answers is of another kind than --redis says: redis:// is for one Redis, redis+cluster:// for a Redis Cluster, redis+sentinel:// for Sentinels"
+	case "name":
+		return "the Sentinels watch no primary of the name behind the hosts in --redis: SENTINEL MASTERS lists the names that they know"
 	case "clusterdown":
 		return "this Redis Cluster does not serve all its slots: redis-cli --cluster check HOST:PORT says which node or slot is missing"
 	case "connection":

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"aliquot/lua/redistest"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/store"
 )
@@ -60,7 +61,26 @@ func TestASchemeThatDoesNotFitTheServer(t *testing.T) {
 			t.Errorf("%s: %v: reason %q, remedy %q", scheme, err, got, remedy(got))
 		}
 	}
-	if got := storeguard.Reason(errors.New("MOVED 3999 127.0.0.1:6381")); got != "scheme" {
-		t.Errorf("a node of a cluster asked as one Redis: reason %q", got)
+	for _, text := range []string{"MOVED 3999 127.0.0.1:6381", "CROSSSLOT Keys in request don't hash to the same slot"} {
+		if got := storeguard.Reason(errors.New(text)); got != "scheme" {
+			t.Errorf("a node of a cluster asked as one Redis, %q: reason %q", text, got)
+		}
+	}
+}
+
+// TestASentinelThatIsAskedForAnotherStore: as the Redis itself, or for a primary of another name. It had the advice of a
+// Redis which is too old, or none.
+func TestASentinelThatIsAskedForAnotherStore(t *testing.T) {
+	address := redistest.StartSentinel(t, redistest.Start(t).Port())
+	for url, want := range map[string]string{"redis://" + address: "scheme", "redis+sentinel://" + address + "/another": "name"} {
+		s, err := store.NewRedis(store.DefaultRedisConfig(url))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		_, err = s.Epoch(t.Context())
+		if got := storeguard.Reason(err); got != want || remedy(got) == "" {
+			t.Errorf("%s: %v: reason %q, remedy %q", url, err, got, remedy(got))
+		}
 	}
 }

@@ -28,6 +28,9 @@ const (
 	olderConfigAfter = 10 * time.Second
 )
 
+// ErrNoPrimary: the name in the URL is not that of a primary which a Sentinel watches.
+var ErrNoPrimary = errors.New("watches no primary of that name; the name stands behind the hosts in the URL")
+
 // sentinels know which server is the primary. All Sentinels are asked, and the answer with the
 // latest configuration epoch counts. A Sentinel that was cut off still names the old primary. It is
 // not followed, even if no other Sentinel answers. Safe for concurrent use.
@@ -153,7 +156,7 @@ func (s *sentinels) askOne(ctx context.Context, client *redis.Client) named {
 	_ = pipe.Process(ctx, addr)
 	_, err := pipe.Exec(ctx)
 	if errors.Is(err, redis.Nil) || err != nil && redis.HasErrorPrefix(err, "No such master") {
-		return named{err: fmt.Errorf("the Sentinel %s watches no primary of that name; the name stands behind the hosts in the URL", client.Options().Addr)}
+		return named{err: fmt.Errorf("the Sentinel %s %w", client.Options().Addr, ErrNoPrimary)}
 	}
 	if err != nil {
 		return named{err: fmt.Errorf("the Sentinel %s: %w", client.Options().Addr, err)}

@@ -340,7 +340,11 @@ func Reason(err error) string {
 			return strings.ToLower(prefix)
 		}
 	}
-	for _, words := range []string{"cluster support disabled", "MOVED ", "unknown command 'sentinel'"} {
+	if errors.Is(err, store.ErrNoPrimary) {
+		return "name"
+	}
+	// A Sentinel does not know GET.
+	for _, words := range []string{"cluster support disabled", "MOVED ", "CROSSSLOT ", "unknown command 'sentinel'", "unknown command 'get'"} {
 		if strings.Contains(err.Error(), words) {
 			return "scheme"
 		}
