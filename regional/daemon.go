@@ -89,6 +89,7 @@ type Daemon struct {
 
 	storeDown atomic.Bool
 	storeNews chan struct{} // wakes keepStore; room for one
+	primaries atomic.Int64  // how often the store became another server
 	ready     chan struct{}
 	readyOnce sync.Once
 	failed    chan error // why the daemon must stop; room for one
@@ -294,6 +295,7 @@ func (d *Daemon) spends() bool {
 
 // newPrimary is called when the store is now another server. That server is tried at once.
 func (d *Daemon) newPrimary() {
+	d.primaries.Add(1)
 	d.guard.Breaker.TryNow()
 	d.lookAtStore()
 }

@@ -68,12 +68,17 @@ func (d *Daemon) keepStore(ctx context.Context) {
 	}
 }
 
-// try finds out by new connections whether a store that did not answer is back.
+// try finds out by new connections whether a store that did not answer is back. If the store becomes
+// another server meanwhile, the outcome says nothing about that one, which is tried at once.
 func (d *Daemon) try(ctx context.Context) {
+	before := d.primaries.Load()
 	if pooled, ok := d.store.(interface{ Renew() }); ok {
 		pooled.Renew()
 	}
 	d.probe(ctx)
+	if d.primaries.Load() != before {
+		d.guard.Breaker.TryNow()
+	}
 }
 
 // pauseProbe waits, but no longer than until the breaker opens or the store has news. It returns

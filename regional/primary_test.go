@@ -1,0 +1,60 @@
+package regional
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"aliquot/lua"
+	"aliquot/regional/internal/storeguard"
+)
+
+// movedStore is a store whose primary hangs while down is set.
+type movedStore struct {
+	storeguard.Store
+	down atomic.Bool
+	// asked is called by the next call that finds the primary hanging.
+	asked atomic.Pointer[func()]
+}
+
+// Take has no answer while the primary hangs.
+func (s *movedStore) Take(ctx context.Context, epoch string, groups []lua.Group) ([]lua.Result, int64, error) {
+	if !s.down.Load() {
+		return s.Store.Take(ctx, epoch, groups)
+	}
+	if asked := s.asked.Swap(nil); asked != nil {
+		(*asked)()
+	}
+	<-ctx.Done()
+	return nil, 0, ctx.Err()
+}
+
+// TestANewPrimaryIsTriedAtOnceThoughATrialOfTheOldOneIsUnderWay: that trial fails later than the new primary was named.
+// The daemon waited up to 5 s then, as after any trial that failed.
+func TestANewPrimaryIsTriedAtOnceThoughATrialOfTheOldOneIsUnderWay(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		s := &movedStore{}
+		d, _ := startLive(t, testConfig(newLeader(t, failRules).address()), func(d *Daemon) {
+			s.Store, d.guard.Store = d.guard.Store, s
+		})
+		s.down.Store(true)
+		eventually(t, "the breaker is open", func() bool {
+			on(t, d, "local")
+			return d.guard.Breaker.Open.Load()
+		})
+		<-time.After(10 * time.Second) // by now a trial that fails is followed by a wait of seconds
+		named := make(chan time.Time, 1)
+		moves := func() {
+			s.down.Store(false)
+			d.newPrimary()
+			named <- time.Now()
+		}
+		s.asked.Store(&moves)
+		at := <-named
+		eventually(t, "the breaker is closed", func() bool { return !d.guard.Breaker.Open.Load() })
+		if took := time.Since(at); took > time.Second {
+			t.Errorf("the new primary was tried %v after it was named", took)
+		}
+	})
+}
