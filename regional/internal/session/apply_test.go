@@ -39,10 +39,13 @@ type unlearned struct {
 	storeguard.Store
 	lost atomic.Bool
 	sent atomic.Int32
+	// asked is called with each question for the contents.
+	asked func()
 }
 
 // Epoch fails while the contents cannot be learned.
 func (s *unlearned) Epoch(ctx context.Context) (string, error) {
+	s.asked()
 	if s.lost.Load() {
 		return "", context.DeadlineExceeded
 	}
@@ -136,7 +139,11 @@ func TestASilentStoreIsLoggedNowAndThen(t *testing.T) {
 // what the key held. A Redis Cluster takes seconds to learn.
 func TestNoChangeIsSentToContentsThatAreKnownToBeLost(t *testing.T) {
 	inStore(t, func(t *testing.T, s *Session, store *silentChanges) {
-		lost := &unlearned{Store: store.Store}
+		lost := &unlearned{Store: store.Store, asked: func() {
+			if !s.store.Doubted() {
+				t.Error("while one call asks for the contents, others may go on by the earlier ones")
+			}
+		}}
 		store.Store = lost
 		if out := s.apply(t.Context(), change()); len(out) != 1 || out[0].Failed {
 			t.Fatalf("%+v", out)

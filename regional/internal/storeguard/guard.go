@@ -75,8 +75,9 @@ type Guard struct {
 	lastReply atomic.Int64
 	// failure is the error of the store's last failed take; nil: none failed.
 	failure atomic.Pointer[error]
-	// doubted: a call found other contents than it expected, and nobody has learned them since.
-	doubted atomic.Bool
+	// doubts counts the calls that found other contents than they expected. settled is how many of them
+	// came before the contents were asked for that were learned last.
+	doubts, settled atomic.Int64
 	// failed is called after each failed call, once the breaker has counted it.
 	failed func()
 	// underWay counts the calls that callers wait for.
@@ -246,11 +247,11 @@ func (g *Guard) ReadClock(ctx context.Context, epoch string) error {
 
 // Doubted reports whether a call found other contents than it expected, and nobody has learned them
 // since. A call that names the contents of before would do nothing.
-func (g *Guard) Doubted() bool { return g.doubted.Load() }
+func (g *Guard) Doubted() bool { return g.doubts.Load() > g.settled.Load() }
 
 // Learn asks which contents the store has, and tells the state machine.
 func (g *Guard) Learn(ctx context.Context) error {
-	doubted := g.doubted.Swap(false)
+	doubts := g.doubts.Load()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnDeadline)
 	defer cancel()
 	sent := g.now()
@@ -262,12 +263,10 @@ func (g *Guard) Learn(ctx context.Context) error {
 	g.metrics.StoreSeconds.WithLabelValues("epoch").Observe(g.now().Sub(sent).Seconds())
 	if err != nil {
 		g.metrics.StoreErrors.WithLabelValues("epoch", Reason(err)).Inc()
-		if doubted {
-			g.doubted.Store(true)
-		}
 		return err
 	}
 	g.seen.StoreEpoch(epoch)
+	g.settled.Store(doubts)
 	return nil
 }
 
@@ -285,7 +284,7 @@ func (g *Guard) done(op, epoch string, sent budget.Instant, now int64, err error
 	received = g.now()
 	g.metrics.StoreSeconds.WithLabelValues(op).Observe(received.Sub(sent).Seconds())
 	if _, other := errors.AsType[*lua.EpochError](err); other {
-		g.doubted.Store(true)
+		g.doubts.Add(1)
 	}
 	if late, ok := errors.AsType[*lua.LateError](err); ok {
 		g.seen.ClockWasSet(epoch, storeclock.Sample{Store: late.Now, Sent: sent, Received: received})
