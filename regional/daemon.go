@@ -202,6 +202,7 @@ func (d *Daemon) build(kept *state) error {
 		WrongCluster: d.fail, Returns: returns,
 		WatchWall: c.bootClock,
 	}
+	of.Unreached = d.outOfReach()
 	if parted, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
 		of.Unreached = parted.Unreached
 	}
@@ -339,6 +340,22 @@ func (d *Daemon) shardTripped(node string, open bool, cause error) {
 			"node", node, "reason", storeguard.Reason(cause), "what_to_do", remedy(storeguard.Reason(cause)), "error", cause)
 	} else {
 		d.log.Info("a node of the Redis Cluster answers again, or has no slots any more", "node", node)
+	}
+}
+
+// outOfReach returns what tells the slots that a store of one server cannot reach: all of them, while it
+// does not answer. No share can change there, so the leader leaves the region's shares as they are. A
+// change could only fail, and would end the session and then the lease.
+func (d *Daemon) outOfReach() func() *hashslot.Set {
+	every := &hashslot.Set{}
+	for slot := range hashslot.Count {
+		every.Add(slot)
+	}
+	return func() *hashslot.Set {
+		if d.guard.Silent() {
+			return every
+		}
+		return nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"aliquot/internal/hashslot"
 	"aliquot/lua"
 	"aliquot/regional/internal/storeguard"
 )
@@ -28,6 +29,37 @@ func (s *movedStore) Take(ctx context.Context, epoch string, groups []lua.Group)
 	}
 	<-ctx.Done()
 	return nil, 0, ctx.Err()
+}
+
+// TestAStoreThatIsDownCostsNoLease: a leader that goes on moving shares gets no answer to a change, and the session would
+// end with the first one. It is told that nothing is in reach, and leaves the shares as they are.
+func TestAStoreThatIsDownCostsNoLease(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		s, l := &movedStore{}, newLeader(t, failRules)
+		d, _ := startLive(t, testConfig(l.address()), func(d *Daemon) {
+			s.Store, d.guard.Store = d.guard.Store, s
+		})
+		reported := func() (out *hashslot.Set) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if last := l.reports[len(l.reports)-1].GetUnreachedSlots(); last != nil {
+				set, err := hashslot.FromBytes(last)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = set
+			}
+			return out
+		}
+		s.down.Store(true)
+		eventually(t, "all slots are reported as out of reach", func() bool {
+			on(t, d, "local")
+			set := reported()
+			return set.Has(0) && set.Has(hashslot.Count-1)
+		})
+		s.down.Store(false)
+		eventually(t, "none is", func() bool { set := reported(); return set.Same(nil) })
+	})
 }
 
 // TestANewPrimaryIsTriedAtOnceThoughATrialOfTheOldOneIsUnderWay: that trial fails later than the new primary was named.
