@@ -343,16 +343,28 @@ func (d *Daemon) shardTripped(node string, open bool, cause error) {
 	}
 }
 
-// outOfReach returns what tells the slots that a store of one server cannot reach: all of them, while it
-// does not answer. No share can change there, so the leader leaves the region's shares as they are. A
-// change could only fail, and would end the session and then the lease.
+// keepsShares is for how long a region keeps its shares while its store does not answer: a restart or
+// a failover takes less. After that other regions get them, which may have got the region's clients too.
+const keepsShares = 30 * time.Second
+
+// outOfReach returns what tells the slots that a store of one server cannot reach: all of them, in the
+// first time of its silence. No share can change there, so the leader leaves the region's shares as they
+// are. A change could only fail, and would end the session and then the lease. The result is for one
+// caller at a time.
 func (d *Daemon) outOfReach() func() *hashslot.Set {
 	every := &hashslot.Set{}
 	for slot := range hashslot.Count {
 		every.Add(slot)
 	}
+	var since budget.Instant // of the silence; 0: there is none
 	return func() *hashslot.Set {
-		if d.guard.Silent() {
+		switch now := d.cfg.Now(); {
+		case !d.guard.Silent():
+			since = 0
+		case since == 0:
+			since = now
+			return every
+		case now.Sub(since) < keepsShares:
 			return every
 		}
 		return nil

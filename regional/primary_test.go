@@ -32,7 +32,8 @@ func (s *movedStore) Take(ctx context.Context, epoch string, groups []lua.Group)
 }
 
 // TestAStoreThatIsDownCostsNoLease: a leader that goes on moving shares gets no answer to a change, and the session would
-// end with the first one. It is told that nothing is in reach, and leaves the shares as they are.
+// end with the first one. It is told that nothing is in reach, and leaves the shares as they are. After half a minute
+// others may need them.
 func TestAStoreThatIsDownCostsNoLease(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
 		s, l := &movedStore{}, newLeader(t, failRules)
@@ -57,8 +58,11 @@ func TestAStoreThatIsDownCostsNoLease(t *testing.T) {
 			set := reported()
 			return set.Has(0) && set.Has(hashslot.Count-1)
 		})
-		s.down.Store(false)
-		eventually(t, "none is", func() bool { set := reported(); return set.Same(nil) })
+		began := time.Now()
+		eventually(t, "others may have them", func() bool { set := reported(); return set.Same(nil) })
+		if lasted := time.Since(began); lasted < keepsShares-5*time.Second || lasted > keepsShares+time.Second {
+			t.Errorf("the shares are kept for %v", lasted)
+		}
 	})
 }
 
