@@ -166,18 +166,18 @@ func (d *Daemon) build(kept *state) error {
 	d.auth = authority.New(region, clock, c.Now)
 	d.auth.Watch(d.metrics, c.Registry)
 	connections.Watch(c.Registry, d.sockets.connect, d.sockets.grpc, d.sockets.ops)
+	d.emergency = emergency.New(c.Now, clock, d.auth.CurrentEpoch)
 	var err error
 	if d.store, err = d.openStore(); err != nil {
 		return err
 	}
 	d.bugs = &background.Panics{Count: d.metrics.Panics, Log: d.log}
-	d.emergency = emergency.New(c.Now, clock, d.auth.CurrentEpoch)
 	id := stateID(c.StateFile, kept)
 	returns := d.readRecords(kept)
 	d.others = d.newOthers(id, kept)
 	d.keeper = newKeeper(c.StateFile, c.Region, id, kept, d.policies, d.others, d.log)
 	d.guard = storeguard.New(storeguard.Config{
-		Store: d.store, Observer: d.auth, Now: c.Now, Metrics: d.metrics, Changed: d.storeTripped, Failed: d.lookAtStore,
+		Store: d.store, Observer: observer{d.auth, d.emergency}, Now: c.Now, Metrics: d.metrics, Changed: d.storeTripped, Failed: d.lookAtStore,
 		Spends: d.spends, Bugs: d.bugs,
 	})
 	d.door = overload.NewDoor(runtime.GOMAXPROCS(0), d.metrics.Overload)
@@ -280,13 +280,27 @@ func (d *Daemon) openStore() (storeguard.Store, error) {
 	}
 	redis := store.DefaultRedisConfig(address)
 	redis.Logger = d.log
-	redis.OnEpoch = func(epoch string) { d.auth.StoreEpoch(epoch) }
+	redis.OnEpoch = func(epoch string) { observer{d.auth, d.emergency}.StoreEpoch(epoch) }
 	redis.OnPrimary = d.newPrimary
 	redis.OnCircuit = d.shardTripped
 	if store.IsCluster(c.Redis) {
 		return store.NewCluster(redis)
 	}
 	return store.NewRedis(redis)
+}
+
+// observer learns what calls show of the store. The emergency limit hears at once of other contents.
+type observer struct {
+	*authority.Authority
+	emergency *emergency.Limit
+}
+
+// StoreEpoch implements storeguard.Observer.
+func (o observer) StoreEpoch(epoch string) (changed bool) {
+	if changed = o.Authority.StoreEpoch(epoch); changed {
+		o.emergency.Learned()
+	}
+	return changed
 }
 
 // spends reports whether this daemon may spend from its store.

@@ -126,6 +126,24 @@ func TestRestartWithTheMemoryStore(t *testing.T) {
 	}
 }
 
+// TestARestartAfterNoCheck: a daemon that nobody asked knows of every client that it has used nothing, and so does its
+// next run.
+func TestARestartAfterNoCheck(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}]")
+		c := testConfig(l.address())
+		c.StateFile = filepath.Join(t.TempDir(), "state.json")
+		_, stop := startLive(t, c)
+		<-time.After(61 * time.Second) // a window has begun since the daemon did
+		stop()
+		<-time.After(5 * time.Second)
+		d, _ := startLive(t, c)
+		if n := admittedUntilDenied(t, d, "new"); n != 100 {
+			t.Errorf("%d passed, want 100", n)
+		}
+	})
+}
+
 // damage changes the last byte of a file.
 func damage(t *testing.T, file string) {
 	t.Helper()

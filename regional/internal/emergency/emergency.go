@@ -327,6 +327,14 @@ func (e *Limit) Revise() {
 	e.table.Revise(e.now())
 }
 
+// Learned records at once that the store's contents have been learned. The table must know whether this daemon had the
+// session when they changed, not when the next check comes.
+func (e *Limit) Learned() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.see(e.latest(), e.now())
+}
+
 // see records that the store has other contents. The caller holds mu.
 func (e *Limit) see(contents string, now budget.Instant) {
 	if contents != e.contents && e.latest != nil {

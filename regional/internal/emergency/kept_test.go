@@ -5,6 +5,8 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/storeclock"
+	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 )
 
 // TestContentsLostBeforeTheFirstCheck: a daemon comes back to the contents that its last run knew. If the store loses
@@ -33,5 +35,51 @@ func TestContentsLostBeforeTheFirstCheck(t *testing.T) {
 	e.see("contents-2", now)
 	if !e.table.Remembers() {
 		t.Error("it tells the next contents nothing")
+	}
+}
+
+// TestContentsAreLearnedWithoutACheck: the store has lost its contents, and no check comes for a while. What counts is
+// whether this daemon had the session when that was learned.
+func TestContentsAreLearnedWithoutACheck(t *testing.T) {
+	for name, is := range map[string]struct {
+		checked       bool // a check came before the loss
+		before, after bool // a coordinator has answered before the loss, and again long after it
+		remembers     bool
+	}{
+		"heard before":             {before: true, remembers: true},
+		"heard before and checked": {checked: true, before: true, remembers: true},
+		"heard after and checked":  {checked: true, after: true},
+		"all":                      {checked: true, before: true, after: true, remembers: true},
+	} {
+		now, latest := 100*second, ""
+		e := New(func() budget.Instant { return now }, storeclock.New(), func() string { return latest })
+		learn := func(contents string) {
+			latest = contents
+			e.Learned()
+		}
+		check := func(n uint64) *limit.Memory {
+			a := anAsk(n)
+			a.Limit.Rate.Micro = int64(limit.Token)
+			g := &charge.Transaction{Asks: []charge.Charge{a}}
+			e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
+			return g.Asks[0].Memory
+		}
+		learn("contents-1")
+		if is.checked {
+			check(2)
+		}
+		now += 1000 * second
+		if is.before {
+			e.InSession(now)
+		}
+		learn("contents-2")
+		now += 10 * second
+		if is.after {
+			e.InSession(now)
+		}
+		m := check(1)
+		if told := m != nil && m.Tokens == 50*limit.Token; told != is.remembers {
+			t.Errorf("%s: the store is told %+v, want all of a key that was never used: %t", name, m, is.remembers)
+		}
 	}
 }
