@@ -38,9 +38,9 @@ type Limit struct {
 	// when they began, in microseconds of the store's clock; 0: not known.
 	contents string
 	born     int64
-	// left: another daemon has what the region may spend. back is when it last came back.
+	// left: another daemon has what the region may spend.
 	left bool
-	back budget.Instant
+	since
 	// isBeside: another daemon of the region is known, which may spend by the store. isUnread: the
 	// store can be asked whether there is one, and has not answered.
 	isBeside, isUnread bool
@@ -54,6 +54,13 @@ type Limit struct {
 	last recall.Return
 	// latest is as in New.
 	latest func() string
+}
+
+// since has from when on what is earned is this daemon's own; 0: always.
+type since struct {
+	// back is when what regions share last came back to this daemon, alone when the last of the region's other daemons was
+	// forgotten. Until then that one could spend by the store what is the region's alone, too.
+	back, alone budget.Instant
 }
 
 // New returns a limit that remembers nothing yet, by the boot clock and the map of the store's clock. latest
@@ -369,7 +376,7 @@ func (e *Limit) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 	known := false
 	c.StoreNow, c.StoreLatest, known = e.clock.Bounds(now)
 	c.OldClock = !known
-	if !a.Alone() {
+	if c.From = e.alone; !a.Alone() {
 		c.From = max(entitlement.OwnSince(a.Right), e.back)
 	}
 	if c.Own == nil {
@@ -440,6 +447,7 @@ func (e *Limit) Beside(another, unread bool) {
 	}
 	if e.isBeside && !another {
 		e.back = e.now()
+		e.alone = e.back
 	}
 	if another {
 		e.table.Disown()
@@ -482,10 +490,12 @@ func (e *Limit) lapse(phase budget.Phase, now budget.Instant) {
 // caller holds mu.
 func (e *Limit) bucketOf(a *charge.Charge, now budget.Instant) limit.Bucket {
 	switch {
+	case e.isBeside, e.isUnread:
+		return limit.Bucket{} // the other daemon may spend by the store what is this region's alone, too
 	case a.Alone():
 	case a.Right.Until != 0 && now >= a.Right.Until:
 		return limit.Bucket{}
-	case e.left, e.isBeside, e.isUnread, a.Right.Blind && a.Right.Phase != budget.CutOff:
+	case e.left, a.Right.Blind && a.Right.Phase != budget.CutOff:
 		return limit.Bucket{}
 	case a.Right.Blind && e.back != 0:
 		// While another daemon had lent the floor, others used it, and that use may count for as

@@ -236,6 +236,27 @@ func TestNothingEarnedBesideAnotherDaemonIsKept(t *testing.T) {
 	}
 }
 
+// TestALimitOfThisRegionAloneBesideAnotherDaemon: the other daemon may have the store, and spends by it what is this
+// region's alone, too. What it may have spent does not count after its end.
+func TestALimitOfThisRegionAloneBesideAnotherDaemon(t *testing.T) {
+	now := second
+	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
+	e, burst := burstsOfARestarted(config, &now)
+	now += 10 * second
+	e.Beside(true, false)
+	if n := burst(1, rules.Independent); n != 0 {
+		t.Errorf("%d passed without the store", n)
+	}
+	now += 10 * second
+	e.Beside(false, false)
+	now += second / 5
+	for _, key := range []uint64{1, 2} {
+		if n := burst(key, rules.Independent); n < 17 || n > 20 {
+			t.Errorf("key %d: %d passed 0.2 s after the other daemon has gone, at 98/s", key, n)
+		}
+	}
+}
+
 // TestNothingIsAdmittedBeforeTheListOfDaemonsIsRead: another daemon may be in it. What was earned meanwhile stays.
 func TestNothingIsAdmittedBeforeTheListOfDaemonsIsRead(t *testing.T) {
 	t.Parallel()
