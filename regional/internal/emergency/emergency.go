@@ -52,6 +52,9 @@ type Limit struct {
 	lapses budget.Instant
 	// last is what the last run of this daemon remembered.
 	last recall.Return
+	// kept is what Return took, and not yet decided about; sameClock: the daemon's clock has run on since.
+	kept      *Kept
+	sameClock bool
 	// latest is as in New.
 	latest func() string
 }

@@ -293,9 +293,12 @@ func TestEmergencyGoesByNoLeaseThatHasEnded(t *testing.T) {
 }
 
 // answeredFull has the store, with its first contents, answer that a's bucket of 50 is full.
-func answeredFull(e *Limit, a charge.Charge, now budget.Instant) {
+func answeredFull(e *Limit, a charge.Charge, now budget.Instant) { answeredAs(e, a, "first", now) }
+
+// answeredAs has the store do so with other contents.
+func answeredAs(e *Limit, a charge.Charge, contents string, now budget.Instant) {
 	g := &charge.Transaction{Asks: []charge.Charge{a}}
-	e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: "first"})
+	e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: contents})
 	full := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 50 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
 	e.Answered(g, &full, 1, now)
 }

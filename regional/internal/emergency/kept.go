@@ -11,6 +11,8 @@ type Kept struct {
 	// Contents is the epoch of the store contents that it remembers.
 	Contents string
 	Records  *recall.Snapshot
+	// Back and Alone are as in the limit: what is remembered of before does not count.
+	Back, Alone budget.Instant
 }
 
 // Keep returns what is remembered, when this daemon spends no more. It returns nil if another daemon of
@@ -25,7 +27,7 @@ func (e *Limit) Keep() *Kept {
 	if records == nil {
 		return nil
 	}
-	return &Kept{Contents: e.contents, Records: records}
+	return &Kept{Contents: e.contents, Records: records, Back: e.back, Alone: e.alone}
 }
 
 // Return takes what the last run of this daemon remembered. Resume or Forgo decides about it. sameClock:
@@ -34,6 +36,7 @@ func (e *Limit) Return(k *Kept, sameClock bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.last = recall.NewReturn(k.Records, k.Contents, sameClock, e.now())
+	e.kept, e.sameClock = k, sameClock
 	e.returns.Store(true)
 }
 
@@ -55,6 +58,7 @@ func (e *Limit) Resume(contents string) (keys int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now, before := e.now(), e.table
+	e.resumeSince(now)
 	if e.table = e.last.Resume(before, contents, now); e.table == before {
 		// It knows the records of these contents now, and they may be lost before a check comes.
 		e.begin(contents)
@@ -68,10 +72,29 @@ func (e *Limit) Resume(contents string) (keys int) {
 	return e.table.Len()
 }
 
+// resumeSince continues with the last run's times from when on what was earned is this daemon's own. The caller holds mu.
+func (e *Limit) resumeSince(now budget.Instant) {
+	k := e.kept
+	if e.kept = nil; k == nil {
+		return
+	}
+	shift := budget.Instant(0) // as package recall shifts what it restores
+	if !e.sameClock || k.Records.At > now {
+		shift = now - k.Records.At
+	}
+	if k.Back != 0 {
+		e.back = max(e.back, k.Back+shift)
+	}
+	if k.Alone != 0 {
+		e.alone = max(e.alone, k.Alone+shift)
+	}
+}
+
 // Forgo forgets what the last run remembered, because it does not hold.
 func (e *Limit) Forgo() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.kept = nil
 	e.last.Forgo()
 	e.returns.Store(e.last.Waits())
 }
@@ -95,5 +118,6 @@ func (e *Limit) Opened() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.last.Opened()
+	e.kept = nil
 	e.returns.Store(false)
 }

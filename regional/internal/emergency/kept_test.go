@@ -7,6 +7,7 @@ import (
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
+	"aliquot/rules"
 )
 
 // TestContentsLostBeforeTheFirstCheck: a daemon comes back to the contents that its last run knew. If the store loses
@@ -35,6 +36,53 @@ func TestContentsLostBeforeTheFirstCheck(t *testing.T) {
 	e.see("contents-2", now)
 	if !e.table.Remembers() {
 		t.Error("it tells the next contents nothing")
+	}
+}
+
+// TestWhatAnotherDaemonSpentBeforeARestart: another daemon of the region was there for a while, and has left in order.
+// What this one remembers of before counts neither in the rest of this run nor in the next one.
+func TestWhatAnotherDaemonSpentBeforeARestart(t *testing.T) {
+	for _, sameClock := range []bool{true, false} {
+		now, latest := 1000*second, "contents-1"
+		started := func() *Limit {
+			e := New(func() budget.Instant { return now }, storeclock.New(), func() string { return latest })
+			e.Beside(false, false)
+			return e
+		}
+		told := func(e *Limit, n uint64, enforcement string) limit.Tokens {
+			a := anAsk(n)
+			a.Enforcement = enforcement
+			g := &charge.Transaction{Asks: []charge.Charge{a}}
+			e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
+			if g.Asks[0].Memory == nil {
+				return -1
+			}
+			return g.Asks[0].Memory.Tokens
+		}
+		last := started()
+		a := anAsk(1)
+		answeredAs(last, a, latest, now)
+		now += 10 * second
+		last.Beside(true, false)
+		now += 10 * second
+		last.Beside(false, false)
+		now += second / 10 // five tokens are earned, of what is the region's alone ten
+		last.InSession(now)
+		kept := last.Keep()
+		if !sameClock {
+			now = 5 * second
+		}
+		e := started()
+		e.Return(kept, sameClock)
+		latest = "contents-2"
+		e.Learned()
+		e.Resume(latest)
+		e.InSession(now)
+		for n, enforcement := range map[uint64]string{1: rules.Strict, 2: rules.Strict, 3: rules.Independent} {
+			if got := told(e, n, enforcement); got < 0 || got > 10*limit.Token {
+				t.Errorf("key %d, the same clock %t: the store is told of %v, and the other daemon may have spent all but 10", n, sameClock, got)
+			}
+		}
 	}
 }
 
