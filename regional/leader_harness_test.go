@@ -18,6 +18,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/boottime"
 	"aliquot/internal/leasewire"
+	"aliquot/internal/place"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -52,10 +53,9 @@ type leader struct {
 	// one is heard, as by a real leader.
 	exclusive bool
 	holder    uint64
-	knows     []uint64 // the daemons that the holder has said it knows of
-	// place is the number of the place that is kept, and taker the incarnation that has it.
-	place, taker uint64
-	heard        time.Time
+	knows     []uint64    // the daemons that the holder has said it knows of
+	place     place.Place // that is kept
+	heard     time.Time
 	// floor is whose the floor is, for a daemon without a store while none is heard.
 	floor aliquotv1.FloorHolder
 	// hold keeps reports without an answer until it is closed; holding counts those.
@@ -136,6 +136,7 @@ func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv
 	if l.refuse != nil {
 		return nil, l.refuse
 	}
+	l.place = l.place.AfterHello(in.GetPlace(), in.GetIncarnation())
 	second := l.exclusive && in.GetIncarnation() != l.holder && time.Since(l.heard) < busyAfter
 	if second || in.GetRedisEpoch() == "" {
 		l.seconds = append(l.seconds, in)
@@ -144,10 +145,6 @@ func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv
 			Wait: in.GetRedisEpoch() != "" && !slices.Contains(l.knows, in.GetDaemon()),
 		}, nil
 	}
-	if l.place != in.GetPlace() || l.taker != 0 && l.taker != in.GetIncarnation() {
-		l.place = 0
-	}
-	l.taker = in.GetIncarnation()
 	l.holder, l.heard, l.knows = in.GetIncarnation(), time.Now(), in.GetOthers()
 	l.hellos = append(l.hellos, in)
 	if l.initial == "" && !l.later {
@@ -156,7 +153,7 @@ func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv
 	l.session++
 	return &aliquotv1.HelloResponse{
 		Epoch: l.epoch, Session: l.session, Nonce: in.GetNonce(), Rules: l.rulesFor(in.GetRulesVersion()), NoRules: l.noRules(),
-		Config: l.config(), LeaderClockMicros: l.clock(), Actions: l.opening(in.GetHeld()), PlaceKept: in.GetPlace() != 0 && l.place == in.GetPlace(),
+		Config: l.config(), LeaderClockMicros: l.clock(), Actions: l.opening(in.GetHeld()), PlaceKept: l.place.HeldBy(in.GetPlace(), in.GetIncarnation()),
 	}, nil
 }
 
@@ -211,7 +208,7 @@ func (l *leader) Report(ctx context.Context, in *aliquotv1.ReportRequest) (*aliq
 		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("not the session"))
 	}
 	if in.GetLeaving() {
-		l.heard, l.place, l.taker = time.Time{}, in.GetPlace(), 0
+		l.heard, l.place = time.Time{}, place.Place{Token: in.GetPlace()}
 		return &aliquotv1.ReportResponse{}, nil
 	}
 	l.heard, l.knows = time.Now(), in.GetOthers()

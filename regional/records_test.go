@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/place"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/modes"
@@ -80,6 +81,41 @@ func TestRestartOfDaemonAndStore(t *testing.T) {
 	}
 }
 
+// TestADaemonThatComesBackBeforeItsStore: until the store is back the coordinators take the daemon's last run for another
+// daemon that was heard lately. The daemon has its place all the same.
+func TestADaemonThatComesBackBeforeItsStore(t *testing.T) {
+	t.Parallel()
+	for _, floor := range []aliquotv1.FloorHolder{aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER, aliquotv1.FloorHolder_FLOOR_HOLDER_NOBODY} {
+		t.Run(floor.String(), func(t *testing.T) {
+			redis := startRedis(t)
+			l := newLeader(t, "rules: ["+recordRules["bucket"]+"]")
+			l.set(func() { l.floor = floor })
+			c := testConfig(l.address())
+			c.Redis, c.StateFile = redis.url(), filepath.Join(t.TempDir(), "state.json")
+			d, stop := startLive(t, c)
+			used := 0
+			for used < 40 {
+				if a := check(t, d, "k"); a.Allowed {
+					used++
+				} else if a.Mode == modes.Store {
+					t.Fatalf("%+v", a)
+				}
+			}
+			failed := failedTakes(t, d)
+			stop()
+			redis.kill()
+			d, _ = start(t, c)
+			eventually(t, "a coordinator has said whose the floor is", d.session.HolderKnown)
+			redis.start()
+			<-d.Ready()
+			n := admittedUntilDenied(t, d, "k")
+			if failed += failedTakes(t, d); n > 60 || n < 60-failed {
+				t.Errorf("%d more passed of a client that has used 40 of 100; %d calls failed", n, failed)
+			}
+		})
+	}
+}
+
 // TestRestartWithTheMemoryStore: the memory store ends with its daemon. The next run goes on where the last one stopped,
 // for clients that the last one knew and for those that it would have known. It does not if another daemon has come
 // since, if the rules have changed, or if the daemon was killed: then nothing is known.
@@ -90,7 +126,7 @@ func TestRestartWithTheMemoryStore(t *testing.T) {
 		known     bool
 	}{
 		"restart":        {meanwhile: nothing, known: true},
-		"another daemon": {meanwhile: func(l *leader, _ string) { l.set(func() { l.place = 0 }) }},
+		"another daemon": {meanwhile: func(l *leader, _ string) { l.set(func() { l.place = place.Place{} }) }},
 		"other rules": {meanwhile: func(l *leader, _ string) {
 			l.setRules(2, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}, {id: r1, enforcement: strict, params: {capacity: 200, refill_rate: 9}}]")
 		}},

@@ -59,6 +59,7 @@ func (e *Limit) Resume(contents string) (keys int) {
 	defer e.mu.Unlock()
 	now, before := e.now(), e.table
 	e.resumeSince(now)
+	e.left, e.lapses = false, 0 // the other daemon that a coordinator has heard of was this one's last run
 	if e.table = e.last.Resume(before, contents, now); e.table == before {
 		// It knows the records of these contents now, and they may be lost before a check comes.
 		e.begin(contents)

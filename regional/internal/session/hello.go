@@ -40,9 +40,7 @@ func (s *Session) hello(ctx context.Context, h budget.Hello) budget.RegionEvent 
 	in.Address, in.OpsAddress, in.DaemonVersion = s.address, s.opsAddress, s.version
 	since, spent := s.auth.TellUnreported()
 	in.SpentSince, in.Spent = since, leasewire.SpentTo(spent)
-	if s.returns != nil {
-		in.Place = s.returns.Place
-	}
+	in.Place = s.place()
 	sent := s.auth.Now()
 	out, ev := s.sendHello(ctx, in)
 	s.comeBack(ctx, in, out, ev)

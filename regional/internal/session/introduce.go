@@ -42,7 +42,7 @@ func (s *Session) introduce(ctx context.Context) {
 	known := s.policies.Load().Cluster
 	in := &aliquotv1.HelloRequest{
 		Region: s.region, Incarnation: s.incarnation, Nonce: 1, RulesVersion: s.policies.VersionSeen(),
-		Address: s.address, OpsAddress: s.opsAddress, DaemonVersion: s.version,
+		Address: s.address, OpsAddress: s.opsAddress, DaemonVersion: s.version, Place: s.place(),
 	}
 	out, ev := s.sendHello(ctx, in)
 	if out == nil {

@@ -23,6 +23,17 @@ func TestNobodyIsIntroducedWhoseStoreIsKnown(t *testing.T) {
 	s.calls.Wait()
 }
 
+// TestEveryHelloNamesThePlace: one that does not would end it.
+func TestEveryHelloNamesThePlace(t *testing.T) {
+	leader := &lastHello{}
+	s := newTestSession(t, leader)
+	s.returns = &Return{Place: 5}
+	s.introduce(t.Context())
+	if got := leader.heard.GetPlace(); got != 5 {
+		t.Errorf("a daemon whose store has not answered names place %d", got)
+	}
+}
+
 // Rules that this daemon cannot read are not sent again with each of them, every second.
 func TestRefusedRulesAreNotAskedForAgain(t *testing.T) {
 	leader := &lastHello{}

@@ -15,6 +15,15 @@ type Return struct {
 	Terms Terms
 }
 
+// place returns the number under which the last run's place was kept; 0: there is nothing to return to. Every Hello names
+// it, because a Hello that does not ends the place. The caller holds helloMu.
+func (s *Session) place() uint64 {
+	if s.returns == nil {
+		return 0
+	}
+	return s.returns.Place
+}
+
 // Terms identify what a daemon enforces. What it remembers of records holds only under the same terms.
 type Terms struct {
 	Config uint64 // the version of the configuration
