@@ -34,6 +34,8 @@ type Limit struct {
 
 	mu    sync.Mutex
 	table *recall.Table
+	// turns are those of callers whose calls will carry what a key owes.
+	turns map[budget.KeyID]*Turn
 	// contents is the epoch of the store contents that the table remembers; empty: none yet. born is
 	// when they began, in microseconds of the store's clock; 0: not known.
 	contents string
@@ -70,7 +72,7 @@ type since struct {
 // returns the epoch of the store's contents as last learned: a call or a decision may have read it before a
 // change, and come here after one that knows the change. Nil: none does.
 func New(now func() budget.Instant, clock *storeclock.Map, latest func() string) *Limit {
-	return &Limit{now: now, clock: clock, latest: latest, table: recall.New(recall.DefaultKeys, now())}
+	return &Limit{now: now, clock: clock, latest: latest, table: recall.New(recall.DefaultKeys, now()), turns: map[budget.KeyID]*Turn{}}
 }
 
 // Take decides one request under all its limits by what is remembered. It charges none of them
@@ -217,20 +219,44 @@ func decidedNothing(err error) bool {
 	return otherContents || late || errors.Is(err, lua.ErrInvalid) || errors.Is(err, lua.ErrNoRoom) || storeguard.IsOpen(err) || errors.Is(err, storeguard.ErrBusy)
 }
 
-// Settling reports whether a call is under way that carries the debt of one of the group's keys.
-// Another such call would subtract the debt twice.
-func (e *Limit) Settling(g *charge.Transaction) bool {
+// Turn is a caller's turn to send a call that carries what keys owe. The zero value has no key.
+type Turn struct{ keys []budget.KeyID }
+
+// Settling reports whether another call carries the debt of one of the group's keys, or is about to: that call would
+// subtract the debt, and one for this group would subtract it once more. If not, the turn is the caller's, until
+// TurnOver.
+func (e *Limit) Settling(g *charge.Transaction, turn *Turn) bool {
 	if !e.Owes() || g.Peek || g.Upkeep {
 		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range g.Asks {
-		if e.table.Settling(g.Asks[i].Key) {
+		key := g.Asks[i].Key
+		if has := e.turns[key]; e.table.Settling(key) || has != nil && has != turn {
 			return true
 		}
 	}
+	for i := range g.Asks {
+		if key := g.Asks[i].Key; e.table.Owes(key) && e.turns[key] == nil {
+			e.turns[key] = turn
+			turn.keys = append(turn.keys, key)
+		}
+	}
 	return false
+}
+
+// TurnOver ends a turn, if there is one: the caller's call is over, or under way, or was not made.
+func (e *Limit) TurnOver(turn *Turn) {
+	if turn == nil || len(turn.keys) == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, key := range turn.keys {
+		delete(e.turns, key)
+	}
+	turn.keys = nil
 }
 
 // Applying prepares share changes that leave now. They carry what their keys owe. What the keys

@@ -224,15 +224,17 @@ func (l *Engine) spendAll(ctx context.Context, groups []*charge.Transaction) err
 // Their client loses what the store charges for them.
 func (l *Engine) spend(ctx context.Context, groups []*charge.Transaction) error {
 	if !l.emergency.Owes() {
-		return l.put(ctx, groups)
+		return l.put(ctx, groups, nil)
 	}
 	rest, places := make([]*charge.Transaction, 0, len(groups)), make([]int, 0, len(groups))
+	turn := &emergency.Turn{}
+	defer l.emergency.TurnOver(turn) // also after a panic
 	for i, g := range groups {
-		if !l.decidedWhileSettling(g) {
+		if !l.decidedWhileSettling(g, turn) {
 			rest, places = append(rest, g), append(places, i)
 		}
 	}
-	err := l.put(ctx, rest)
+	err := l.put(ctx, rest, turn)
 	for j, i := range places {
 		groups[i] = rest[j]
 	}
@@ -240,10 +242,10 @@ func (l *Engine) spend(ctx context.Context, groups []*charge.Transaction) error 
 }
 
 // decidedWhileSettling decides a group from memory, if memory has enough tokens, while a call is
-// under way that carries the debt of its keys. Another call would carry the debt as well, and the
-// store would take it off twice.
-func (l *Engine) decidedWhileSettling(g *charge.Transaction) bool {
-	if g.Reserves || !g.FallsBackLocally() || !l.emergency.Settling(g) {
+// under way that carries the debt of its keys, or waits for its turn. Another call would carry the
+// debt as well, and the store would take it off twice.
+func (l *Engine) decidedWhileSettling(g *charge.Transaction, turn *emergency.Turn) bool {
+	if g.Reserves || !g.FallsBackLocally() || !l.emergency.Settling(g, turn) {
 		return false
 	}
 	l.Auth.HoldFloor()
@@ -256,13 +258,15 @@ func (l *Engine) decidedWhileSettling(g *charge.Transaction) bool {
 	return held
 }
 
-// put has the store decide groups, and the rules' fallbacks those that the store does not decide.
-func (l *Engine) put(ctx context.Context, groups []*charge.Transaction) error {
+// put has the store decide groups, and the rules' fallbacks those that the store does not decide. It ends the turn that
+// the caller has for the call; nil: none.
+func (l *Engine) put(ctx context.Context, groups []*charge.Transaction, turn *emergency.Turn) error {
 	if len(groups) == 0 {
 		return nil
 	}
 	l.name(groups)
 	err := l.Ask(ctx, groups)
+	l.emergency.TurnOver(turn)
 	if errors.Is(err, charge.ErrGone) {
 		return err
 	}

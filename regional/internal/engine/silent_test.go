@@ -77,10 +77,14 @@ func (s *moodyStore) Apply(ctx context.Context, _ string, _ []lua.Change) ([]lim
 
 // inBubble is a limiter of one rule in virtual time, before a store that the test commands.
 func inBubble(t *testing.T, test func(t *testing.T, l *Engine, s *moodyStore)) {
+	inBubbleWith(t, &moodyStore{}, test)
+}
+
+// inBubbleWith is inBubble with a store of another kind.
+func inBubbleWith[S storeguard.Store](t *testing.T, s S, test func(t *testing.T, l *Engine, s S)) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		now := func() budget.Instant { return budget.Instant(100*time.Second) + budget.Instant(time.Since(began)) }
-		s := &moodyStore{}
 		l := limiterBefore(t, s, "e1", now, strictRule(1_000_000, 1_000_000, ""))
 		defer func() { <-time.After(time.Minute) }() // of the bubble's clock: no call is under way any more
 		test(t, l, s)
