@@ -75,6 +75,13 @@ func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange,
 	s.learnClock(ctx)
 	end := s.auth.Now().Add(storeguard.ApplyDeadline)
 	head := s.auth.HeaderFor(carried.Asks)
+	deadline := s.auth.Clock.Until(end) // after the header: by the clock of its contents, or of later ones
+	if deadline == 0 {
+		// As above, no change is sent, so it stays known what the keys hold.
+		background.Pause(ctx, end.Sub(s.auth.Now()))
+		s.others.recordMark(false)
+		return s.notApplied(ctx, changes, errNoStoreClock)
+	}
 	s.emergency.Applying(carried, head.Epoch)
 	shares := make([]limit.Bucket, len(changes))
 	call := make([]lua.Change, len(changes))
@@ -88,6 +95,7 @@ func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange,
 		shares[i] = entitlement.Bucket(a.Limit, c.Share)
 		call[i].Gen, call[i].Share = c.Gen.Pack(), shares[i]
 		call[i].Grant, call[i].Cold, call[i].From = limit.Tokens(c.Grant), c.Cold, c.From
+		call[i].Deadline = deadline
 	}
 	applied, storeNow, err := s.applyInTime(ctx, end, head.Epoch, call)
 	s.emergency.Applied(carried, shares, applied, storeNow)
@@ -145,18 +153,10 @@ func (s *Session) learnClock(ctx context.Context) {
 	}
 }
 
-// applyInTime applies changes before an instant or not at all. If the store has not answered, the
+// applyInTime applies changes before an instant, by the store's clock their deadline, or not at all. If the store has not answered, the
 // changes may still be on their way to it. The leader must not learn that they failed while they
 // could take effect, so this waits until they no longer can.
 func (s *Session) applyInTime(ctx context.Context, end budget.Instant, epoch string, call []lua.Change) ([]limit.Applied, int64, error) {
-	deadline := s.auth.Clock.Until(end)
-	if deadline == 0 {
-		background.Pause(ctx, end.Sub(s.auth.Now())) // otherwise the next Hello would bring the same changes at once
-		return nil, 0, errNoStoreClock
-	}
-	for i := range call {
-		call[i].Deadline = deadline
-	}
 	applied, storeNow, err := s.store.Apply(ctx, storeguard.ApplyDeadline, epoch, call)
 	if err != nil && storeguard.Reason(err) != "epoch" {
 		background.Pause(ctx, end.Sub(s.auth.Now())+time.Millisecond)

@@ -14,6 +14,7 @@ import (
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/store/memory"
 )
@@ -22,11 +23,15 @@ import (
 type silentChanges struct {
 	storeguard.Store
 	silent   atomic.Bool
+	mute     atomic.Bool // it does not even tell its clock
 	deadline atomic.Int64
 }
 
 // ApplyLease makes no change while the store is silent.
 func (s *silentChanges) ApplyLease(ctx context.Context, epoch string, changes []lua.Change) ([]limit.Applied, int64, error) {
+	if s.mute.Load() && len(changes) == 0 {
+		return nil, 0, errors.New("no answer")
+	}
 	if s.silent.Load() && len(changes) > 0 {
 		s.deadline.Store(changes[0].Deadline)
 		return nil, 0, errors.New("no answer")
@@ -162,6 +167,30 @@ func TestNoChangeIsSentToContentsThatAreKnownToBeLost(t *testing.T) {
 		next[0].Gen.Counter++
 		if out := s.apply(t.Context(), next); len(out) != 1 || out[0].Failed {
 			t.Errorf("the contents are known: %+v", out)
+		}
+	})
+}
+
+// TestAChangeThatIsNotSentForgetsNothing: the clock of a store with other contents cannot be read, so no change is sent.
+// What is known of the key stays known.
+func TestAChangeThatIsNotSentForgetsNothing(t *testing.T) {
+	inStore(t, func(t *testing.T, s *Session, store *silentChanges) {
+		<-time.After(time.Minute) // of the bubble's clock: an untouched bucket is full
+		store.silent.Store(true)
+		store.mute.Store(true)
+		s.auth.Clock.Reset()
+		began := time.Now()
+		out := s.apply(t.Context(), change())
+		if len(out) != 1 || !out[0].Failed || time.Since(began) != storeguard.ApplyDeadline || store.deadline.Load() != 0 {
+			t.Fatalf("%+v after %v, sent: %t", out, time.Since(began), store.deadline.Load() != 0)
+		}
+		half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
+		a := charge.Charge{
+			Key: change()[0].Key, Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10 * int64(limit.Token)}},
+			Cost: 50 * limit.Token, Right: budget.Right{Floor: half, Phase: budget.CutOff},
+		}
+		if !s.emergency.Take([]*charge.Charge{&a}, false, s.auth.CurrentEpoch(), make([]limit.Outcome, 1)) {
+			t.Error("a client far below its limit is refused")
 		}
 	})
 }
