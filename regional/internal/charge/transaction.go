@@ -101,7 +101,7 @@ func (g *Transaction) Settle(r lua.Result, seen []Observation) []Observation {
 		}
 		u := budget.Usage{Rules: a.Rules, Limit: a.KeyLimit(), Admitted: holds, Tokens: int64(max(0, out.Tokens))}
 		u.FloorCap, u.ColdCap = int64(a.FloorCap), int64(a.ColdCap)
-		if (r.Allowed || !holds) && atomic.LoadUint32(&g.abandoned) == 0 {
+		if (r.Allowed || !holds) && !g.Abandoned() {
 			u.Cost = int64(a.Cost) // else nobody was admitted, or the caller's fallback has told it
 		}
 		seen = append(seen, Observation{Key: a.Key, Usage: u, Lost: out.Amnesia})
@@ -152,6 +152,9 @@ func (g *Transaction) FreshCopy() *Transaction {
 	}
 	return out
 }
+
+// Abandoned reports whether the caller has given up the call that charges the group, and goes on with a copy.
+func (g *Transaction) Abandoned() bool { return atomic.LoadUint32(&g.abandoned) != 0 }
 
 // Tokens that were borrowed of a key are on their way to this daemon for a while. The store may
 // deny a check that would pass with those tokens. Such a check waits until they have arrived. Then

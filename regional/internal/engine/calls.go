@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"aliquot/lua"
@@ -70,6 +71,9 @@ func (a *storeCalls) try(ctx context.Context, groups []*charge.Transaction) erro
 	a.auth.HoldFloor()
 	defer a.auth.ReleaseFloor()
 	defer charge.Lost(groups) // the borrowed tokens that have not come back by then, also after a panic
+	if groups = wanted(groups); len(groups) == 0 {
+		return storeguard.ErrGivenUp
+	}
 	head, err := a.grant(ctx, groups)
 	if err != nil {
 		return err
@@ -110,6 +114,15 @@ func (a *storeCalls) try(ctx context.Context, groups []*charge.Transaction) erro
 	w.Seen = seen
 	a.keep(w)
 	return nil
+}
+
+// wanted returns the groups whose callers have not given up their call. The others were decided without the store, and a
+// call that leaves after that would charge them twice.
+func wanted(groups []*charge.Transaction) []*charge.Transaction {
+	if !slices.ContainsFunc(groups, (*charge.Transaction).Abandoned) {
+		return groups
+	}
+	return slices.DeleteFunc(slices.Clone(groups), (*charge.Transaction).Abandoned)
 }
 
 // grant reads the rights of all asks. If the store's clock is not known it reads the clock first,

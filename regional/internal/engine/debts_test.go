@@ -10,6 +10,7 @@ import (
 
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/storeguard"
 )
@@ -85,4 +86,81 @@ func TestWhatIsOwedIsTakenOnce(t *testing.T) {
 			t.Errorf("of %d tokens that were owed the store's calls took %v", without.Load(), s.took)
 		}
 	})
+}
+
+// renewedStore is a debtStore that may have other contents: the next call finds that out once its caller has gone.
+type renewedStore struct {
+	debtStore
+	contents atomic.Pointer[string]
+	charged  atomic.Int64 // calls' costs and debts
+}
+
+func (s *renewedStore) Epoch(context.Context) (string, error) { return *s.contents.Load(), nil }
+
+func (s *renewedStore) Take(ctx context.Context, epoch string, groups []lua.Group) ([]lua.Result, int64, error) {
+	if epoch != *s.contents.Load() {
+		<-time.After(storeguard.CallerPatience * 3 / 2) // of the bubble's clock
+		return nil, 0, &lua.EpochError{Actual: *s.contents.Load()}
+	}
+	out, now, err := s.debtStore.Take(ctx, epoch, groups)
+	for _, g := range groups {
+		s.charged.Add(int64(g.Cost))
+		for _, v := range g.Limits {
+			s.charged.Add(int64(v.View.Debit))
+		}
+	}
+	return out, now, err
+}
+
+func (s *renewedStore) Reserve(ctx context.Context, epoch string, groups []lua.Group, _ lua.Reservation) (lua.Reserved, int64, error) {
+	results, now, err := s.Take(ctx, epoch, groups)
+	return lua.Reserved{Results: results}, now, err
+}
+
+// TestACallThatIsMadeOnceMoreChargesNobodyTwice: a caller gives up a call, and memory decides. The call finds other
+// contents, and is made once more for them: for those who still wait for it.
+func TestACallThatIsMadeOnceMoreChargesNobodyTwice(t *testing.T) {
+	for name, ask := range map[string]func(t *testing.T, l *Engine) charge.Decision{
+		"check": func(t *testing.T, l *Engine) charge.Decision {
+			out, err := l.Decide(t.Context(), asked("k"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out[0]
+		},
+		"reservation": func(t *testing.T, l *Engine) charge.Decision {
+			out, err := l.Reserve(t.Context(), &Reserving{Request: asked("k")[0], ID: "call", TTL: time.Minute})
+			if err != nil || !out.Made {
+				t.Fatalf("made: %t, %v", out.Made, err)
+			}
+			return *out.Decision
+		},
+	} {
+		first, second := "e1", "e2"
+		s := &renewedStore{}
+		s.contents.Store(&first)
+		inBubbleWith(t, s, func(t *testing.T, l *Engine, s *renewedStore) {
+			check := func(by string, ask func(t *testing.T, l *Engine) charge.Decision) {
+				d := ask(t, l)
+				if _, v := d.Verdicts(); !v.Decision.Allowed || v.Mode != by {
+					t.Fatalf("%s: %+v, want it admitted by %s", name, v, by)
+				}
+			}
+			decide := func(t *testing.T, l *Engine) charge.Decision {
+				out, err := l.Decide(t.Context(), asked("k"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out[0]
+			}
+			check(modes.Store, decide)
+			s.contents.Store(&second)
+			check(modes.Emergency, ask)
+			<-time.After(time.Second) // of the bubble's clock: the call is over
+			check(modes.Store, decide)
+			if got := limit.Tokens(s.charged.Load()); got != 3*limit.Token {
+				t.Errorf("%s: 3 tokens passed, and the store has charged %v", name, got)
+			}
+		})
+	}
 }

@@ -214,6 +214,9 @@ func (a *storeCalls) tryReserve(
 ) error {
 	a.auth.HoldFloor()
 	defer a.auth.ReleaseFloor()
+	if slices.ContainsFunc(groups, (*charge.Transaction).Abandoned) {
+		return storeguard.ErrGivenUp // the daemon holds the reservation
+	}
 	head, err := a.grant(ctx, groups)
 	if err != nil {
 		return err
