@@ -83,10 +83,13 @@ func (a *storeCalls) try(ctx context.Context, groups []*charge.Transaction) erro
 	if w == nil {
 		w = &charge.CallBuffer{}
 	}
+	ended := false
+	defer a.panicked(&ended, groups, &head)
 	results, storeNow, err := a.guard.Take(ctx, head.Epoch, func() []lua.Group {
 		a.emergency.Sent(groups, &head)
 		return w.CallOf(&head, groups, a.slots, local, head.At)
 	})
+	ended = true
 	if err != nil {
 		a.emergency.Failed(groups, err, head.Latest)
 		return err
@@ -114,6 +117,13 @@ func (a *storeCalls) try(ctx context.Context, groups []*charge.Transaction) erro
 	w.Seen = seen
 	a.keep(w)
 	return nil
+}
+
+// panicked ends the charges of a call that has not ended otherwise. The store may have made it.
+func (a *storeCalls) panicked(ended *bool, groups []*charge.Transaction, head *charge.Header) {
+	if !*ended {
+		a.emergency.Failed(groups, storeguard.ErrBroken, head.Latest)
+	}
 }
 
 // wanted returns the groups whose callers have not given up their call. The others were decided without the store, and a

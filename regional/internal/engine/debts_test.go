@@ -10,6 +10,7 @@ import (
 
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/modes"
 	"aliquot/regional/internal/storeguard"
@@ -160,6 +161,46 @@ func TestACallThatIsMadeOnceMoreChargesNobodyTwice(t *testing.T) {
 			check(modes.Store, decide)
 			if got := limit.Tokens(s.charged.Load()); got != 3*limit.Token {
 				t.Errorf("%s: 3 tokens passed, and the store has charged %v", name, got)
+			}
+		})
+	}
+}
+
+// TestAPanicSettlesWhatItsCallCarried: a bug ends a call that carries what a client owes. It is unknown what the store has
+// taken. The next call carries it, and the client is decided by the store again.
+func TestAPanicSettlesWhatItsCallCarried(t *testing.T) {
+	for name, ask := range map[string]func(t *testing.T, l *Engine) error{
+		"check": func(t *testing.T, l *Engine) error {
+			_, err := l.Decide(t.Context(), asked("k"))
+			return err
+		},
+		"reservation": func(t *testing.T, l *Engine) error {
+			return background.Catch(func() error {
+				_, err := l.Reserve(t.Context(), &Reserving{Request: asked("k")[0], ID: "call", TTL: time.Minute})
+				return err
+			})
+		},
+	} {
+		inBubbleWith(t, &debtStore{}, func(t *testing.T, l *Engine, s *debtStore) {
+			check := func() string {
+				out, err := l.Decide(t.Context(), asked("k"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, v := out[0].Verdicts()
+				return v.Mode
+			}
+			check()
+			s.silent.Store(true)
+			check()
+			<-time.After(time.Second) // of the bubble's clock: the call is over
+			s.silent.Store(false)
+			s.panics.Store(true)
+			_ = ask(t, l)
+			s.panics.Store(false)
+			<-time.After(time.Second) // of the bubble's clock
+			if by := check(); by != modes.Store || len(s.took) != 1 {
+				t.Errorf("%s: decided by %s, and the store took %v", name, by, s.took)
 			}
 		})
 	}

@@ -223,6 +223,8 @@ func (a *storeCalls) tryReserve(
 	}
 	var out lua.Reserved
 	var storeNow int64
+	ended := false
+	defer a.panicked(&ended, groups, &head)
 	err = a.guard.Call(ctx, "reserve", head.Epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.Sent(groups, &head)
 		call := new(charge.CallBuffer).CallOf(&head, groups, a.slots, a.auth.Local, a.auth.Now())
@@ -232,6 +234,7 @@ func (a *storeCalls) tryReserve(
 		out, storeNow, err = a.guard.Store.Reserve(ctx, head.Epoch, call, r)
 		return storeNow, err
 	})
+	ended = true
 	switch {
 	case err != nil:
 		charge.Lost(groups)
