@@ -35,20 +35,30 @@ func admittedUntilDenied(t *testing.T, d *Daemon, apiKey string) (passed int) {
 	return passed
 }
 
-// TestRestartOfDaemonAndStore: a daemon stops in order, its store loses its contents before or after it comes back. A
-// client that has used 40 of 100 gets exactly 60 more.
+// TestRestartOfDaemonAndStore: a daemon stops in order, its store loses its contents before that, before it comes back or
+// after. A client that has used 40 of 100 gets exactly 60 more.
 func TestRestartOfDaemonAndStore(t *testing.T) {
 	t.Parallel()
 	for name, rule := range recordRules {
-		for how, lost := range map[string]func(c Config, redis *redisServer) *Daemon{
-			"together": func(c Config, redis *redisServer) *Daemon {
+		for how, again := range map[string]func(t *testing.T, d *Daemon, redis *redisServer, stop func(), next func() *Daemon) *Daemon{
+			"the store first": func(t *testing.T, d *Daemon, redis *redisServer, stop func(), next func() *Daemon) *Daemon {
+				before := d.auth.CurrentEpoch()
+				say("FLUSHALL")(redis)
+				eventually(t, "a session in which the loss is known", func() bool {
+					return d.auth.CurrentEpoch() != before && d.auth.Session() != (budget.SessionID{})
+				})
+				stop()
+				return next()
+			},
+			"together": func(t *testing.T, d *Daemon, redis *redisServer, stop func(), next func() *Daemon) *Daemon {
+				stop()
 				redis.kill()
 				redis.start()
-				d, _ := startLive(t, c)
-				return d
+				return next()
 			},
-			"one after the other": func(c Config, redis *redisServer) *Daemon {
-				d, _ := startLive(t, c)
+			"the daemon first": func(t *testing.T, d *Daemon, redis *redisServer, stop func(), next func() *Daemon) *Daemon {
+				stop()
+				d = next()
 				say("FLUSHALL")(redis)
 				return d
 			},
@@ -67,8 +77,10 @@ func TestRestartOfDaemonAndStore(t *testing.T) {
 					}
 				}
 				failed := failedTakes(t, d)
-				stop()
-				d = lost(c, redis)
+				d = again(t, d, redis, stop, func() *Daemon {
+					next, _ := startLive(t, c)
+					return next
+				})
 				n := admittedUntilDenied(t, d, "k")
 				if failed += failedTakes(t, d); n > 60 || n < 60-failed {
 					t.Errorf("%d more passed of a client that has used 40 of 100; %d calls failed", n, failed)

@@ -57,12 +57,24 @@ func (e *Limit) HoldsBack(contents string) bool {
 func (e *Limit) Resume(contents string) (keys int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now, before := e.now(), e.table
-	e.resumeSince(now)
+	now, before, k := e.now(), e.table, e.kept
+	e.kept = nil
+	same := k != nil && k.Contents == contents
+	if same {
+		k.lower()
+	}
+	if k != nil {
+		e.resumeSince(k, now)
+	}
 	e.left, e.lapses = false, 0 // the other daemon that a coordinator has heard of was this one's last run
 	if e.table = e.last.Resume(before, contents, now); e.table == before {
 		// It knows the records of these contents now, and they may be lost before a check comes.
 		e.begin(contents)
+		if same && k.Records.Emptied != 0 {
+			// The last run may not have told them all that it remembered of earlier ones. No other daemon has spent since.
+			e.table.HoldsUntil(now + 1)
+			e.table.Emptied(now)
+		}
 		e.see(contents, now)
 		e.count()
 		return 0
@@ -73,12 +85,19 @@ func (e *Limit) Resume(contents string) (keys int) {
 	return e.table.Len()
 }
 
-// resumeSince continues with the last run's times from when on what was earned is this daemon's own. The caller holds mu.
-func (e *Limit) resumeSince(now budget.Instant) {
-	k := e.kept
-	if e.kept = nil; k == nil {
-		return
+// lower takes off what calls may have taken that were under way when earlier contents were lost: a table that goes on with
+// the same contents has no place for that. Nothing counts as earned before.
+func (k *Kept) lower() {
+	for i := range k.Records.Keys {
+		if key := &k.Records.Keys[i]; key.TakenAt != 0 {
+			key.Left = max(key.Left-key.TakenMost, min(key.Left, -key.TakenOwed))
+			key.At, key.TakenMost, key.TakenOwed, key.TakenAt = max(key.At, key.TakenAt), 0, 0, 0
+		}
 	}
+}
+
+// resumeSince continues with the last run's times from when on what was earned is this daemon's own. The caller holds mu.
+func (e *Limit) resumeSince(k *Kept, now budget.Instant) {
 	shift := budget.Instant(0) // as package recall shifts what it restores
 	if !e.sameClock || k.Records.At > now {
 		shift = now - k.Records.At

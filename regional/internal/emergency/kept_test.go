@@ -6,6 +6,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
+	"aliquot/lua"
 	"aliquot/regional/internal/charge"
 	"aliquot/rules"
 )
@@ -128,6 +129,53 @@ func TestContentsAreLearnedWithoutACheck(t *testing.T) {
 		m := check(1)
 		if told := m != nil && m.Tokens == 50*limit.Token; told != is.remembers {
 			t.Errorf("%s: the store is told %+v, want all of a key that was never used: %t", name, m, is.remembers)
+		}
+	}
+}
+
+// TestARestartAfterALoss: the store loses its contents, and the daemon stops before it has told the new ones of every key.
+// Its next run finds these contents, and has to tell the rest. What calls may have taken that were under way when the
+// contents were lost is not left.
+func TestARestartAfterALoss(t *testing.T) {
+	now, latest := 1000*second, "contents-1"
+	started := func() *Limit {
+		return New(func() budget.Instant { return now }, storeclock.New(), func() string { return latest })
+	}
+	send := func(e *Limit, n uint64, cost limit.Tokens) *charge.Transaction {
+		a := anAsk(n)
+		a.Cost, a.Limit.Rate.Micro = cost, 1
+		g := &charge.Transaction{Asks: []charge.Charge{a}}
+		e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
+		return g
+	}
+	last := started()
+	last.Learned()
+	left := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 30 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: limit.Rate{Micro: 1}}}}}
+	for n := range uint64(2) {
+		last.Answered(send(last, n, 0), &left, 1, now)
+	}
+	send(last, 1, 10*limit.Token) // it is under way
+	last.InSession(now)
+	latest = "contents-2"
+	last.Learned()
+	kept := last.Keep()
+	if kept == nil || kept.Contents != latest {
+		t.Fatalf("the last run kept %+v", kept)
+	}
+	e := started()
+	e.Return(kept, true)
+	e.Learned()
+	e.Resume(latest)
+	e.InSession(now)
+	for n, want := range []limit.Tokens{30 * limit.Token, 20 * limit.Token} {
+		if m := send(e, uint64(n), 0).Asks[0].Memory; m == nil || m.Tokens != want {
+			t.Errorf("key %d: the store is told %+v, want %v", n, m, want)
+		}
+		passed, a := limit.Tokens(0), anAsk(uint64(n))
+		for a.Limit.Rate.Micro = 1; e.Take([]*charge.Charge{&a}, false, latest, make([]limit.Outcome, 1)); passed += limit.Token {
+		}
+		if passed != want {
+			t.Errorf("key %d: %v passed without the store, want %v", n, passed, want)
 		}
 	}
 }
