@@ -380,6 +380,9 @@ func (e *Limit) see(contents string, now budget.Instant) {
 		return
 	}
 	if e.contents != "" {
+		if k := e.kept; k != nil && k.Contents == e.contents && e.table.Len() > 0 {
+			e.forgo() // what the last run remembered lacks what this one has spent of the same contents
+		}
 		e.table.Emptied(now)
 		e.lostAt = e.payments
 	}

@@ -65,6 +65,12 @@ func (e *Limit) Resume(contents string) (keys int) {
 	}
 	if k != nil {
 		e.resumeSince(k, now)
+		if !same && e.table.Owing() > 0 {
+			// Without any contents it has admitted what is the region's alone.
+			e.table.HoldsUntil(now + 1)
+			k.add(e.table.Snapshot(now), e.shift(k, now))
+			before = recall.New(recall.DefaultKeys, now)
+		}
 	}
 	e.left, e.lapses = false, 0 // the other daemon that a coordinator has heard of was this one's last run
 	if e.table = e.last.Resume(before, contents, now); e.table == before {
@@ -96,12 +102,35 @@ func (k *Kept) lower() {
 	}
 }
 
+// add adds what this run owes of buckets: of a limit that counts nothing is admitted before the store's clock is known. Its
+// clock is ahead of that of the last run by a shift. Of a key that the last run did not know nothing more is known than
+// what this run has earned.
+func (k *Kept) add(this *recall.Snapshot, shift budget.Instant) {
+	known := make(map[budget.KeyID]*recall.SavedKey, len(k.Records.Keys))
+	for i := range k.Records.Keys {
+		known[k.Records.Keys[i].Key] = &k.Records.Keys[i]
+	}
+	for _, of := range this.Keys {
+		of.At, of.Full, of.LostUntil = of.At-shift, of.Full-shift, of.LostUntil-shift
+		if key := known[of.Key]; key != nil {
+			key.Left, key.Owed, key.Full = key.Left-of.Owed, key.Owed+of.Owed, max(key.Full, of.Full)
+		} else {
+			k.Records.Keys = append(k.Records.Keys, of)
+		}
+	}
+}
+
+// shift is what package recall adds to instants that it restores. The caller holds mu.
+func (e *Limit) shift(k *Kept, now budget.Instant) budget.Instant {
+	if !e.sameClock || k.Records.At > now {
+		return now - k.Records.At
+	}
+	return 0
+}
+
 // resumeSince continues with the last run's times from when on what was earned is this daemon's own. The caller holds mu.
 func (e *Limit) resumeSince(k *Kept, now budget.Instant) {
-	shift := budget.Instant(0) // as package recall shifts what it restores
-	if !e.sameClock || k.Records.At > now {
-		shift = now - k.Records.At
-	}
+	shift := e.shift(k, now)
 	if k.Back != 0 {
 		e.back = max(e.back, k.Back+shift)
 	}
@@ -114,6 +143,11 @@ func (e *Limit) resumeSince(k *Kept, now budget.Instant) {
 func (e *Limit) Forgo() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.forgo()
+}
+
+// forgo is Forgo for a caller that holds mu.
+func (e *Limit) forgo() {
 	e.kept = nil
 	e.last.Forgo()
 	e.returns.Store(e.last.Waits())

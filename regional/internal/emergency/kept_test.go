@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"aliquot/budget"
+	"aliquot/internal/entitlement"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
@@ -176,6 +177,102 @@ func TestARestartAfterALoss(t *testing.T) {
 		}
 		if passed != want {
 			t.Errorf("key %d: %v passed without the store, want %v", n, passed, want)
+		}
+	}
+}
+
+// TestWhatIsAdmittedBeforeTheStoreIsBack: a daemon comes back before its store, and admits by a rule of this region alone.
+// That is owed, and all that the last run remembered still counts.
+func TestWhatIsAdmittedBeforeTheStoreIsBack(t *testing.T) {
+	for _, sameClock := range []bool{true, false} {
+		now, latest := 10000*second, "contents-1"
+		ask := func(n uint64, enforcement string) charge.Charge {
+			a := anAsk(n)
+			a.Enforcement, a.Limit.Rate.Micro = enforcement, int64(limit.Token)
+			if enforcement == rules.Independent {
+				a.Right = entitlement.Whole(a.Right)
+			}
+			return a
+		}
+		started := func() *Limit {
+			return New(func() budget.Instant { return now }, storeclock.New(), func() string { return latest })
+		}
+		last := started()
+		last.Learned()
+		left := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 30 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}}}}}
+		for n, enforcement := range map[uint64]string{1: rules.Strict, 2: rules.Independent} {
+			g := &charge.Transaction{Asks: []charge.Charge{ask(n, enforcement)}}
+			last.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
+			last.Answered(g, &left, 1, now)
+		}
+		last.InSession(now)
+		kept := last.Keep()
+		if now += second; !sameClock {
+			now = 5000 * second
+		}
+		latest = ""
+		e := started()
+		e.Return(kept, sameClock)
+		now += 4 * second
+		for _, n := range []uint64{2, 3} {
+			a := ask(n, rules.Independent)
+			for passed := 0; passed < 3; passed++ {
+				if !e.Take([]*charge.Charge{&a}, false, latest, make([]limit.Outcome, 1)) {
+					t.Fatal("nothing was admitted: nothing is shown")
+				}
+			}
+		}
+		latest = "contents-2"
+		e.Learned()
+		e.Resume(latest)
+		e.Opened()
+		e.InSession(now)
+		for n, want := range map[uint64]struct{ least, most, owed limit.Tokens }{1: {30, 36, 0}, 2: {30, 36, 3}, 3: {3, 4, 3}} {
+			enforcement := rules.Independent
+			if n == 1 {
+				enforcement = rules.Strict
+			}
+			g := &charge.Transaction{Asks: []charge.Charge{ask(n, enforcement)}}
+			e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
+			m, owed := g.Asks[0].Memory, g.Asks[0].Carried.Amount
+			if m == nil || m.Tokens < want.least*limit.Token || m.Tokens > want.most*limit.Token || owed != want.owed*limit.Token {
+				t.Errorf("key %d, the same clock %t: the store is told %+v less %v", n, sameClock, m, owed)
+			}
+		}
+	}
+}
+
+// TestWhatTheNextRunSpendsBeforeItIsDecided: a daemon comes back to the contents that its last run knew, and spends by
+// them. Before a coordinator has answered the store loses them. What the last run remembered does not have what this one
+// has spent.
+func TestWhatTheNextRunSpendsBeforeItIsDecided(t *testing.T) {
+	for _, spends := range []bool{true, false} {
+		now, latest := 1000*second, "contents-1"
+		started := func() *Limit {
+			return New(func() budget.Instant { return now }, storeclock.New(), func() string { return latest })
+		}
+		last := started()
+		answeredAs(last, anAsk(1), latest, now)
+		last.InSession(now)
+		kept := last.Keep()
+		e := started()
+		e.Return(kept, true)
+		if e.Learned(); spends {
+			a := anAsk(1)
+			a.Limit.Rate.Micro = 1
+			g := &charge.Transaction{Asks: []charge.Charge{a}}
+			e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
+			none := lua.Result{Allowed: true, Limits: []limit.Outcome{{Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: limit.Rate{Micro: 1}}}}}
+			e.Answered(g, &none, 2, now)
+		}
+		latest = "contents-2"
+		e.Learned()
+		e.Resume(latest)
+		e.InSession(now)
+		g := &charge.Transaction{Asks: []charge.Charge{anAsk(1)}}
+		e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
+		if m := g.Asks[0].Memory; (m == nil || m.Tokens == 0) != spends {
+			t.Errorf("it has spent all that was left: %t; the store is told %+v", spends, m)
 		}
 	}
 }
