@@ -46,6 +46,9 @@ type Limit struct {
 	// isBeside: another daemon of the region is known, which may spend by the store. isUnread: the
 	// store can be asked whether there is one, and has not answered.
 	isBeside, isUnread bool
+	// stopped is when it was found that this machine's clock had stopped; 0: it has not, or a coordinator has answered a
+	// later report.
+	stopped budget.Instant
 	// payments counts the answers that took something owed off the store's records. lostAt is how
 	// many there were when the store was last found with other contents.
 	payments, lostAt uint64
@@ -383,7 +386,11 @@ func (e *Limit) see(contents string, now budget.Instant) {
 		if k := e.kept; k != nil && k.Contents == e.contents && e.table.Len() > 0 {
 			e.forgo() // what the last run remembered lacks what this one has spent of the same contents
 		}
-		e.table.Emptied(now)
+		if e.stopped != 0 {
+			e.table.Void(now)
+		} else {
+			e.table.Emptied(now)
+		}
 		e.lostAt = e.payments
 	}
 	e.begin(contents)
@@ -440,7 +447,19 @@ func (e *Limit) memory(a *charge.Charge, now budget.Instant) *limit.Memory {
 func (e *Limit) InSession(sent budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if sent < e.stopped {
+		return // the clock may have stopped while the report or its answer was on its way
+	}
 	e.table.HoldsUntil(sent.Add(budget.SessionHolds(e.clock.Drift())))
+	e.stopped = 0
+}
+
+// ClockStopped records that this machine's clock has stopped for a while. Another daemon may have had the session and spent
+// in that time, whatever a coordinator answered before.
+func (e *Limit) ClockStopped() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopped = e.now()
 }
 
 // LeaveFloor sets whether another daemon has what the region may spend. A coordinator has said that

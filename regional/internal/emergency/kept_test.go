@@ -181,6 +181,37 @@ func TestARestartAfterALoss(t *testing.T) {
 	}
 }
 
+// TestAClockThatStoppedHoldsNoSession: a coordinator has answered, and this machine's clock stops for a while. Another daemon
+// may have spent meanwhile. So nothing is told to contents that are found then, nor kept for the next run, until a
+// coordinator has answered again.
+func TestAClockThatStoppedHoldsNoSession(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		now, latest := 1000*second, "contents-1"
+		e := New(func() budget.Instant { return now }, storeclock.New(), func() string { return latest })
+		answeredAs(e, anAsk(1), latest, now)
+		e.InSession(now)
+		if stopped {
+			sent := now
+			now += second / 10
+			e.ClockStopped()
+			e.InSession(sent) // a report that was on its way meanwhile
+		}
+		if kept := e.Keep(); (kept == nil) != stopped {
+			t.Errorf("the clock has stopped: %t; it keeps %+v", stopped, kept)
+		}
+		latest = "contents-2"
+		e.Learned()
+		if e.table.Remembers() == stopped {
+			t.Errorf("the clock has stopped: %t; it tells other contents what it remembers: %t", stopped, !stopped)
+		}
+		e.InSession(now)
+		latest = "contents-3"
+		if e.Learned(); !e.table.Remembers() || e.Keep() == nil {
+			t.Errorf("the clock has stopped: %t, a coordinator has answered since; nothing is remembered", stopped)
+		}
+	}
+}
+
 // TestWhatIsAdmittedBeforeTheStoreIsBack: a daemon comes back before its store, and admits by a rule of this region alone.
 // That is owed, and all that the last run remembered still counts.
 func TestWhatIsAdmittedBeforeTheStoreIsBack(t *testing.T) {

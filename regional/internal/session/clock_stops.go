@@ -44,6 +44,7 @@ func (s *Session) watchWall() {
 // lease.
 func (s *Session) clockStopped(by string, stopped time.Duration) {
 	s.log.Warn("this machine's clock was stopped, as that of a paused virtual machine does; the lease is given up", "seen", by, "for_at_least", stopped)
+	s.emergency.ClockStopped()
 	s.auth.Post(budget.ClockStopped{})
 }
 
