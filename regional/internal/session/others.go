@@ -304,7 +304,7 @@ func (o *Others) read(ctx context.Context, guard Calls) (wait time.Duration) {
 		_ = guard.Learn(ctx) // the next read asks for it again
 	}
 	o.change(func(r *roster.Roster, now budget.Instant) {
-		if err == nil {
+		if err == nil && o.contents == epoch { // otherwise it is the list of contents that are lost
 			r.Answered(reply, now)
 		}
 		wait = r.NextRead(now)

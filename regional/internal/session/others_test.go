@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -25,5 +26,49 @@ func TestADaemonSaysWhatItMayAdmit(t *testing.T) {
 	o.recordMark(true)
 	if o.emergency.LeaveFloor(true); o.standing(true).Alone {
 		t.Error("it has left the floor to another daemon, and says that it admits by it")
+	}
+}
+
+// oneList is a store's list that answers by a function.
+type oneList func(epoch string, c roster.Call) roster.Reply
+
+func (l oneList) Roster(_ context.Context, epoch string, c roster.Call) (roster.Reply, error) {
+	return l(epoch, c), nil
+}
+
+// straight makes a store's calls at once.
+type straight struct{}
+
+func (straight) Call(ctx context.Context, _, _ string, do func(context.Context) (int64, error)) error {
+	_, err := do(ctx)
+	return err
+}
+
+func (straight) Learn(context.Context) error { return nil }
+
+// TestAListOfContentsThatAreLost: while the list is read it becomes known that the store has other contents. What this
+// daemon has read of the earlier list says nothing of the present one, and it must not say so to another daemon.
+func TestAListOfContentsThatAreLost(t *testing.T) {
+	t.Parallel()
+	now := func() budget.Instant { return 100 * second }
+	s := newTestSession(t, &lastHello{})
+	var o *Others
+	o = NewOthers(OthersConfig{
+		Authority: s.auth, Emergency: s.emergency, Policies: s.policies, Metrics: s.metrics, Log: s.log, Now: now, Self: 7,
+		Store: oneList(func(epoch string, c roster.Call) roster.Reply {
+			if epoch == "e1" {
+				s.auth.StoreEpoch("e2")
+				o.Unread()
+			}
+			return roster.Reply{Number: 5, Last: 9}
+		}),
+	})
+	s.auth.StoreEpoch("e1")
+	o.read(t.Context(), straight{})
+	if call := o.roster.Call(); call.Number != 0 || call.Read != 0 || !o.Unread() {
+		t.Errorf("it says to a list that it has not read: %+v", call)
+	}
+	if o.read(t.Context(), straight{}); o.Unread() {
+		t.Error("the present list was read, and does not count")
 	}
 }
