@@ -34,7 +34,7 @@ var bounds = []struct {
 	}},
 	{"Streams of checks", "", []bound{{"regional/internal/api", "maxStreamed"}, {"regional/internal/api", "streamMemory"}, {"regional/internal/api", "quotaRounds unreadFor"}}},
 	{"Waits for tokens", "A check that memory or the store denied may wait for tokens that are on their way.", []bound{
-		{"regional/internal/charge", "ParkRounds"}, {"regional/internal/authority", "maxBorrowers"}, {"regional/internal/authority", "baseBorrowWait maxBorrowWait"},
+		{"regional/internal/charge", "MaxWaitRounds"}, {"regional/internal/authority", "maxBorrowers"}, {"regional/internal/authority", "baseBorrowWait maxBorrowWait"},
 	}},
 	{"The store", "All that stands before a call of the store.", []bound{
 		{"regional/internal/storeguard", "GroupsPerCall"}, {"regional/internal/storeguard", "BatchCalls"}, {"regional/internal/storeguard", "queueFor"},

@@ -81,8 +81,8 @@ func (a *Authority) Await(g *charge.Transaction, begun bool) (arrivals []*Arriva
 	defer a.mu.Unlock()
 	arrivals = []*Arrival{}
 	now := a.Now()
-	for i := range g.Asks {
-		ask := &g.Asks[i]
+	for i := range g.Charges {
+		ask := &g.Charges[i]
 		l := ask.KeyLimit()
 		if g.Out[i].Decision.Allowed {
 			continue
@@ -135,8 +135,8 @@ func (a *Authority) Leave(arrivals []*Arrival, vain time.Duration) {
 func (a *Authority) Lent(g *charge.Transaction) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := range g.Asks {
-		delete(a.borrow.unlent, g.Asks[i].Key)
+	for i := range g.Charges {
+		delete(a.borrow.unlent, g.Charges[i].Key)
 	}
 }
 

@@ -241,16 +241,16 @@ func (a *Authority) Grant(groups []*charge.Transaction) charge.Header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.Now()
-	h := charge.Header{Epoch: a.epoch, At: now, Latest: now.Add(storeclock.MaxFlight), Turn: a.Local.Turn.Load(), Rho: a.Clock.Drift()}
+	h := charge.Header{Epoch: a.epoch, At: now, Latest: now.Add(storeclock.MaxFlight), Resets: a.Local.Resets.Load(), Rho: a.Clock.Drift()}
 	for _, g := range groups {
-		for i := range g.Asks {
-			ask := &g.Asks[i]
+		for i := range g.Charges {
+			ask := &g.Charges[i]
 			tail := ask.Limit.Tail()
 			f := h.Of(tail)
 			if f == nil {
 				f = a.frame(&h, tail, a.region.Right(budget.KeyID{}, budget.KeyLimit{Tail: tail}, now))
 			}
-			if ask.Alone() {
+			if ask.Independent() {
 				ask.Right = entitlement.Whole(f.Right)
 			} else {
 				l := ask.KeyLimit()

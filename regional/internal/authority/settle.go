@@ -13,7 +13,7 @@ func (a *Authority) Refund(asks []charge.Charge, used []limit.Tokens) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range asks {
-		if back := asks[i].Cost - used[i]; back > 0 && !asks[i].Alone() {
+		if back := asks[i].Cost - used[i]; back > 0 && !asks[i].Independent() {
 			a.region.Refund(asks[i].Key, int64(back))
 			if !a.region.Reports(asks[i].Key) {
 				a.unreported.refund(asks[i].Key, int64(back))
@@ -32,7 +32,7 @@ func (a *Authority) Adjusted(asks []charge.Charge, adjusted []limit.Adjusted) {
 	a.mu.Lock()
 	for i, out := range adjusted {
 		ask := &asks[i]
-		if ask.Alone() {
+		if ask.Independent() {
 			continue
 		}
 		if out.Spare > 0 {

@@ -15,7 +15,7 @@ const (
 	maxUnreported = 1000
 	// decidedWithin bounds how long after a decision the state machine observes it: a call to the store,
 	// and what upkeep takes to tell the use that memory decided.
-	decidedWithin = 2*storeguard.Deadline + charge.TellEvery + charge.UpkeepEvery
+	decidedWithin = 2*storeguard.Deadline + charge.ObserveInterval + charge.JanitorInterval
 	// useKept is for how long use is remembered that may be as slow as the limit earns.
 	useKept = time.Minute
 )

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// UpkeepEvery is the interval at which upkeep visits what was borrowed. A chunk that is not
-	// used goes back within half its life, so a tenth of that is soon enough.
-	UpkeepEvery = prefetch.Life / 20
-	// TellEvery is how long the state machine may wait for the use that was decided here.
-	TellEvery = 20 * time.Millisecond
+	// JanitorInterval is how often the janitor visits the chunks. An unused chunk goes back within
+	// half its life, so a tenth of that is often enough.
+	JanitorInterval = prefetch.Life / 20
+	// ObserveInterval is how often the state machine learns what memory has decided.
+	ObserveInterval = 20 * time.Millisecond
 )
 
-// Due visits the active entries. It adds to due those that need a call and, if tells is set, to seen
-// the observations for the state machine. Entries with neither, and with nothing left, become
-// inactive. It has one caller at a time.
-func (t *Table) Due(now budget.Instant, tells bool, due []*Entry, seen []Observation) ([]*Entry, []Observation) {
+// Due visits the active entries. It appends to due those that need a call and, if observe is set, to
+// seen the observations for the state machine. An entry with neither, and with no tokens left,
+// becomes inactive. It has one caller at a time.
+func (t *Table) Due(now budget.Instant, observe bool, due []*Entry, seen []Observation) ([]*Entry, []Observation) {
 	t.activeMu.Lock()
 	active := t.active
 	t.active = nil
@@ -26,13 +26,13 @@ func (t *Table) Due(now budget.Instant, tells bool, due []*Entry, seen []Observa
 	kept := active[:0]
 	for _, e := range active {
 		e.mu.Lock()
-		if tells {
-			seen = e.tellLocked(now, seen)
+		if observe {
+			seen = e.observeLocked(now, seen)
 		}
 		if e.Chunk.Due(now) != prefetch.Nothing {
 			due = append(due, e)
 		}
-		t.Lost.Add(e.Chunk.TellLost())
+		t.LostChunks.Add(e.Chunk.TellLost())
 		if e.active = e.Chunk.Active(); e.active {
 			kept = append(kept, e)
 		}
@@ -45,64 +45,65 @@ func (t *Table) Due(now budget.Instant, tells bool, due []*Entry, seen []Observa
 	return due, seen
 }
 
-// Upkeep returns a group that renews the entry's chunk or gives it back; see Keep.
-func (e *Entry) Upkeep() *Transaction {
+// ChunkTransaction returns a group that renews the entry's chunk or gives it back, once
+// RenewOrReturn has prepared its charge.
+func (e *Entry) ChunkTransaction() *Transaction {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	g := NewTransaction(0)
-	g.Upkeep, g.Asks = true, append(g.Asks, e.askLocked())
+	g.ChunkOnly, g.Charges = true, append(g.Charges, e.chargeLocked())
 	return g
 }
 
-// Stall wakes the checks that wait for calls of upkeep that failed or were given up. It reads which
-// entries the groups have, which no call changes.
-func Stall(groups []*Transaction) {
+// MarkStalled wakes the checks that wait for calls of the janitor that failed or were given up. A
+// call may still use the groups: it reads only their entries, which no call changes.
+func MarkStalled(groups []*Transaction) {
 	for _, g := range groups {
-		e := g.Asks[0].Local
+		e := g.Charges[0].Local
 		e.mu.Lock()
-		e.fail()
+		e.stallLocked()
 		e.mu.Unlock()
 	}
 }
 
-// askLocked returns an ask for the entry's key, for a call of upkeep.
-func (e *Entry) askLocked() Charge {
+// chargeLocked returns a charge of nothing for the entry's key, for a call of the janitor.
+func (e *Entry) chargeLocked() Charge {
 	return Charge{
 		Rule: e.Rule, Limit: e.Limit, Window: e.window, Enforcement: e.Rule.Enforcement, Key: e.Key,
 		FloorCap: e.floorCap, ColdCap: e.coldCap, Borrowing: Borrowing{Local: e},
 	}
 }
 
-// tellLocked adds the observations of what was decided here since the previous time.
-func (e *Entry) tellLocked(now budget.Instant, seen []Observation) []Observation {
+// observeLocked appends to seen what memory has decided since the previous time.
+func (e *Entry) observeLocked(now budget.Instant, seen []Observation) []Observation {
 	admitted, denied := e.Chunk.Tell()
 	if admitted == 0 && denied == 0 {
 		return seen
 	}
-	a := e.askLocked()
+	a := e.chargeLocked()
 	a.admitted, a.denied = admitted, denied
-	return a.used(e.Chunk.Outcome(now).Tokens, seen)
+	return a.observeCached(e.Chunk.Outcome(now).Tokens, seen)
 }
 
-// Keep fills in the renewal or the return of a chunk. It returns false if there is nothing to do
-// any more.
-func (a *Charge) Keep(t *Table, head *Header, now budget.Instant) bool {
+// RenewOrReturn prepares the charge of a ChunkTransaction: it renews the chunk or returns it. It
+// returns false if neither is necessary any more.
+func (a *Charge) RenewOrReturn(t *Table, head *Header, now budget.Instant) bool {
 	e := a.Local
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.records(a) {
+	if !e.sameRecordLocked(a) {
 		return false
 	}
-	terms := e.terms(t, head, a, a.borrows())
+	terms := e.terms(t, head, a, a.mayBorrow())
 	switch e.Chunk.Due(now) {
 	case prefetch.Renewal:
-		a.Asked, a.trip = e.Chunk.Renew(terms, now)
+		a.Chunk, a.call = e.Chunk.Renew(terms, now)
 	case prefetch.Return:
 		terms.Lends = false
-		a.Asked, a.trip = e.Chunk.Bring(0, terms, now)
+		a.Chunk, a.call = e.Chunk.Bring(0, terms, now)
 	default:
 		return false
 	}
-	a.away, a.worded = true, true
+	a.checkedOut, a.prepared = true, true
 	return true
 }

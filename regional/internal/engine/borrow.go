@@ -101,12 +101,12 @@ func (l *Engine) withoutTurn(wait func() string) string {
 // mayBorrow returns how long a denied group may wait, and false if waiting would not help one of
 // its denied limits.
 func (l *Engine) mayBorrow(g *charge.Transaction) (wait time.Duration, ok bool) {
-	for i := range g.Asks {
-		a, v := &g.Asks[i], &g.Out[i]
+	for i := range g.Charges {
+		a, v := &g.Charges[i], &g.Out[i]
 		if v.Decision.Allowed {
 			continue
 		}
-		if v.Mode != modes.Store || a.Alone() || a.Rule.BorrowWait == 0 || a.Cost > a.Limit.Capacity {
+		if v.Mode != modes.Store || a.Independent() || a.Rule.BorrowWait == 0 || a.Cost > a.Limit.Capacity {
 			return 0, false
 		}
 		most := a.Rule.BorrowWait

@@ -69,7 +69,7 @@ func (a *storeCalls) again(ctx context.Context, try func() error) error {
 func (a *storeCalls) try(ctx context.Context, groups []*charge.Transaction) error {
 	a.auth.HoldFloor()
 	defer a.auth.ReleaseFloor()
-	defer charge.Lost(groups) // the borrowed tokens that have not come back by then, also after a panic
+	defer charge.Fail(groups) // the borrowed tokens that have not come back by then, also after a panic
 	head, err := a.grant(ctx, groups)
 	if err != nil {
 		return err
@@ -94,17 +94,17 @@ func (a *storeCalls) try(ctx context.Context, groups []*charge.Transaction) erro
 			continue
 		}
 		a.emergency.Answered(g, &results[i], storeNow, received)
-		g.Took(local, &results[i], storeNow, received)
+		g.Complete(local, &results[i], storeNow, received)
 	}
 	seen := w.Seen[:0]
 	for i, g := range groups {
 		if results[i].Err != nil {
 			g.Undecided, g.Answer = results[i].Undecided, results[i]
 			a.guard.TurnedAway(results[i].Err)
-			charge.Lost(groups[i : i+1])
+			charge.Fail(groups[i : i+1])
 			continue
 		}
-		seen = g.SettleHere(local, results[i], a.auth.Now, seen)
+		seen = g.ApplyResultOrRetry(local, results[i], a.auth.Now, seen)
 	}
 	a.auth.Observe(seen)
 	w.Seen = seen

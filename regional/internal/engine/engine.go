@@ -103,17 +103,17 @@ func (l *Engine) Decide(ctx context.Context, requests []charge.Request) ([]charg
 func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *charge.Scratch) ([]charge.Decision, error) {
 	now, wall := l.read()
 	s.Reset(len(requests), now)
-	defer s.Unclaim(true) // after a panic no check waits for this call; otherwise nothing is claimed any more
-	for round := 0; len(s.Todo) > 0; round++ {
+	defer s.ClearInFlight(true) // after a panic no check waits for this call; otherwise nothing is claimed any more
+	for round := 0; len(s.Pending) > 0; round++ {
 		if round > 0 {
-			if err := s.WaitParked(ctx); err != nil {
+			if err := s.WaitInFlight(ctx); err != nil {
 				return nil, err
 			}
 			now, _ = l.read()
 		}
-		patient := !s.Crowded && (round == 0 || round < charge.ParkRounds && time.Now().Before(s.Until))
+		patient := !s.Crowded && (round == 0 || round < charge.MaxWaitRounds && time.Now().Before(s.Until))
 		groups := l.near(requests, s, now, wall.UnixMilli(), patient)
-		if round == 0 && len(groups)+len(s.Todo) > 0 {
+		if round == 0 && len(groups)+len(s.Pending) > 0 {
 			s.Until = time.Now().Add(storeguard.CallerPatience)
 		}
 		for _, g := range groups {
@@ -127,11 +127,11 @@ func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *cha
 		}
 		// A call may still use the groups of a caller that is gone. Checks that wait for that call
 		// go on waiting.
-		s.Unclaim(err == nil && slices.ContainsFunc(groups, (*charge.Transaction).Unanswered))
+		s.ClearInFlight(err == nil && slices.ContainsFunc(groups, (*charge.Transaction).Unanswered))
 		if err != nil {
 			return nil, err
 		}
-		for _, i := range s.Asks {
+		for _, i := range s.ForStore {
 			groups = groups[copy(s.Decisions[i].Groups, groups):]
 		}
 	}
@@ -153,9 +153,9 @@ func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *cha
 // todo.
 func (l *Engine) near(requests []charge.Request, s *charge.Scratch, now budget.Instant, nowMS int64, patient bool) (groups []*charge.Transaction) {
 	p := l.Policies.At(nowMS)
-	parked := s.Todo[:0]
-	s.Asks = s.Asks[:0]
-	for _, i := range s.Todo {
+	parked := s.Pending[:0]
+	s.ForStore = s.ForStore[:0]
+	for _, i := range s.Pending {
 		d, r := &s.Decisions[i], &requests[i]
 		s.Matched = d.Match(p, r, nowMS, s.Matched)
 		if d.Mode != "" {
@@ -170,10 +170,10 @@ func (l *Engine) near(requests []charge.Request, s *charge.Scratch, now budget.I
 		}
 		d.Limits(p, r, s.Matched, l.Auth.Local, now, &s.Name)
 		l.Keys.Hold(d, now)
-		s.Claim(d.Groups, now)
-		groups, s.Asks = append(groups, d.Groups...), append(s.Asks, i)
+		s.MarkInFlight(d.Groups, now)
+		groups, s.ForStore = append(groups, d.Groups...), append(s.ForStore, i)
 	}
-	s.Todo = parked
+	s.Pending = parked
 	return groups
 }
 
@@ -292,7 +292,7 @@ func (l *Engine) put(ctx context.Context, groups []*charge.Transaction) error {
 func (l *Engine) askAgain(ctx context.Context, groups []*charge.Transaction) error {
 	var again []*charge.Transaction
 	for _, g := range groups {
-		if g.Awaits != nil {
+		if g.InFlight != nil {
 			again = append(again, g)
 		}
 	}
@@ -331,26 +331,26 @@ const (
 func localWayOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request, came budget.Instant, s *charge.Scratch, patient bool) localWay {
 	var plan charge.LocalPlan
 	t := l.Auth.Local
-	if len(s.Matched) > charge.MostLocal || !plan.Find(t, p, r, s) {
+	if len(s.Matched) > charge.MaxCached || !plan.Find(t, p, r, s) {
 		return wayStore
 	}
-	if !d.Parked && l.Keys.HoldLocal(d, &plan, s, came) {
+	if !d.Coalesced && l.Keys.HoldLocal(d, &plan, s, came) {
 		return wayDecided
 	}
 	plan.Lock()
 	defer plan.Unlock()
 	now := l.later(came)
-	allowed, known := plan.Look(s, now)
+	allowed, known := plan.Evaluate(s, now)
 	switch {
 	case known:
-	case patient && plan.Parks(s, now):
-		d.Parked = true
+	case patient && plan.JoinInFlight(s, now):
+		d.Coalesced = true
 		return wayParked
 	default:
 		return wayStore
 	}
 	plan.Charge(t, allowed, now)
-	d.Word(&plan, s, allowed, now)
+	d.SetVerdicts(&plan, s, allowed, now)
 	return wayDecided
 }
 

@@ -36,21 +36,21 @@ func (l *Engine) fallBackGroup(g *charge.Transaction, contents string, seen []ch
 	var asks [1]*charge.Charge // room for the number that most groups have
 	var outcomes [1]limit.Outcome
 	local := asks[:0]
-	for i := range g.Asks {
-		switch g.Asks[i].Rule.OnRedisFailure {
+	for i := range g.Charges {
+		switch g.Charges[i].Rule.OnRedisFailure {
 		case rules.FailClosed:
 			closed = true
 		case rules.FailOpen:
 		default:
-			local = append(local, &g.Asks[i])
+			local = append(local, &g.Charges[i])
 		}
 	}
 	out := append(outcomes[:0], make([]limit.Outcome, len(local))...)
 	held := len(local) == 0 || l.emergency.Take(local, closed, contents, out)
 	g.Allowed = held && !closed
 	g.Out = g.EmptyVerdicts()
-	for i := range g.Asks {
-		a := &g.Asks[i]
+	for i := range g.Charges {
+		a := &g.Charges[i]
 		var found limit.Outcome
 		d, mode, unknown := limit.Decision{Limit: int64(a.Limit.Capacity / limit.Token)}, modes.Emergency, false
 		switch a.Rule.OnRedisFailure {

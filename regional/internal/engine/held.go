@@ -140,7 +140,7 @@ func describeWithout(d *charge.Decision, print string, ttl time.Duration, ends i
 	out.Without = true
 	limits := out.Limits
 	for _, g := range groups {
-		for i := range g.Asks {
+		for i := range g.Charges {
 			l := &limits[0]
 			limits = limits[1:]
 			l.Before = &charge.ChargedBefore{At: at, Allowed: g.Allowed, Outcome: g.Out[i].Found}
@@ -231,7 +231,7 @@ func (l *Engine) debtors(one *held) (out []*charge.Transaction) {
 			continue
 		}
 		if a, ok := part.current(p, l.Auth.Now()); ok {
-			out = append(out, &charge.Transaction{Cost: a.Cost, Peek: true, Asks: []charge.Charge{a, blockerOf(&a)}})
+			out = append(out, &charge.Transaction{Cost: a.Cost, Peek: true, Charges: []charge.Charge{a, blockerOf(&a)}})
 		}
 	}
 	return out

@@ -14,18 +14,18 @@ import (
 // decision made from memory, and refers to no memory that is used again.
 func (l *Engine) Kept(d *charge.Decision) charge.Decision {
 	kept := *d
-	kept.Denier, kept.All = nil, nil
-	if d.All == nil {
+	kept.Denier, kept.CachedVerdicts = nil, nil
+	if d.CachedVerdicts == nil {
 		return kept
 	}
-	for i := range d.All {
-		v := &d.All[i]
+	for i := range d.CachedVerdicts {
+		v := &d.CachedVerdicts[i]
 		a := charge.Charge{
 			Rule: v.Rule, Limit: v.Limit, Window: v.Window, Cost: v.Cost, Enforcement: v.Rule.Enforcement, Key: v.Key,
 		}
 		kept.Order = append(kept.Order, v.Rule)
 		kept.Groups = append(kept.Groups, &charge.Transaction{
-			Cost: v.Cost, Shadow: v.Shadow, Asks: []charge.Charge{a}, Allowed: v.Decision.Allowed, Out: slices.Clone(d.All[i : i+1]),
+			Cost: v.Cost, Shadow: v.Shadow, Charges: []charge.Charge{a}, Allowed: v.Decision.Allowed, Out: slices.Clone(d.CachedVerdicts[i : i+1]),
 		})
 	}
 	l.Auth.Grant(kept.Groups)

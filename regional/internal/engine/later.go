@@ -135,8 +135,8 @@ func (a *storeCalls) tookSlots(key string, groups []*charge.Transaction, results
 	var slots []reservedLimit
 	ttl := time.Duration(0)
 	for i, g := range groups {
-		for j := range g.Asks {
-			if c := &g.Asks[j]; c.Limit.Algorithm == limit.Concurrency && results[i].Allowed {
+		for j := range g.Charges {
+			if c := &g.Charges[j]; c.Limit.Algorithm == limit.Concurrency && results[i].Allowed {
 				slots, ttl = append(slots, reserved(c)), c.Lasts
 			}
 		}

@@ -52,7 +52,7 @@ func lookNear(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request
 	now := l.Auth.Now()
 	s.Matched = d.Match(p, r, time.Now().UnixMilli(), s.Matched)
 	var plan charge.LocalPlan
-	if d.Mode != "" || len(s.Matched) > charge.MostLocal || !plan.Find(l.Auth.Local, p, r, s) {
+	if d.Mode != "" || len(s.Matched) > charge.MaxCached || !plan.Find(l.Auth.Local, p, r, s) {
 		return false
 	}
 	for i := range s.Matched {
@@ -62,9 +62,9 @@ func lookNear(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request
 	}
 	plan.Lock()
 	defer plan.Unlock()
-	allowed, known := plan.Look(s, now)
+	allowed, known := plan.Evaluate(s, now)
 	if known {
-		d.Word(&plan, s, allowed, now)
+		d.SetVerdicts(&plan, s, allowed, now)
 	}
 	return known
 }

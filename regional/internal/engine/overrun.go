@@ -23,7 +23,7 @@ func (l *Engine) overrun(ctx context.Context, requests []charge.Request, decisio
 		if d.Mode != "" || d.Policy == nil || !d.Policy.Set.HasDebts() {
 			continue
 		}
-		if parts := l.overran(d, &requests[i]); len(parts.Asks) > 0 {
+		if parts := l.overran(d, &requests[i]); len(parts.Charges) > 0 {
 			l.charge(ctx, d, parts)
 		}
 	}
@@ -46,19 +46,19 @@ func (l *Engine) overran(d *charge.Decision, r *charge.Request) *charge.Transact
 		if d.Policy.HasFormer() && !r.Brings(v.Rule) {
 			a.Changed = d.Policy.Changed(a.Key.Rule&^policy.IndependentBit, v.Rule, r.Attributes.Get("api_key"), v.Limit, l.Auth.Now())
 		}
-		if a.Alone() {
+		if a.Independent() {
 			a.Key.Rule |= policy.IndependentBit
 		}
-		parts.Asks = append(parts.Asks, a)
+		parts.Charges = append(parts.Charges, a)
 	}
 	return parts
 }
 
 // charge makes the charges, and updates the decision's state of these limits.
 func (l *Engine) charge(ctx context.Context, d *charge.Decision, parts *charge.Transaction) {
-	used := make([]limit.Tokens, len(parts.Asks))
-	for i := range parts.Asks {
-		a := &parts.Asks[i]
+	used := make([]limit.Tokens, len(parts.Charges))
+	for i := range parts.Charges {
+		a := &parts.Charges[i]
 		used[i], a.Cost = min(a.Cost, limit.MaxExact), 0
 	}
 	adjusted, err := answerAlone(ctx, l, func(ctx context.Context) ([]limit.Adjusted, error) {
@@ -69,8 +69,8 @@ func (l *Engine) charge(ctx context.Context, d *charge.Decision, parts *charge.T
 	}
 	all, _ := d.Verdicts()
 	for i := range all {
-		for j := range parts.Asks {
-			if all[i].Rule == parts.Asks[j].Rule && !all[i].Never() {
+		for j := range parts.Charges {
+			if all[i].Rule == parts.Charges[j].Rule && !all[i].Never() {
 				owes(d, &all[i], &adjusted[j])
 			}
 		}
@@ -108,12 +108,12 @@ func (a *storeCalls) overrun(ctx context.Context, parts *charge.Transaction, use
 	}
 	err = a.guard.Call(ctx, "overrun", head.Epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.Overran(parts, used, head.Epoch)
-		out, err = a.guard.Store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Asks, used, make([]chargedAt, len(used))))
+		out, err = a.guard.Store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Charges, used, make([]chargedAt, len(used))))
 		return 0, err
 	})
 	a.emergency.Adjusted(parts, out, 0) // it has no slots to release, so the time does not matter
 	if err == nil {
-		a.auth.Adjusted(parts.Asks, out)
+		a.auth.Adjusted(parts.Charges, out)
 	}
 	return out, err
 }

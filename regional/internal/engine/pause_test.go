@@ -44,12 +44,12 @@ func TestASecondLookSpendsNothingThatHasEnded(t *testing.T) {
 	table, rule := charge.NewTable(), &rules.Rule{ID: "r0", LocalCache: true}
 	e := chargetest.Lent(t, table, rule)
 	g := charge.NewTransaction(limit.Token)
-	g.Asks = append(g.Asks, charge.Charge{Rule: rule, Cost: limit.Token, Key: e.Key, Borrowing: charge.Borrowing{Local: e}})
+	g.Charges = append(g.Charges, charge.Charge{Rule: rule, Cost: limit.Token, Key: e.Key, Borrowing: charge.Borrowing{Local: e}})
 	now := chargetest.Noon.Add(2 * time.Second)
-	if table.Second(g, func() budget.Instant { return now }) {
+	if table.RetryCached(g, func() budget.Instant { return now }) {
 		t.Error("it was admitted by a chunk that has ended")
 	}
-	if now = chargetest.Noon.Add(time.Millisecond); !table.Second(g, func() budget.Instant { return now }) {
+	if now = chargetest.Noon.Add(time.Millisecond); !table.RetryCached(g, func() budget.Instant { return now }) {
 		t.Error("it was not admitted by a chunk that it could spend")
 	}
 }

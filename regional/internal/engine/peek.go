@@ -37,9 +37,9 @@ func (l *Engine) peekAll(ctx context.Context, p *policy.Policy, requests []*char
 		d.Plan(p, r, time.Now().UnixMilli(), nil)
 		l.Keys.Look(d, l.Auth.Now())
 		for _, g := range d.Groups {
-			for _, a := range g.Asks {
+			for _, a := range g.Charges {
 				a.Left = l.Auth.Local.Left(a.Key) // tokens that are there without asking the store
-				peeks = append(peeks, &charge.Transaction{Cost: g.Cost, Shadow: g.Shadow, Peek: true, Asks: []charge.Charge{a, blockerOf(&a)}})
+				peeks = append(peeks, &charge.Transaction{Cost: g.Cost, Shadow: g.Shadow, Peek: true, Charges: []charge.Charge{a, blockerOf(&a)}})
 			}
 		}
 	}
@@ -48,8 +48,8 @@ func (l *Engine) peekAll(ctx context.Context, p *policy.Policy, requests []*char
 	}
 	for i := range requests {
 		for _, g := range into[i].Groups {
-			g.Peeked(peeks[:len(g.Asks)])
-			peeks = peeks[len(g.Asks):]
+			g.CollectPeeks(peeks[:len(g.Charges)])
+			peeks = peeks[len(g.Charges):]
 		}
 	}
 	return nil

@@ -65,7 +65,7 @@ type reservedLimit struct {
 func shadowsBefore(groups []*charge.Transaction) (out []reservedLimit) {
 	for _, g := range groups {
 		if g.Before != nil {
-			l := reserved(&g.Asks[0])
+			l := reserved(&g.Charges[0])
 			l.Shadow, l.Before = true, g.Before
 			out = append(out, l)
 		}
@@ -85,8 +85,8 @@ type settledLimit struct {
 func describe(d *charge.Decision, print string, ttl time.Duration, ends int64, groups []*charge.Transaction) reservation {
 	out := reservation{Print: print, TTL: ttl.Microseconds(), Ends: ends, Mode: d.Mode}
 	for _, g := range groups {
-		for i := range g.Asks {
-			l := reserved(&g.Asks[i])
+		for i := range g.Charges {
+			l := reserved(&g.Charges[i])
 			l.Shadow = g.Shadow
 			out.Limits = append(out.Limits, l)
 		}
@@ -148,7 +148,7 @@ func (l *reservedLimit) current(p *policy.Policy, now budget.Instant) (a charge.
 		}
 	}
 	a.Changed = p.ChangedLimit(l.Number, a.Limit, now)
-	return a, a.Alone() == (l.Number&policy.IndependentBit != 0)
+	return a, a.Independent() == (l.Number&policy.IndependentBit != 0)
 }
 
 // used returns how much of the limit was used, in whole tokens: the cost that the caller of Settle
@@ -190,7 +190,7 @@ func (r *reservation) groupsOf() (groups []*charge.Transaction, never []charge.V
 			groups, n = append(groups, &charge.Transaction{Shadow: l.Shadow, Before: l.Before}), n+1
 		}
 		g := groups[n-1]
-		g.Asks = append(g.Asks, a)
+		g.Charges = append(g.Charges, a)
 		if l.Before != nil {
 			g.Answer.Allowed, g.Answer.Limits = l.Before.Allowed, append(g.Answer.Limits, l.Before.Outcome)
 		}
@@ -212,7 +212,7 @@ func (r *reservation) decided(kept *lua.Kept) (*charge.Decision, error) {
 		return nil, err
 	}
 	for i, g := range groups {
-		g.Settle(results[i], nil)
+		g.ApplyResult(results[i], nil)
 	}
 	if r.Without {
 		r.decidedWithout(groups)
@@ -246,8 +246,8 @@ func resultsOf(kept *lua.Kept, groups []*charge.Transaction) ([]lua.Result, erro
 func shape(groups []*charge.Transaction) []lua.Group {
 	out := make([]lua.Group, len(groups))
 	for i, g := range groups {
-		for j := range g.Asks {
-			out[i].Limits = append(out[i].Limits, lua.KeyView{View: limit.View{Algorithm: g.Asks[j].Limit.Algorithm}})
+		for j := range g.Charges {
+			out[i].Limits = append(out[i].Limits, lua.KeyView{View: limit.View{Algorithm: g.Charges[j].Limit.Algorithm}})
 		}
 	}
 	return out

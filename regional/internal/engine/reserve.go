@@ -82,9 +82,9 @@ func (l *Engine) recall(groups []*charge.Transaction, patience time.Duration) {
 	until := time.Now().Add(patience)
 	for _, g := range groups {
 		g.Reserves, g.Until = true, until
-		for i := range g.Asks {
-			if a := &g.Asks[i]; a.Rule.LocalCache {
-				a.Local = l.Auth.Local.OfKey(a.Key)
+		for i := range g.Charges {
+			if a := &g.Charges[i]; a.Rule.LocalCache {
+				a.Local = l.Auth.Local.ByKey(a.Key)
 			}
 		}
 	}
@@ -93,8 +93,8 @@ func (l *Engine) recall(groups []*charge.Transaction, patience time.Duration) {
 // remember asks the store for groups of the decision, once for each reservation id.
 func (l *Engine) remember(ctx context.Context, p *policy.Policy, r *Reserving, groups []*charge.Transaction, out *ReserveResult) error {
 	for _, g := range groups {
-		for i := range g.Asks {
-			g.Asks[i].Lasts = r.TTL
+		for i := range g.Charges {
+			g.Charges[i].Lasts = r.TTL
 		}
 	}
 	l.name(groups)
@@ -231,9 +231,9 @@ func (a *storeCalls) tryReserve(
 	})
 	switch {
 	case err != nil:
-		charge.Lost(groups)
+		charge.Fail(groups)
 	case out.Earlier != nil && out.Results == nil:
-		charge.Unmade(groups)
+		charge.NotExecuted(groups)
 	}
 	if err != nil {
 		a.emergency.Failed(groups, err, head.Latest)
@@ -250,7 +250,7 @@ func (a *storeCalls) tryReserve(
 	}
 	for i := range out.Results {
 		a.emergency.Answered(groups[i], &out.Results[i], storeNow, received)
-		groups[i].Took(a.auth.Local, &out.Results[i], storeNow, received)
+		groups[i].Complete(a.auth.Local, &out.Results[i], storeNow, received)
 	}
 	if made.Load() {
 		a.tookSlots(r.Key, groups, out.Results, received)
@@ -267,10 +267,10 @@ func (a *storeCalls) tryReserve(
 	var seen []charge.Observation
 	for i, g := range groups {
 		if i == 0 && found.again {
-			seen = g.UsedHere(out.Results[i], seen)
+			seen = g.ObserveCached(out.Results[i], seen)
 			continue
 		}
-		seen = g.Settle(out.Results[i], seen)
+		seen = g.ApplyResult(out.Results[i], seen)
 		if denied && g.Shadow {
 			g.Before = &charge.ChargedBefore{At: out.Results[i].Clock(0, storeNow), Allowed: out.Results[i].Allowed, Outcome: out.Results[i].Limits[0]}
 		}

@@ -149,7 +149,7 @@ func (l *Engine) settleKept(ctx context.Context, p *policy.Policy, key string, k
 			continue
 		}
 		out.notes[i].Part = true
-		parts.Asks = append(parts.Asks, a)
+		parts.Charges = append(parts.Charges, a)
 		// A use beyond the store's largest number is beyond any debt too.
 		used = append(used, min(limit.Tokens(out.notes[i].Used)*limit.Token, limit.MaxExact))
 	}
@@ -186,7 +186,7 @@ func (r *reservation) charged(kept *lua.Kept) ([]bool, error) {
 	}
 	var allowed []bool
 	for i, g := range groups {
-		for range g.Asks {
+		for range g.Charges {
 			allowed = append(allowed, results[i].Allowed)
 		}
 	}
@@ -272,14 +272,14 @@ func (a *storeCalls) settle(ctx context.Context, parts *charge.Transaction, used
 		var storeNow int64
 		err := a.guard.Call(ctx, "settle", head.Epoch, func(ctx context.Context) (now int64, err error) {
 			a.emergency.Overran(parts, used, head.Epoch)
-			end.Parts = partsOf(&head, parts.Asks, used, charges)
-			a.auth.Refund(parts.Asks, used)
+			end.Parts = partsOf(&head, parts.Charges, used, charges)
+			a.auth.Refund(parts.Charges, used)
 			out, storeNow, err = a.guard.Store.Settle(ctx, head.Epoch, end)
 			return storeNow, err
 		})
 		a.emergency.Adjusted(parts, out.Adjusted, storeNow)
 		if err == nil {
-			a.auth.Adjusted(parts.Asks, out.Adjusted)
+			a.auth.Adjusted(parts.Charges, out.Adjusted)
 		}
 		return err
 	})

@@ -120,7 +120,7 @@ func busyKey(t *testing.T, l *Engine) *charge.Entry {
 			t.Fatal(err)
 		}
 		all, _ := out[0].Verdicts()
-		e = l.Auth.Local.OfKey(all[0].Key)
+		e = l.Auth.Local.ByKey(all[0].Key)
 	}
 	if e == nil || !e.Shares || !e.Busy(l.Auth.Now()) {
 		t.Fatal("no check would wait for another")
@@ -202,7 +202,7 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 			e := busyKey(t, l)
 			e.WhileLocked(func() {
 				e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, l.Auth.Now()) // on its way for ever
-				e.Claimed, e.Shares = claimed, claimed
+				e.InFlight, e.Shares = claimed, claimed
 			})
 			s.denies = true
 			came := time.Now()
@@ -229,7 +229,7 @@ func TestPanicLeavesNoClaim(t *testing.T) {
 			l.Decide(t.Context(), asked("k"))
 		}()
 		l.Ask = ask
-		if e.Claimed {
+		if e.InFlight {
 			t.Error("the key is claimed still")
 		}
 	})
@@ -251,7 +251,7 @@ func TestAPanicLeavesNothingUnderWay(t *testing.T) {
 		if _, v := out[0].Verdicts(); v.Mode != modes.Emergency {
 			t.Errorf("decided by %s", v.Mode)
 		}
-		if e.Awaited() != nil {
+		if e.PendingTokens() != nil {
 			t.Error("checks wait for what the call took along")
 		}
 		s.panics.Store(false)

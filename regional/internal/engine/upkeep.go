@@ -33,7 +33,7 @@ type Upkeep struct {
 
 // Run works until ctx ends; then it returns everything that is borrowed.
 func (u *Upkeep) Run(ctx context.Context) {
-	tick := time.NewTicker(charge.UpkeepEvery)
+	tick := time.NewTicker(charge.JanitorInterval)
 	defer tick.Stop()
 	defer u.calls.Wait()
 	for {
@@ -51,7 +51,7 @@ func (u *Upkeep) Run(ctx context.Context) {
 
 // look does what is due at an instant.
 func (u *Upkeep) look(ctx context.Context, now budget.Instant) {
-	tells := now.Sub(u.told) >= charge.TellEvery
+	tells := now.Sub(u.told) >= charge.ObserveInterval
 	if tells {
 		u.told = now
 	}
@@ -66,10 +66,10 @@ func (u *Upkeep) look(ctx context.Context, now budget.Instant) {
 			err := storeguard.ErrBroken
 			u.bugs.Guard("upkeep", func() { err = u.ask(ctx, call) })
 			if err != nil && !errors.Is(err, storeguard.ErrGivenUp) && !errors.Is(err, charge.ErrGone) {
-				charge.Lost(call) // those whose call never left
+				charge.Fail(call) // those whose call never left
 			}
 			if err != nil {
-				charge.Stall(call)
+				charge.MarkStalled(call)
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func (u *Upkeep) look(ctx context.Context, now budget.Instant) {
 func (u *Upkeep) word(due []*charge.Entry, now budget.Instant) []*charge.Transaction {
 	groups := make([]*charge.Transaction, 0, len(due))
 	for _, e := range due {
-		groups = append(groups, e.Upkeep())
+		groups = append(groups, e.ChunkTransaction())
 	}
 	if len(groups) == 0 {
 		return nil
@@ -87,5 +87,5 @@ func (u *Upkeep) word(due []*charge.Entry, now budget.Instant) []*charge.Transac
 	u.auth.HoldFloor()
 	defer u.auth.ReleaseFloor()
 	head := u.auth.Grant(groups)
-	return slices.DeleteFunc(groups, func(g *charge.Transaction) bool { return !g.Asks[0].Keep(u.table, &head, now) })
+	return slices.DeleteFunc(groups, func(g *charge.Transaction) bool { return !g.Charges[0].RenewOrReturn(u.table, &head, now) })
 }

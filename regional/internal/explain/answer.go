@@ -60,7 +60,7 @@ func (s *Recorder) AnswerAmong(d *charge.Decision, r *charge.Request, out *check
 		return
 	}
 	if d.Denier != nil {
-		if out.DecisionID = d.Denier.Named(d.At); out.DecisionID != "" {
+		if out.DecisionID = d.Denier.RecentDenial(d.At); out.DecisionID != "" {
 			return
 		}
 	}

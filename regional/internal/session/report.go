@@ -75,8 +75,8 @@ func (s *Session) countEarly() {
 		var d charge.Decision
 		d.Plan(p, r, time.Now().UnixMilli(), nil)
 		for _, g := range d.Groups {
-			for i := range g.Asks {
-				if a := &g.Asks[i]; !g.Shadow {
+			for i := range g.Charges {
+				if a := &g.Charges[i]; !g.Shadow {
 					s.auth.AdmitEarly(a.Key, a.KeyLimit(), int64(a.Cost), times, first)
 				}
 			}
