@@ -68,7 +68,7 @@ type Daemon struct {
 	keys      *keywatch.Watch
 	emergency *emergency.Limit
 	throttle  *overload.Throttle
-	upkeep    *engine.Upkeep
+	upkeep    *engine.Janitor
 	answers   *explain.Recorder
 	door      *overload.Door
 	bugs      *background.Panics
@@ -190,7 +190,7 @@ func (d *Daemon) build(kept *state) error {
 		decides.Clock = &boottime.Clock{}
 	}
 	d.limiter = engine.New(decides)
-	d.upkeep = d.limiter.NewUpkeep(d.bugs)
+	d.upkeep = d.limiter.NewJanitor(d.bugs)
 	recent := sample.New(c.Now)
 	of := session.Config{
 		Region: c.Region, Address: d.advertised(d.Addr()), OpsAddress: d.advertised(d.OpsAddr()), Version: c.Version, Incarnation: d.incarnation,

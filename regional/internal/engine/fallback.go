@@ -16,7 +16,7 @@ func (l *Engine) FallBack(groups []*charge.Transaction) {
 	l.Auth.HoldFloor()
 	defer l.Auth.ReleaseFloor()
 	contents := l.Auth.Grant(groups).Epoch
-	l.name(groups)
+	l.nameSlots(groups)
 	var seen []charge.Observation
 	for _, g := range groups {
 		seen = l.fallBackGroup(g, contents, seen)
@@ -24,8 +24,8 @@ func (l *Engine) FallBack(groups []*charge.Transaction) {
 	l.Auth.Observe(seen)
 }
 
-// name names the slots that groups ask for. An engine without a store has no reservations.
-func (l *Engine) name(groups []*charge.Transaction) {
+// nameSlots gives names to the slots that groups want. An engine without a store has no reservations.
+func (l *Engine) nameSlots(groups []*charge.Transaction) {
 	if l.direct != nil {
 		l.direct.slots.Name(groups)
 	}
@@ -61,7 +61,7 @@ func (l *Engine) fallBackGroup(g *charge.Transaction, contents string, seen []ch
 		default:
 			d = limit.Decide(a.Limit, out[0], a.Cost, g.Allowed || out[0].Tokens >= a.Cost)
 			unknown = !d.Allowed && !l.emergency.Knows(a)
-			seen = demand(seen, a, g, out[0])
+			seen = appendDemand(seen, a, g, out[0])
 			found, out = out[0], out[1:]
 		}
 		if !d.Allowed {
@@ -73,8 +73,7 @@ func (l *Engine) fallBackGroup(g *charge.Transaction, contents string, seen []ch
 	return seen
 }
 
-// probeIn returns after what time the next trial of the store will have its answer, if the store is
-// well.
+// probeIn returns the time until the answer to the next trial of the store, if the store is well.
 func (l *Engine) probeIn() time.Duration {
 	if l.direct == nil {
 		return storeguard.Deadline
@@ -95,10 +94,10 @@ func untilProbe(d limit.Decision, probe time.Duration, unknown bool) limit.Decis
 	return d
 }
 
-// demand adds an observation of what was asked of a hot key, so that the region keeps the share it
-// will need when its store is back. Of a cold key, whose record is not known, only what was admitted
-// counts.
-func demand(seen []charge.Observation, a *charge.Charge, g *charge.Transaction, out limit.Outcome) []charge.Observation {
+// appendDemand appends an observation of the demand for a hot key, so that the region keeps the
+// share that it needs when its store is back. The record of a cold key is not known, so only what
+// was admitted counts.
+func appendDemand(seen []charge.Observation, a *charge.Charge, g *charge.Transaction, out limit.Outcome) []charge.Observation {
 	if g.Peek || !g.Allowed && (!a.Right.Hot || out.Tokens >= a.Cost) {
 		return seen
 	}

@@ -23,14 +23,14 @@ func (l *Engine) overrun(ctx context.Context, requests []charge.Request, decisio
 		if d.Mode != "" || d.Policy == nil || !d.Policy.Set.HasDebts() {
 			continue
 		}
-		if parts := l.overran(d, &requests[i]); len(parts.Charges) > 0 {
-			l.charge(ctx, d, parts)
+		if parts := l.overrunCharges(d, &requests[i]); len(parts.Charges) > 0 {
+			l.chargeOverrun(ctx, d, parts)
 		}
 	}
 }
 
-// overran returns the limits to which a denied request has to be charged.
-func (l *Engine) overran(d *charge.Decision, r *charge.Request) *charge.Transaction {
+// overrunCharges returns the limits to which a denied request has to be charged.
+func (l *Engine) overrunCharges(d *charge.Decision, r *charge.Request) *charge.Transaction {
 	parts := &charge.Transaction{}
 	all, head := d.Verdicts()
 	if d.TooMany > 0 || head == nil || head.Shadow || head.Decision.Allowed || head.Held != penalty.Free ||
@@ -54,14 +54,14 @@ func (l *Engine) overran(d *charge.Decision, r *charge.Request) *charge.Transact
 	return parts
 }
 
-// charge makes the charges, and updates the decision's state of these limits.
-func (l *Engine) charge(ctx context.Context, d *charge.Decision, parts *charge.Transaction) {
+// chargeOverrun charges parts, and updates the decision's state of these limits.
+func (l *Engine) chargeOverrun(ctx context.Context, d *charge.Decision, parts *charge.Transaction) {
 	used := make([]limit.Tokens, len(parts.Charges))
 	for i := range parts.Charges {
 		a := &parts.Charges[i]
 		used[i], a.Cost = min(a.Cost, limit.MaxExact), 0
 	}
-	adjusted, err := answerAlone(ctx, l, func(ctx context.Context) ([]limit.Adjusted, error) {
+	adjusted, err := callUnbatched(ctx, l, func(ctx context.Context) ([]limit.Adjusted, error) {
 		return l.direct.overrun(ctx, parts, used)
 	})
 	if err != nil {
@@ -71,15 +71,15 @@ func (l *Engine) charge(ctx context.Context, d *charge.Decision, parts *charge.T
 	for i := range all {
 		for j := range parts.Charges {
 			if all[i].Rule == parts.Charges[j].Rule && !all[i].Never() {
-				owes(d, &all[i], &adjusted[j])
+				showDebt(d, &all[i], &adjusted[j])
 			}
 		}
 	}
 }
 
-// owes updates a limit's decision to the state after a charge. For a counting limit it leaves out
-// when the same cost would fit again; the next request learns that.
-func owes(d *charge.Decision, v *charge.Verdict, charged *limit.Adjusted) {
+// showDebt updates a limit's verdict to the state after a charge. For a counting limit it does not
+// compute when the same cost would fit again; the next request learns that.
+func showDebt(d *charge.Decision, v *charge.Verdict, charged *limit.Adjusted) {
 	if v.Limit.Algorithm.Counts() {
 		v.Decision.Remaining = int64(charged.Tokens / limit.Token)
 	} else {
@@ -97,8 +97,8 @@ func owes(d *charge.Decision, v *charge.Verdict, charged *limit.Adjusted) {
 	}
 }
 
-// overrun charges to limits what was used although they did not hold it.
-func (a *storeCalls) overrun(ctx context.Context, parts *charge.Transaction, used []limit.Tokens) (out []limit.Adjusted, err error) {
+// overrun charges to limits a use that they did not hold.
+func (a *storeClient) overrun(ctx context.Context, parts *charge.Transaction, used []limit.Tokens) (out []limit.Adjusted, err error) {
 	groups := []*charge.Transaction{parts}
 	a.auth.HoldFloor()
 	defer a.auth.ReleaseFloor()

@@ -8,11 +8,11 @@ import (
 	"aliquot/regional/internal/charge"
 )
 
-// decideInParts decides a group when a store of several servers could not be asked about some of
-// its limits. The rules' fallback decides those, and the store still decides the others. An
-// emergency limit for the whole group would admit its own amount beside the store's. If the
-// emergency limits admit a request that the store then denies, the client loses the tokens that
-// they took. Its error is charge.ErrGone.
+// decideInParts decides a group of which a store of several servers could not decide some limits.
+// The rules' fallback decides those, and the store still decides the others: an emergency limit for
+// the whole group would admit its own amount beside the store's. If the emergency limits admit a
+// request that the store then denies, the client loses the tokens that they took. Its error is
+// charge.ErrGone.
 func (l *Engine) decideInParts(ctx context.Context, g *charge.Transaction) error {
 	lost, rest := g.Split()
 	l.FallBack([]*charge.Transaction{lost})

@@ -75,7 +75,7 @@ func TestSettleDoesNotShowTheStoresWords(t *testing.T) {
 // the id, by which it gives back what it took.
 func TestAReservationOfWhichTheCallerHearsLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
-		l.alone = func(ctx context.Context, call func(context.Context) error) error {
+		l.unbatched = func(ctx context.Context, call func(context.Context) error) error {
 			if err := call(ctx); err != nil {
 				return err
 			}

@@ -218,8 +218,8 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 // TestPanicLeavesNoClaim: checks of a key do not wait for one whose call has panicked.
 func TestPanicLeavesNoClaim(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *Engine, _ *moodyStore) {
-		e, ask := busyKey(t, l), l.Ask
-		l.Ask = func(context.Context, []*charge.Transaction) error { panic("a bug") }
+		e, ask := busyKey(t, l), l.Send
+		l.Send = func(context.Context, []*charge.Transaction) error { panic("a bug") }
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -228,7 +228,7 @@ func TestPanicLeavesNoClaim(t *testing.T) {
 			}()
 			l.Decide(t.Context(), asked("k"))
 		}()
-		l.Ask = ask
+		l.Send = ask
 		if e.InFlight {
 			t.Error("the key is claimed still")
 		}
@@ -240,8 +240,8 @@ func TestPanicLeavesNoClaim(t *testing.T) {
 func TestAPanicLeavesNothingUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 		told := 0
-		b := &storeguard.Batcher{Ask: l.direct.ask, Refused: func(error) {}, Caught: func(any) { told++ }}
-		l.Ask = b.Decide
+		b := &storeguard.Batcher{Ask: l.direct.decide, Refused: func(error) {}, Caught: func(any) { told++ }}
+		l.Send = b.Decide
 		e := busyKey(t, l)
 		s.panics.Store(true)
 		out, err := l.Decide(t.Context(), asked("k"))

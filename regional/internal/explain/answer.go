@@ -83,7 +83,7 @@ func (s *Recorder) AnswerAmong(d *charge.Decision, r *charge.Request, out *check
 	kept := *out
 	kept.Limits = slices.Clone(out.Limits) // the slice in out is used again
 	s.denials.add(number, explained{
-		policy: d.Policy, request: *r, decision: s.limiter.Kept(d), answer: kept,
+		policy: d.Policy, request: *r, decision: s.limiter.Detach(d), answer: kept,
 		unixMS: time.Now().UnixMilli(), lease: s.limiter.Auth.Lease(),
 	})
 }

@@ -6,13 +6,9 @@ import (
 	"aliquot/regional/internal/charge"
 )
 
-// A key at its limit may be denied from memory a hundred thousand times a second. Each denial has
-// an id. The denials of one key within a chunk's life share one id, and the first of them is the
-// one that is remembered.
-
-// Kept returns a copy of the decision that can be kept. It adds the rights of the limits to a
-// decision made from memory, and refers to no memory that is used again.
-func (l *Engine) Kept(d *charge.Decision) charge.Decision {
+// Detach returns a copy of the decision that refers to no memory that is used again, so that it can
+// be remembered. To a decision from memory it adds the present rights of the limits.
+func (l *Engine) Detach(d *charge.Decision) charge.Decision {
 	kept := *d
 	kept.Denier, kept.CachedVerdicts = nil, nil
 	if d.CachedVerdicts == nil {

@@ -14,25 +14,25 @@ import (
 	"aliquot/regional/internal/storeguard"
 )
 
-// Upkeep maintains the tokens that this daemon has borrowed: it returns unused ones, renews those
-// that are nearly used up, and reports the use to the state machine.
-type Upkeep struct {
+// Janitor maintains the tokens that this daemon has borrowed. It returns unused ones, renews chunks
+// that are nearly used up, and tells the state machine what memory has decided.
+type Janitor struct {
 	table *charge.Table
 	auth  *authority.Authority
-	// ask sends groups to the store, in the same way as checks.
-	ask  func(ctx context.Context, groups []*charge.Transaction) error
+	// send sends groups to the store, in the same way as checks.
+	send func(ctx context.Context, groups []*charge.Transaction) error
 	bugs *background.Panics
 
-	calls sync.WaitGroup
-	told  budget.Instant
+	calls    sync.WaitGroup
+	observed budget.Instant // when the state machine was told the last time
 
-	// dues and seen are backing memory for one run of look.
+	// dues and seen are working memory for one visit.
 	dues []*charge.Entry
 	seen []charge.Observation
 }
 
 // Run works until ctx ends; then it returns everything that is borrowed.
-func (u *Upkeep) Run(ctx context.Context) {
+func (u *Janitor) Run(ctx context.Context) {
 	tick := time.NewTicker(charge.JanitorInterval)
 	defer tick.Stop()
 	defer u.calls.Wait()
@@ -40,33 +40,33 @@ func (u *Upkeep) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			u.table.End(false)
-			u.look(context.WithoutCancel(ctx), u.auth.Now())
+			u.visit(context.WithoutCancel(ctx), u.auth.Now())
 			return
 		case <-tick.C:
 		case <-u.table.Wake:
 		}
-		u.look(ctx, u.auth.Now())
+		u.visit(ctx, u.auth.Now())
 	}
 }
 
-// look does what is due at an instant.
-func (u *Upkeep) look(ctx context.Context, now budget.Instant) {
-	tells := now.Sub(u.told) >= charge.ObserveInterval
-	if tells {
-		u.told = now
+// visit does what is due at an instant.
+func (u *Janitor) visit(ctx context.Context, now budget.Instant) {
+	observe := now.Sub(u.observed) >= charge.ObserveInterval
+	if observe {
+		u.observed = now
 	}
-	due, seen := u.table.Due(now, tells, u.dues, u.seen)
+	due, seen := u.table.Due(now, observe, u.dues, u.seen)
 	u.auth.Observe(seen)
 	defer func() {
 		clear(due)
 		u.dues, u.seen = due[:0], seen[:0]
 	}()
-	for call := range slices.Chunk(u.word(due, now), storeguard.GroupsPerCall) {
+	for call := range slices.Chunk(u.transactions(due, now), storeguard.GroupsPerCall) {
 		u.calls.Go(func() {
 			err := storeguard.ErrBroken
-			u.bugs.Guard("upkeep", func() { err = u.ask(ctx, call) })
+			u.bugs.Guard("the janitor", func() { err = u.send(ctx, call) })
 			if err != nil && !errors.Is(err, storeguard.ErrGivenUp) && !errors.Is(err, charge.ErrGone) {
-				charge.Fail(call) // those whose call never left
+				charge.Fail(call) // ends the checkouts of a call that never left
 			}
 			if err != nil {
 				charge.MarkStalled(call)
@@ -75,8 +75,8 @@ func (u *Upkeep) look(ctx context.Context, now budget.Instant) {
 	}
 }
 
-// word returns a group for each entry that needs a call.
-func (u *Upkeep) word(due []*charge.Entry, now budget.Instant) []*charge.Transaction {
+// transactions returns a group for each entry that needs a call.
+func (u *Janitor) transactions(due []*charge.Entry, now budget.Instant) []*charge.Transaction {
 	groups := make([]*charge.Transaction, 0, len(due))
 	for _, e := range due {
 		groups = append(groups, e.ChunkTransaction())
