@@ -80,7 +80,7 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 		l.metrics.Borrowed(result)
 	}
 	if result == borrowMoved && groups[i].Allowed {
-		l.Auth.Lent(groups[i])
+		l.Auth.ClearVainWaits(groups[i])
 	}
 	if result == borrowGone {
 		return fmt.Errorf("%w: %w", charge.ErrGone, ctx.Err())
@@ -156,7 +156,7 @@ func waitArrivals(ctx context.Context, arrivals []*authority.Arrival, wait time.
 	defer patience.Stop()
 	for _, at := range arrivals {
 		select {
-		case <-at.Came:
+		case <-at.Done:
 		case <-patience.C:
 			return borrowExpired
 		case <-ctx.Done():
