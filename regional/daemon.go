@@ -331,7 +331,7 @@ func (d *Daemon) storeTripped(open bool, cause error) {
 
 // shardTripped is called when the breaker of one node of a Redis Cluster opens or closes.
 func (d *Daemon) shardTripped(node string, open bool, cause error) {
-	d.metrics.ShardIs(node, open)
+	d.metrics.SetShard(node, open)
 	if open {
 		d.log.Error("a node of the Redis Cluster does not answer: each rule's on_redis_failure decides for its keys until it does",
 			"node", node, "reason", storeguard.Reason(cause), "what_to_do", remedy(storeguard.Reason(cause)), "error", cause)

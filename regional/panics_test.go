@@ -107,7 +107,7 @@ func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
 		d, _ := startLive(t, testConfig(newLeader(t, failRules).address()))
 		b := &storeguard.Batcher{
-			Ask: func(context.Context, []*charge.Transaction) error { panic("a bug") }, Refused: d.guard.TurnedAway,
+			Send: func(context.Context, []*charge.Transaction) error { panic("a bug") }, Refused: d.guard.CountRefused,
 			Caught: func(cause any) { _ = d.bugs.Caught("a call of the store", cause) },
 		}
 		d.limiter.Send = b.Decide

@@ -37,14 +37,14 @@ var bounds = []struct {
 		{"regional/internal/charge", "MaxWaitRounds"}, {"regional/internal/authority", "maxBorrowers"}, {"regional/internal/authority", "baseBorrowWait maxBorrowWait"},
 	}},
 	{"The store", "All that stands before a call of the store.", []bound{
-		{"regional/internal/storeguard", "GroupsPerCall"}, {"regional/internal/storeguard", "BatchCalls"}, {"regional/internal/storeguard", "queueFor"},
-		{"regional/internal/storeguard", "CallerPatience"}, {"regional/internal/storeguard", "aliveFor"}, {"regional/internal/storeguard", "lookAgain"},
+		{"regional/internal/storeguard", "GroupsPerCall"}, {"regional/internal/storeguard", "BatchCalls"}, {"regional/internal/storeguard", "maxQueueWait"},
+		{"regional/internal/storeguard", "CallerPatience"}, {"regional/internal/storeguard", "aliveWithin"}, {"regional/internal/storeguard", "checkEvery"},
 		{"regional/internal/storeguard", "SilentPatience"},
 		{"regional/internal/storeguard", "maxCalls"}, {"regional/internal/storeguard", "Deadline"}, {"regional/internal/storeguard", "learnDeadline"},
 		{"regional/internal/storeguard", "HeardDeadline"}, {"regional/internal/storeguard", "ApplyDeadline"},
 		{"regional/internal/storeguard", "starvedAfter"}, {"regional/internal/storeguard", "starvedFor"},
 		{"regional/internal/storeguard", "TripAfter tripSample tripWindow"}, {"regional/internal/storeguard", "minOpen MaxOpen"}, {"regional/internal/storeguard", "openJitter"},
-		{"regional/internal/storeguard", "retryCost"}, {"regional/internal/storeguard", "retriesAtOnce"}, {"regional/internal/engine", "settleTries"},
+		{"regional/internal/storeguard", "retryCost"}, {"regional/internal/storeguard", "maxRetriesSaved"}, {"regional/internal/engine", "settleTries"},
 	}},
 	{"A Redis Cluster", "Each node has a breaker, and commands for slots that move are sent again.", []bound{
 		{"regional/store", "tripAfter minOpen maxOpen"}, {"regional/store", "suspectAfter"}, {"regional/store", "lateBy excusedFor"},

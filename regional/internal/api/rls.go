@@ -103,7 +103,7 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []envoyr
 	default:
 		return err
 	}
-	var counted telemetry.Tally
+	var counted telemetry.Batch
 	defer counted.Flush(e.service.metrics)
 	for i := 0; i < len(checks); {
 		n := 1
@@ -126,7 +126,7 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []envoyr
 }
 
 // charges decides checks that cost something.
-func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, counted *telemetry.Tally, out *envoyrls.Response) error {
+func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, counted *telemetry.Batch, out *envoyrls.Response) error {
 	limiter := e.service.limiter
 	decisions, err := limiter.DecideIn(ctx, requests, room)
 	if err != nil {

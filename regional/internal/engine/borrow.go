@@ -77,7 +77,7 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 		}
 	}
 	if result != "" {
-		l.metrics.Borrowed(result)
+		l.metrics.CountBorrow(result)
 	}
 	if result == borrowMoved && groups[i].Allowed {
 		l.Auth.ClearVainWaits(groups[i])

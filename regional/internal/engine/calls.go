@@ -100,7 +100,7 @@ func (a *storeClient) attempt(ctx context.Context, groups []*charge.Transaction)
 	for i, g := range groups {
 		if results[i].Err != nil {
 			g.Undecided, g.Answer = results[i].Undecided, results[i]
-			a.guard.TurnedAway(results[i].Err)
+			a.guard.CountRefused(results[i].Err)
 			charge.Fail(groups[i : i+1])
 			continue
 		}

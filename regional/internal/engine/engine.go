@@ -80,8 +80,8 @@ func New(c Config) *Engine {
 		Send: direct.decide, direct: direct, unbatched: callNow, turns: c.Turns, clock: c.Clock,
 	}
 	if c.Shared {
-		b := &storeguard.Batcher{Ask: direct.decide, Refused: c.Guard.TurnedAway, Caught: func(cause any) { _ = c.Bugs.Caught("a call of the store", cause) }}
-		l.Send, l.unbatched = c.Guard.WhileClosed(b.Decide), b.Alone
+		b := &storeguard.Batcher{Send: direct.decide, Refused: c.Guard.CountRefused, Caught: func(cause any) { _ = c.Bugs.Caught("a call of the store", cause) }}
+		l.Send, l.unbatched = c.Guard.WhileClosed(b.Decide), b.Unbatched
 	}
 	return l
 }

@@ -240,7 +240,7 @@ func TestPanicLeavesNoClaim(t *testing.T) {
 func TestAPanicLeavesNothingUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 		told := 0
-		b := &storeguard.Batcher{Ask: l.direct.decide, Refused: func(error) {}, Caught: func(any) { told++ }}
+		b := &storeguard.Batcher{Send: l.direct.decide, Refused: func(error) {}, Caught: func(any) { told++ }}
 		l.Send = b.Decide
 		e := busyKey(t, l)
 		s.panics.Store(true)
