@@ -18,7 +18,7 @@ const (
 	// probeEvery is the interval of the calls that an idle daemon makes to know the store's clock
 	// and health.
 	probeEvery = time.Second
-	// probeSoon is the shortest pause between two probes, for when one came a little early.
+	// probeSoon is the shortest pause between two probes. It applies if a probe came a little early.
 	probeSoon = 10 * time.Millisecond
 	// suspectEvery is the interval of the daemon's own calls to a store whose last call failed. So
 	// the breaker opens, or finds the store healthy, within half a second at any rate of traffic.
@@ -30,10 +30,10 @@ const (
 	probeRule = 1<<32 - 1
 )
 
-// keepStore learns the store's contents at the start. Then it keeps the store's clock and health
-// known even when no check comes. While the store does not answer, only keepStore calls it: no
-// client waits to find out whether it is back.
-func (d *Daemon) keepStore(ctx context.Context) {
+// probeStore learns the store's contents at the start. Then it calls the store often enough to know
+// its clock and health even when no check comes. While the store does not answer, only probeStore
+// calls it, so that no client waits for a trial.
+func (d *Daemon) probeStore(ctx context.Context) {
 	silence := ratelog.Limiter{Every: storeLoggedEvery}
 	for {
 		wait := probeEvery
@@ -53,7 +53,7 @@ func (d *Daemon) keepStore(ctx context.Context) {
 			}
 		case d.guard.Silent():
 			if d.guard.Breaker.TrialIn() == 0 {
-				d.try(ctx)
+				d.reconnect(ctx)
 			}
 			wait = max(probeSoon, d.guard.Breaker.TrialIn())
 		case d.guard.Breaker.Suspects(), d.auth.Clock.Age(d.cfg.Now()) >= probeEvery:
@@ -68,23 +68,22 @@ func (d *Daemon) keepStore(ctx context.Context) {
 	}
 }
 
-// try finds out by new connections whether a store that did not answer is back.
-func (d *Daemon) try(ctx context.Context) {
+// reconnect tries by new connections whether a store that did not answer is back.
+func (d *Daemon) reconnect(ctx context.Context) {
 	if pooled, ok := d.store.(interface{ Renew() }); ok {
 		pooled.Renew()
 	}
 	d.probe(ctx)
 }
 
-// pauseProbe waits, but no longer than until the breaker opens or the store has news. It returns
-// false if ctx ended.
+// pauseProbe waits until the time is over or wakeProbe is called. It returns false if ctx ended.
 func (d *Daemon) pauseProbe(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-d.storeNews:
+	case <-d.probeWake:
 	case <-timer.C:
 	}
 	return true
