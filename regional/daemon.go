@@ -115,7 +115,10 @@ func New(c Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), stopping: make(chan struct{}), probeWake: make(chan struct{}, 1), failed: make(chan error, 1), drainWithin: drainWithin, leaveFor: leaveFor, incarnation: incarnation()}
+	d := &Daemon{
+		cfg: c, log: log, registry: c.Registry, incarnation: incarnation(), drainWithin: drainWithin, leaveFor: leaveFor,
+		ready: make(chan struct{}), stopping: make(chan struct{}), probeWake: make(chan struct{}, 1), failed: make(chan error, 1),
+	}
 	if d.sockets, err = openSockets(&c); err != nil {
 		return nil, err
 	}
@@ -150,17 +153,7 @@ func (d *Daemon) build(kept *state) error {
 	now := c.Now()
 	region := budget.NewRegion(0, budget.Config{}, d.incarnation, now)
 	if kept != nil {
-		d.policies.SetCluster(kept.Cluster)
-		switch {
-		case kept.Rules.Version > 0 && d.policies.SetRules(kept.Rules) != nil:
-			copyUnreadable(c.StateFile, d.log) // the coordinators send the rules again
-		case kept.NoRules:
-			d.policies.SetNone()
-		default:
-			d.policies.Restore(kept.Former)
-		}
-		clock.SetRho(kept.Cluster.RhoPPM)
-		region.SetConfig(kept.Cluster.Index(c.Region), kept.Cluster.Protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch, now)
+		d.restore(kept, region, clock, now)
 	}
 	d.auth = authority.New(region, clock, c.Now)
 	d.auth.Watch(d.metrics, c.Registry)
@@ -182,17 +175,41 @@ func (d *Daemon) build(kept *state) error {
 	d.door = overload.NewDoor(runtime.GOMAXPROCS(0), d.metrics.Overload)
 	d.keys = keywatch.New(c.Now, c.RememberKeys, d.metrics, d.log)
 	d.keys.Export(d.metrics, d.policies, c.Registry)
-	decides := engine.Config{
+	config := engine.Config{
 		Policies: d.policies, Auth: d.auth, Guard: d.guard, Emergency: d.emergency, Keys: d.keys, Metrics: d.metrics, Log: d.log,
 		Bugs: d.bugs, Turns: d.door, Slots: charge.NewSlotNames(d.incarnation), Shared: c.Redis != MemoryStore,
 	}
 	if c.bootClock {
-		decides.Clock = &boottime.Clock{}
+		config.Clock = &boottime.Clock{}
 	}
-	d.limiter = engine.New(decides)
+	d.limiter = engine.New(config)
 	d.janitor = d.limiter.NewJanitor(d.bugs)
 	recent := sample.New(c.Now)
-	of := session.Config{
+	d.session = d.newSession(recent, returns)
+	d.answers = explain.NewRecorder(d.limiter, d.metrics, recent, explain.NewHolders(c.Coordinators, d.session.CoordinatorIndex, c.HTTPClient))
+	return d.buildServers()
+}
+
+// restore gives the policies, the state machine and the clock what the state file kept.
+func (d *Daemon) restore(kept *state, region *budget.Region, clock *storeclock.Map, now budget.Instant) {
+	d.policies.SetCluster(kept.Cluster)
+	switch {
+	case kept.Rules.Version > 0 && d.policies.SetRules(kept.Rules) != nil:
+		copyUnreadable(d.cfg.StateFile, d.log) // the coordinators send the rules again
+	case kept.NoRules:
+		d.policies.SetNone()
+	default:
+		d.policies.Restore(kept.Former)
+	}
+	clock.SetRho(kept.Cluster.RhoPPM)
+	region.SetConfig(kept.Cluster.Index(d.cfg.Region), kept.Cluster.Protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch, now)
+}
+
+// newSession returns the session with the coordinators. recent has samples of checks; returns is what the
+// last run of this daemon left, or nil.
+func (d *Daemon) newSession(recent *sample.Sample, returns *session.Return) *session.Session {
+	c := &d.cfg
+	config := session.Config{
 		Region: c.Region, Address: d.advertised(d.Addr()), OpsAddress: d.advertised(d.OpsAddr()), Version: c.Version, Incarnation: d.incarnation,
 		Authority: d.auth, Store: d.guard, Policies: d.policies, Emergency: d.emergency, Others: d.others, File: d.stateFile,
 		Recent: recent, Planner: sample.NewPlanner(d.policies, d.auth, recent),
@@ -201,12 +218,10 @@ func (d *Daemon) build(kept *state) error {
 		WrongCluster: d.fail, Returns: returns,
 		WatchWall: c.bootClock,
 	}
-	if parted, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
-		of.Unreached = parted.Unreached
+	if sharded, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
+		config.Unreached = sharded.Unreached
 	}
-	d.session = session.New(of)
-	d.answers = explain.NewRecorder(d.limiter, d.metrics, recent, explain.NewHolders(c.Coordinators, d.session.CoordinatorIndex, c.HTTPClient))
-	return d.buildServers()
+	return session.New(config)
 }
 
 // buildServers wires what clients reach.
