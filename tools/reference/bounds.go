@@ -48,7 +48,7 @@ var bounds = []struct {
 	}},
 	{"A Redis Cluster", "Each node has a breaker, and commands for slots that move are sent again.", []bound{
 		{"regional/store", "tripAfter minOpen maxOpen"}, {"regional/store", "suspectAfter"}, {"regional/store", "lateBy excusedFor"},
-		{"regional/store", "refusedWait refusedMost refusedLongest"}, {"regional/store", "movedMost"}, {"regional/store", "refreshEvery"},
+		{"regional/store", "refusedWait maxSends maxRefusedWait"}, {"regional/store", "maxRedirects"}, {"regional/store", "refreshEvery"},
 	}},
 }
 
