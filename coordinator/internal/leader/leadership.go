@@ -124,9 +124,9 @@ func (l *Leadership) establish(ctx context.Context) (*Loop, error) {
 		return nil, fmt.Errorf("barrier: %w", err)
 	}
 	began := time.Now()
-	epoch, err := l.node.MintEpoch(ctx)
+	epoch, err := l.node.CreateEpoch(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("mint epoch: %w", err)
+		return nil, fmt.Errorf("create an epoch: %w", err)
 	}
 	l.latencies.commitTook(time.Since(began))
 	var ledger *budget.Ledger
