@@ -251,7 +251,7 @@ func (c *partialConn) message(stream uint32, data []byte) {
 				return
 			}
 			p.left = int64(binary.BigEndian.Uint32(p.head[1:]))
-			p.large = p.left > rpc.FreeBytes && p.left <= c.bound.most
+			p.large = p.left > rpc.MaxUnweighed && p.left <= c.bound.most
 			p.began = time.Now()
 		}
 		n := min(p.left, int64(len(data)))
