@@ -88,7 +88,7 @@ type Daemon struct {
 	incarnation uint64
 
 	storeDown atomic.Bool
-	probeWake chan struct{} // wakes keepStore; room for one
+	probeWake chan struct{} // wakes probeStore; room for one
 	ready     chan struct{}
 	readyOnce sync.Once
 	failed    chan error // why the daemon must stop; room for one

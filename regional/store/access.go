@@ -61,8 +61,10 @@ func (s *Redis) replaceReplica(a *access) {
 // replicaHook is a hook that calls onReplica whenever a server answers that it is a replica.
 type replicaHook struct{ onReplica func() }
 
+// DialHook implements redis.Hook. It changes nothing.
 func (h replicaHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
+// ProcessHook implements redis.Hook.
 func (h replicaHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
@@ -73,6 +75,7 @@ func (h replicaHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// ProcessPipelineHook implements redis.Hook.
 func (h replicaHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)

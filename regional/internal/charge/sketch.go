@@ -3,12 +3,12 @@ package charge
 import "sync/atomic"
 
 const (
-	// sketchWidth is the number of counters in a row. It keeps the keys of a flood apart: after as
-	// many additions as the sketch remembers, one key in some hundred that came once seems to have
-	// come more often.
+	// sketchWidth is the number of counters in a row. It keeps the keys of a flood apart: after
+	// sketchHalveAfter additions, one in some hundred keys that came once seems to have come more
+	// often.
 	sketchWidth = 1 << 18
 	sketchRows  = 4
-	// sketchRemembers is the number of additions after which all counts are halved.
+	// sketchHalveAfter is the number of additions after which all counts are halved.
 	sketchHalveAfter = sketchWidth / 4
 	sketchMax        = 255
 )

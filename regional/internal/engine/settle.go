@@ -219,7 +219,8 @@ func (r *reservation) charges(notes []settledLimit, at int64) (out []chargedAt) 
 	return out
 }
 
-// kept returns what the store keeps under a key, and waits as long as a check would.
+// readReservation returns the reservation under a key of the store, and waits as long as a check
+// would; nil: there is none.
 func (l *Engine) readReservation(ctx context.Context, key string) (*lua.Kept, error) {
 	return callUnbatched(ctx, l, func(ctx context.Context) (*lua.Kept, error) { return l.direct.readReservation(ctx, key) })
 }
@@ -232,8 +233,8 @@ func (l *Engine) settleParts(ctx context.Context, parts *charge.Transaction, use
 	})
 }
 
-// kept reads what the store keeps under a key. It returns nil if there is nothing, or if it belongs
-// to contents that the store no longer has.
+// readReservation reads the reservation under a key of the store. It returns nil if there is none, or
+// if it belongs to contents that the store no longer has.
 func (a *storeClient) readReservation(ctx context.Context, key string) (kept *lua.Kept, err error) {
 	read := func() error {
 		return a.guard.Call(ctx, "reservation", a.auth.CurrentEpoch(), func(ctx context.Context) (now int64, err error) {

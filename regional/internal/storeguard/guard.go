@@ -77,7 +77,7 @@ type Guard struct {
 	failure atomic.Pointer[error]
 	// failed is called after each failed call, once the breaker has counted it.
 	failed func()
-	// underWay counts the calls that callers wait for.
+	// inFlight counts the calls that callers wait for.
 	inFlight atomic.Int64
 	Retries  retryBudget
 	spends   func() bool
