@@ -209,6 +209,7 @@ func (a *storeClient) reserve(
 	return a.withRetry(ctx, func() error { return a.attemptReserve(ctx, groups, r, text, found, made) })
 }
 
+// attemptReserve makes the call once; see attempt.
 func (a *storeClient) attemptReserve(
 	ctx context.Context, groups []*charge.Transaction, r lua.Reservation, text func([]*charge.Transaction) (string, error), found *reserveAnswer,
 	made *atomic.Bool,
@@ -230,18 +231,24 @@ func (a *storeClient) attemptReserve(
 		out, storeNow, err = a.guard.Store.Reserve(ctx, head.Epoch, call, r)
 		return storeNow, err
 	})
-	switch {
-	case err != nil:
-		charge.Fail(groups)
-	case out.Earlier != nil && out.Results == nil:
-		charge.NotExecuted(groups)
-	}
 	if err != nil {
+		charge.Fail(groups)
 		a.emergency.Failed(groups, err, head.Latest)
 		return err
 	}
+	if out.Earlier != nil && out.Results == nil {
+		charge.NotExecuted(groups)
+	}
+	return a.completeReserve(groups, r, &head, out, storeNow, found, made)
+}
+
+// completeReserve gives the store's answer to the groups and to what this daemon remembers.
+func (a *storeClient) completeReserve(
+	groups []*charge.Transaction, r lua.Reservation, head *charge.Header, out lua.Reserved, storeNow int64, found *reserveAnswer, made *atomic.Bool,
+) error {
 	received := a.auth.Now()
-	// Before the caller, if it has given up, can be admitted because the store has charged the call.
+	// made is set before the emergency limit learns of the charge: that may admit a caller that has given
+	// up, which then reads made.
 	made.Store(out.Earlier == nil && (!r.Decided || out.Results[0].Allowed))
 	if made.Load() {
 		a.held.drop(r.Key)
