@@ -62,12 +62,7 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 		}
 		result = borrowFull
 		if arrivals != nil {
-			result = l.withoutTurn(func() string { return waitArrivals(ctx, arrivals, beforeDeadline(ctx, wait-waited)) })
-			vain := time.Duration(0)
-			if result == borrowExpired {
-				vain = time.Since(began)
-			}
-			l.Auth.Leave(arrivals, vain)
+			result = l.waitForShares(ctx, arrivals, began, wait-waited)
 		}
 		if result != borrowMoved {
 			break
@@ -86,6 +81,18 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 		return fmt.Errorf("%w: %w", charge.ErrGone, ctx.Err())
 	}
 	return nil
+}
+
+// waitForShares waits until every share has come, at most for wait, and returns the outcome. began is when
+// the check began to wait for its first share.
+func (l *Engine) waitForShares(ctx context.Context, arrivals []*authority.Arrival, began time.Time, wait time.Duration) string {
+	result := l.withoutTurn(func() string { return waitArrivals(ctx, arrivals, beforeDeadline(ctx, wait)) })
+	vain := time.Duration(0)
+	if result == borrowExpired {
+		vain = time.Since(began)
+	}
+	l.Auth.Leave(arrivals, vain)
+	return result
 }
 
 // withoutTurn gives the turn of a check back while the check waits, so that other checks are decided
