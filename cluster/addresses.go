@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// askEvery is how often the leader asks each server for the address at which it serves RPC. A hint by gossip,
+	// addressInterval is how often the leader asks each server for the address at which it serves RPC. A hint by gossip,
 	// or a missing address, makes it ask at once.
-	askEvery = 10 * time.Second
-	// askPause is the shortest time between two rounds.
-	askPause = 500 * time.Millisecond
+	addressInterval = 10 * time.Second
+	// minAddressPause is the shortest time between two rounds.
+	minAddressPause = 500 * time.Millisecond
 	// proposePatience is how long the leader waits until the addresses are committed.
 	proposePatience = 10 * time.Second
 )
@@ -47,11 +47,11 @@ func (m *membership) keepAddresses(now time.Time) {
 	if m.dir.id.Member {
 		m.gossip.Peers.Expire(now, func(id raft.ServerID) bool { _, listed := find(config, id); return listed })
 	}
-	if !m.Leads() || m.clusterID() == "" || m.book.done != nil || now.Sub(m.book.last) < askPause {
+	if !m.Leads() || m.clusterID() == "" || m.book.done != nil || now.Sub(m.book.last) < minAddressPause {
 		return
 	}
 	table := m.addresses()
-	if now.Sub(m.book.last) < askEvery && !m.addressesDiffer(config, table) {
+	if now.Sub(m.book.last) < addressInterval && !m.addressesDiffer(config, table) {
 		return
 	}
 	m.book.last = now
@@ -82,7 +82,7 @@ func (n *Node) replicateAddresses(c raft.Configuration, table map[raft.ServerID]
 	for _, s := range c.Servers {
 		address := n.cfg.RPCAddress
 		if s.ID != n.serverID {
-			answer, err := n.ask(n.ctx, s)
+			answer, err := n.queryServer(n.ctx, s)
 			if address = answer.RPC; err != nil {
 				address = table[s.ID] // it may only be down
 			}

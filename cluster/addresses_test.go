@@ -81,7 +81,7 @@ func TestGossipDoesNotSayWhereTheLeaderIs(t *testing.T) {
 		}
 		return p.RPC == forged.RPC
 	})
-	_, err = other.MintEpoch(t.Context())
+	_, err = other.CreateEpoch(t.Context())
 	if not, ok := errors.AsType[ErrNotLeader](err); !ok || not.RPCAddress != want {
 		t.Errorf("%v, the leader is at %q", err, want)
 	}

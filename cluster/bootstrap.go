@@ -114,9 +114,9 @@ type promise struct {
 	seen time.Time // when the set was last complete
 }
 
-// hold makes p agree with the promise. The first complete set becomes the promise; other sets are neither gossiped
-// nor begun until the promise is released.
-func (b *promise) hold(p *bootPlan, now time.Time) {
+// apply makes p agree with the promise. The first complete set becomes the promise. Until the promise is released
+// the node gossips no other set and begins with no other.
+func (b *promise) apply(p *bootPlan, now time.Time) {
 	if b.view != "" && b.view != p.view && now.Sub(b.seen) > promiseRelease {
 		*b = promise{}
 	}

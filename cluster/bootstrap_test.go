@@ -76,7 +76,7 @@ func begin(t *rapid.T, nodes, expect int) map[string][]int {
 			}
 		}
 		p := planBoot(metas[i], others)
-		promises[i].hold(&p, now)
+		promises[i].apply(&p, now)
 		metas[i].View = p.view
 		if p.bootstrap && !metas[i].Bootstrapped {
 			metas[i].Bootstrapped = true
@@ -106,14 +106,14 @@ func TestPromiseIsReleasedInTheEnd(t *testing.T) {
 	var b promise
 	now := time.Unix(1000, 0)
 	first, other := bootPlan{view: "a", complete: true}, bootPlan{view: "b", complete: true, bootstrap: true}
-	b.hold(&first, now)
+	b.apply(&first, now)
 	p := other
-	b.hold(&p, now.Add(promiseRelease))
+	b.apply(&p, now.Add(promiseRelease))
 	if p.view != "a" || p.bootstrap {
 		t.Errorf("broken early: %+v", p)
 	}
 	p = other
-	b.hold(&p, now.Add(promiseRelease+1))
+	b.apply(&p, now.Add(promiseRelease+1))
 	if p.view != "b" || !p.bootstrap {
 		t.Errorf("kept for ever: %+v", p)
 	}

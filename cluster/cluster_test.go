@@ -54,7 +54,7 @@ func TestThreeNodesBootstrapOneCluster(t *testing.T) {
 		id, address := other.Leader()
 		return id == leader.NodeID() && address == "rpc-"+leader.NodeID()
 	})
-	_, err := other.MintEpoch(t.Context())
+	_, err := other.CreateEpoch(t.Context())
 	var not ErrNotLeader
 	if !errors.As(err, &not) || not.LeaderID != leader.NodeID() {
 		t.Errorf("a follower proposed: %v", err)
@@ -67,7 +67,7 @@ func TestLeaderKilledAnotherWithinFiveSeconds(t *testing.T) {
 	l.leader(nodes...)
 	var epoch uint64
 	leader := l.asLeader(func(leader *Node) (err error) {
-		if epoch, err = leader.MintEpoch(t.Context()); err != nil {
+		if epoch, err = leader.CreateEpoch(t.Context()); err != nil {
 			return err
 		}
 		return leader.CommitPlan(t.Context(), budget.Plan{Epoch: epoch, Changes: []budget.Entry{third(1)}})
@@ -75,7 +75,7 @@ func TestLeaderKilledAnotherWithinFiveSeconds(t *testing.T) {
 	config := l.stop(leader)
 	var minted uint64
 	next := l.asLeader(func(next *Node) error {
-		n, err := next.MintEpoch(t.Context())
+		n, err := next.CreateEpoch(t.Context())
 		minted = n
 		return err
 	})
@@ -101,7 +101,7 @@ func TestWholeClusterRestartKeepsEverything(t *testing.T) {
 		if _, err := leader.ApplyRules(t.Context(), RulesChange{YAML: twoRules, FileName: "two.yaml", Author: "test"}); err != nil {
 			return err
 		}
-		epoch, err := leader.MintEpoch(t.Context())
+		epoch, err := leader.CreateEpoch(t.Context())
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func TestRestartFromSnapshot(t *testing.T) {
 	l := newLab(t)
 	n := l.start(l.config("c1"))
 	l.leader(n)
-	epoch, err := n.MintEpoch(t.Context())
+	epoch, err := n.CreateEpoch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,10 +322,10 @@ func TestNothingIsProposedWhenTheTimeIsOver(t *testing.T) {
 	n := l.leader(l.start(l.config("c1")))
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := n.MintEpoch(over); !errors.Is(err, ErrNotProposed) || !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknownOutcome) {
+	if _, err := n.CreateEpoch(over); !errors.Is(err, ErrNotProposed) || !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknownOutcome) {
 		t.Errorf("a command after the caller's time: %v", err)
 	}
-	if epoch, err := n.MintEpoch(t.Context()); err != nil || epoch != 1 {
+	if epoch, err := n.CreateEpoch(t.Context()); err != nil || epoch != 1 {
 		t.Errorf("the first command made epoch %d, %v; want 1", epoch, err)
 	}
 }
@@ -349,7 +349,7 @@ func TestUnknownOutcome(t *testing.T) {
 	defer cancel()
 	written, minted := n.raft.LastIndex(), make(chan error, 1)
 	go func() {
-		_, err := n.MintEpoch(ctx)
+		_, err := n.CreateEpoch(ctx)
 		minted <- err
 	}()
 	eventually(t, "the command in the log", func() bool { return n.raft.LastIndex() > written })
@@ -366,7 +366,7 @@ func TestUnknownOutcome(t *testing.T) {
 		return epoch == 1
 	})
 	l.stop(n)
-	if _, err := n.MintEpoch(t.Context()); err == nil {
+	if _, err := n.CreateEpoch(t.Context()); err == nil {
 		t.Error("a node that was shut down committed")
 	}
 }

@@ -188,10 +188,10 @@ func (n *Node) changePlace(ctx context.Context, c *raftlogv1.ChangePlace) error 
 	return err
 }
 
-// MintEpoch begins this leader's epoch of the budgets and returns it.
-func (n *Node) MintEpoch(ctx context.Context) (uint64, error) {
-	mint := &raftlogv1.MintEpoch{NodeId: n.cfg.NodeID, UnixMs: time.Now().UnixMilli()}
-	answer, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_MintEpoch{MintEpoch: mint}})
+// CreateEpoch begins this leader's epoch of the budgets and returns it. Errors are those of Propose.
+func (n *Node) CreateEpoch(ctx context.Context) (uint64, error) {
+	cmd := &raftlogv1.MintEpoch{NodeId: n.cfg.NodeID, UnixMs: time.Now().UnixMilli()}
+	answer, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_MintEpoch{MintEpoch: cmd}})
 	if err != nil {
 		return 0, err
 	}

@@ -23,7 +23,7 @@ func TestWhatOthersCanReadIsNamed(t *testing.T) {
 		if err := os.Chmod(d.path, mode); err != nil {
 			t.Fatal(err)
 		}
-		if got := d.exposed(); !slices.Equal(got, want) {
+		if got := d.readableByOthers(); !slices.Equal(got, want) {
 			t.Errorf("in a directory of mode %v: %v, want %v", mode, got, want)
 		}
 	}

@@ -26,7 +26,7 @@ func BenchmarkFailover(b *testing.B) {
 				if n.raft.State() != raft.Leader {
 					return false
 				}
-				_, err := n.MintEpoch(b.Context())
+				_, err := n.CreateEpoch(b.Context())
 				return err == nil
 			})
 		})

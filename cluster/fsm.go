@@ -13,9 +13,9 @@ import (
 // fsm lets Raft drive the state machine.
 type fsm struct {
 	*state.Machine
-	refused error         // why the last snapshot to be restored was not; raft only logs it
-	begun   atomic.Uint64 // number of log entries since the start
-	entries atomic.Uint64 // of them, number of those that are applied
+	refusal error         // why the last snapshot was not restored; nil if it was. Raft only logs it
+	started atomic.Uint64 // number of log entries since the start
+	applied atomic.Uint64 // of them, number of those that are applied
 }
 
 var _ raft.FSM = (*fsm)(nil)
@@ -24,8 +24,8 @@ func newFSM() *fsm { return &fsm{Machine: state.NewMachine()} }
 
 // Apply implements raft.FSM.
 func (f *fsm) Apply(entry *raft.Log) any {
-	f.begun.Add(1)
-	defer f.entries.Add(1)
+	f.started.Add(1)
+	defer f.applied.Add(1)
 	return f.Machine.Apply(entry.Index, entry.Term, entry.Data)
 }
 
@@ -36,7 +36,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) { return &snapshot{f.Copy()},
 func (f *fsm) Restore(r io.ReadCloser) error {
 	defer r.Close()
 	err := f.Machine.Restore(r)
-	f.refused = err
+	f.refusal = err
 	return err
 }
 

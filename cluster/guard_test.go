@@ -83,7 +83,7 @@ func leads(t *testing.T, n *Node, term uint64) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := n.MintEpoch(ctx); err != nil {
+	if _, err := n.CreateEpoch(ctx); err != nil {
 		t.Errorf("the cluster no longer commits: %v", err)
 	}
 }

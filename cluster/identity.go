@@ -67,8 +67,8 @@ func openDataDir(path, nodeID string) (*dataDir, error) {
 	return d, nil
 }
 
-// exposed returns what in the directory others on this machine can read or write.
-func (d *dataDir) exposed() (names []string) {
+// readableByOthers returns the files of the directory that others on this machine can read or write.
+func (d *dataDir) readableByOthers() (names []string) {
 	open := func(path string) bool {
 		info, err := os.Stat(path)
 		return err == nil && info.Mode().Perm()&0o007 != 0
@@ -115,7 +115,7 @@ func (d *dataDir) loadIdentity(nodeID string) error {
 	file := filepath.Join(d.path, identityFile)
 	data, err := readBounded(file, maxIdentityBytes)
 	if errors.Is(err, os.ErrNotExist) {
-		return d.mintIdentity(nodeID)
+		return d.createIdentity(nodeID)
 	}
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
@@ -132,7 +132,7 @@ func (d *dataDir) loadIdentity(nodeID string) error {
 	return nil
 }
 
-func (d *dataDir) mintIdentity(nodeID string) error {
+func (d *dataDir) createIdentity(nodeID string) error {
 	b := make([]byte, instanceBytes)
 	if _, err := rand.Read(b); err != nil {
 		return fmt.Errorf("cluster: create an instance id: %w", err)

@@ -16,8 +16,8 @@ import (
 const (
 	// catchUpTimeout is how long a new server may take to receive the log.
 	catchUpTimeout = 30 * time.Second
-	// catchUpEvery is how often its progress is checked; heartbeats report it.
-	catchUpEvery = 50 * time.Millisecond
+	// catchUpPoll is how often the leader checks the progress of a new server; heartbeats report it.
+	catchUpPoll = 50 * time.Millisecond
 	// configTimeout is how long raft may take to accept one change of members.
 	configTimeout = 5 * time.Second
 )
@@ -60,7 +60,7 @@ func (n *Node) checkAddress(ctx context.Context, joiner raft.Server) error {
 		}
 		return nil
 	}
-	m, err := n.ask(ctx, joiner)
+	m, err := n.queryServer(ctx, joiner)
 	switch own := n.clusterID(); {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrNotThere, err)
@@ -72,8 +72,8 @@ func (n *Node) checkAddress(ctx context.Context, joiner raft.Server) error {
 	return nil
 }
 
-// lockMembers makes sure that this leader changes members once at a time, until unlock is called. The error is
-// ErrNotLeader if this node does not lead.
+// lockMembers waits until no other call changes members, and keeps others waiting until unlock is called. The error
+// is ErrNotLeader if this node does not lead.
 func (n *Node) lockMembers(ctx context.Context) (unlock func(), err error) {
 	select {
 	case n.joining <- struct{}{}:
@@ -89,8 +89,7 @@ func (n *Node) lockMembers(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// admit makes the joiner a server without a vote. done means that it already is a voter, and nothing remains to be
-// done.
+// admit makes the joiner a server without a vote. done means that it already is a voter and the join is complete.
 func (n *Node) admit(ctx context.Context, joiner raft.Server) (done bool, err error) {
 	unlock, err := n.lockMembers(ctx)
 	if err != nil {
@@ -123,8 +122,8 @@ func (n *Node) admit(ctx context.Context, joiner raft.Server) (done bool, err er
 	return false, nil
 }
 
-// complete does what remains to be done for a voter: its address may have changed, and the leader that promoted it may
-// have ended before it removed the older instances.
+// complete completes the join of a voter. Its address may have changed, and the leader that promoted it may have ended
+// before it removed the older instances.
 func (n *Node) complete(ctx context.Context, c raft.Configuration, listed, joiner raft.Server) error {
 	if err := n.correctAddress(ctx, listed, joiner); err != nil {
 		return err
@@ -231,7 +230,7 @@ func (n *Node) checkSilent(ctx context.Context, servers []raft.Server) error {
 	answers := n.answersFromNow()
 	patience := time.NewTimer(n.cfg.electionTimeout())
 	defer patience.Stop()
-	tick := time.NewTicker(answerCheckEvery)
+	tick := time.NewTicker(answerPoll)
 	defer tick.Stop()
 	for {
 		for _, s := range servers {
@@ -299,7 +298,7 @@ func (n *Node) waitCaughtUp(ctx context.Context, id raft.ServerID) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
 	goal := n.raft.CommitIndex()
-	tick := time.NewTicker(catchUpEvery)
+	tick := time.NewTicker(catchUpPoll)
 	defer tick.Stop()
 	for n.trans.Progress(id) < goal {
 		select {

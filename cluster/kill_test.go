@@ -57,7 +57,7 @@ func runUntilKilled(dir string, addresses []string) error {
 		if err != nil {
 			return err
 		}
-		epoch, err := leader.MintEpoch(ctx)
+		epoch, err := leader.CreateEpoch(ctx)
 		for next := hotKeys(leader); err == nil; next++ {
 			if !said {
 				fmt.Println("found", next)

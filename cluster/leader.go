@@ -164,11 +164,12 @@ func (n *Node) proposeNoop(ctx context.Context) error {
 	return err
 }
 
-// withPatience gives work three election timeouts, and then returns ErrLeaderStuck. It counts ticks, not time: a
-// process that was stopped for a minute gets one late tick. It repeats work that fails until then. Ticks in which
-// this process had no processor do not count, since a leader without a processor is not stuck. Nor do ticks in which
-// a log entry was applied: after a restart a leader first applies what was committed before, which may take minutes.
-// One entry has as much time as a leader without a processor.
+// withPatience gives work three election timeouts, and then returns ErrLeaderStuck. Until then it repeats work that
+// fails. It counts ticks, not time: a process that was stopped for a minute gets one late tick.
+//
+// Ticks in which this process had no processor do not count, since a leader without a processor is not stuck. Nor do
+// ticks in which a log entry was applied: after a restart a leader first applies what was committed before, which may
+// take minutes. Between two applied entries at most maxExcused ticks are excused.
 func (n *Node) withPatience(ctx context.Context, work func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -180,7 +181,7 @@ func (n *Node) withPatience(ctx context.Context, work func(context.Context) erro
 	run := func() { done <- work(ctx) }
 	go run()
 	var last error
-	applied := n.fsm.entries.Load()
+	applied := n.fsm.applied.Load()
 	for ticks := 0; ; {
 		select {
 		case err := <-done:
@@ -191,11 +192,11 @@ func (n *Node) withPatience(ctx context.Context, work func(context.Context) erro
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
-			if now := n.fsm.entries.Load(); now != applied {
+			if now := n.fsm.applied.Load(); now != applied {
 				applied, starved.excused = now, 0
 				continue
 			}
-			if starved.excuses(n.cfg.electionTimeout(), n.fsm.begun.Load() != applied) {
+			if starved.excuses(n.cfg.electionTimeout(), n.fsm.started.Load() != applied) {
 				continue
 			}
 			if ticks++; ticks > stuckTicks {
@@ -210,8 +211,8 @@ func (n *Node) withPatience(ctx context.Context, work func(context.Context) erro
 }
 
 const (
-	// wakeEvery is the interval of the wake-ups whose lateness is measured.
-	wakeEvery = 10 * time.Millisecond
+	// wakeInterval is the interval of the wake-ups whose lateness is measured.
+	wakeInterval = 10 * time.Millisecond
 	// starvedPart divides the election timeout: a process that wakes up later than that has too little processor
 	// for Raft.
 	starvedPart = 10
@@ -229,7 +230,7 @@ type starvation struct {
 // watch measures how late this process wakes up, until ctx ends.
 func (s *starvation) watch(ctx context.Context) {
 	go func() {
-		tick := time.NewTicker(wakeEvery)
+		tick := time.NewTicker(wakeInterval)
 		defer tick.Stop()
 		for last := time.Now(); ; {
 			select {
@@ -238,14 +239,14 @@ func (s *starvation) watch(ctx context.Context) {
 			case <-tick.C:
 			}
 			now := time.Now()
-			s.woke(now.Sub(last) - wakeEvery)
+			s.recordLateness(now.Sub(last) - wakeInterval)
 			last = now
 		}
 	}()
 }
 
-// woke records a wake-up that was this late.
-func (s *starvation) woke(late time.Duration) {
+// recordLateness records a wake-up that was this late.
+func (s *starvation) recordLateness(late time.Duration) {
 	if int64(late) > s.late.Load() {
 		s.late.Store(int64(late)) // only watch stores more than zero
 	}

@@ -57,7 +57,7 @@ func (l *lab) commitKey(ctx context.Context, i int) error {
 		epoch := uint64(0)
 		n.View(func(s *state.State) { epoch = s.Ledger.Epoch })
 		if epoch == 0 {
-			_, err := n.MintEpoch(ctx)
+			_, err := n.CreateEpoch(ctx)
 			return errors.Join(err, errors.New("minted, not committed"))
 		}
 		return n.CommitPlan(ctx, budget.Plan{Epoch: epoch, Changes: []budget.Entry{third(i)}})
@@ -140,7 +140,7 @@ func TestFourthAndFifthNodeJoinUnderLoad(t *testing.T) {
 		}
 	}
 	eventually(t, "a commit with the late votes", func() bool {
-		_, err := l.leader(l.all()...).MintEpoch(t.Context())
+		_, err := l.leader(l.all()...).CreateEpoch(t.Context())
 		return err == nil
 	})
 }

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// settlingEvery is the interval of step before this node is a member. Gossip wakes it earlier.
-	settlingEvery = 200 * time.Millisecond
-	// settledEvery is the interval for a member, which only keeps its gossip up to date.
-	settledEvery = time.Second
+	// joiningInterval is the interval of step before this node is a member. Gossip wakes it earlier.
+	joiningInterval = 200 * time.Millisecond
+	// memberInterval is the interval for a member, which only keeps its gossip up to date.
+	memberInterval = time.Second
 	// duplicatePatience is how long another live node of the same id may be this node's own predecessor, whose
 	// failure is not detected yet.
 	duplicatePatience = 10 * time.Second
@@ -61,9 +61,9 @@ func (n *Node) keepMembership() {
 		m.keepAddresses(time.Now())
 		n.gossip.Announce(n.ownMeta(m.view))
 		if settled {
-			timer.Reset(settledEvery)
+			timer.Reset(memberInterval)
 		} else {
-			timer.Reset(settlingEvery)
+			timer.Reset(joiningInterval)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (m *membership) step(now time.Time) (settled bool) {
 	}
 	p := planBoot(m.ownMeta(""), m.gossip.Peers.Others(m.serverID))
 	if len(m.cfg.Regions) > 0 {
-		m.promise.hold(&p, now)
+		m.promise.apply(&p, now)
 		m.view = p.view // without regions never ready: it could be the first leader and has none to declare
 	}
 	if p.problem != "" && m.limiter.Allow("boot "+p.problem, now) {
@@ -187,8 +187,8 @@ func (m *membership) tryJoin(now time.Time) {
 	if m.joinDone != nil || now.Before(m.nextAttempt) {
 		return
 	}
-	ask := m.joinVia()
-	if ask == nil {
+	join := m.joinVia()
+	if join == nil {
 		if m.limiter.Allow("join", now) {
 			m.log.Info("waiting for a member of the cluster to join through")
 		}
@@ -199,7 +199,7 @@ func (m *membership) tryJoin(now time.Time) {
 	m.loops.Go(func() {
 		ctx, cancel := context.WithTimeout(m.ctx, joinTimeout)
 		defer cancel()
-		done <- ask(ctx)
+		done <- join(ctx)
 	})
 }
 

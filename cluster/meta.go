@@ -32,9 +32,8 @@ func (n *Node) identify() gossip.Meta {
 	return m.WithMembers(r.GetConfiguration().Configuration())
 }
 
-// ask returns what the server at an address says about itself, and an error if it is another server than the one
-// that was meant.
-func (n *Node) ask(ctx context.Context, server raft.Server) (gossip.Meta, error) {
+// queryServer returns what the server at an address tells about itself, and an error if another server answers there.
+func (n *Node) queryServer(ctx context.Context, server raft.Server) (gossip.Meta, error) {
 	answer, err := n.layer.Ask(ctx, server)
 	if err != nil {
 		return gossip.Meta{}, err

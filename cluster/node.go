@@ -95,7 +95,7 @@ func (n *Node) start() (err error) {
 	if n.dir, err = openDataDir(n.cfg.DataDir, n.cfg.NodeID); err != nil {
 		return err
 	}
-	if names := n.dir.exposed(); names != nil {
+	if names := n.dir.readableByOthers(); names != nil {
 		n.log.Warn("others on this machine can read the data directory, and with it the log and the secret that keys are hashed with",
 			"names", names, "what_to_do", "chmod -R o-rwx "+n.cfg.DataDir)
 	}
@@ -116,8 +116,8 @@ func (n *Node) start() (err error) {
 	if err := raftlog.WithoutPanic(func() (err error) {
 		n.raft, err = raft.NewRaft(n.raftConfig(notify), n.fsm, n.logs, n.logs, metered, n.trans)
 		return err
-	}); n.fsm.refused != nil {
-		return fmt.Errorf("--data-dir: the latest snapshot in %s: %w: start the version that wrote it, or a later one", n.dir.path, n.fsm.refused)
+	}); n.fsm.refusal != nil {
+		return fmt.Errorf("--data-dir: the latest snapshot in %s: %w: start the version that wrote it, or a later one", n.dir.path, n.fsm.refusal)
 	} else if err != nil {
 		return raftlog.Damaged("what raft keeps", n.dir.path, err)
 	}

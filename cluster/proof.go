@@ -22,7 +22,7 @@ func (n *Node) VerifyLeader(ctx context.Context, term uint64) error {
 	if _, err := wait(ctx, n, n.raft.VerifyLeader); err != nil {
 		return n.translate(err)
 	}
-	tick := time.NewTicker(answerCheckEvery)
+	tick := time.NewTicker(answerPoll)
 	defer tick.Stop()
 	for {
 		news := n.trans.Confirmed()

@@ -43,16 +43,16 @@ func (n *Node) Propose(ctx context.Context, cmd *raftlogv1.Command) (any, error)
 	return answer, nil
 }
 
-// wait runs ask, which may block, and waits for the future that it returns, for ctx, or for the end of the node. A
-// future may never be answered once raft has shut down.
-func wait[F raft.Future](ctx context.Context, n *Node, ask func() F) (F, error) {
+// wait runs start, which may block, and waits for the future that it returns, for ctx, or for the end of the node. A
+// future may stay without an answer once raft has shut down.
+func wait[F raft.Future](ctx context.Context, n *Node, start func() F) (F, error) {
 	type outcome struct {
 		future F
 		err    error
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		future := ask()
+		future := start()
 		done <- outcome{future, future.Error()}
 	}()
 	var none F

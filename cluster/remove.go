@@ -17,8 +17,8 @@ import (
 // maxRemoved is the number of removed servers that a leader remembers.
 const maxRemoved = 64
 
-// answerCheckEvery is how often the answers of voters are checked.
-const answerCheckEvery = 20 * time.Millisecond
+// answerPoll is how often the answers of voters are checked.
+const answerPoll = 20 * time.Millisecond
 
 // RemoveMember removes all instances of a node from the cluster, on the leader. It returns once the removal is
 // committed. The node itself, if it still runs, fails with ErrRemoved, and can join again with an empty data
@@ -61,7 +61,7 @@ func (n *Node) removable(ctx context.Context, name string, selected func(raft.Se
 	// Heartbeats go out at least five times in an election timeout.
 	patience := time.NewTimer(n.cfg.electionTimeout())
 	defer patience.Stop()
-	tick := time.NewTicker(answerCheckEvery)
+	tick := time.NewTicker(answerPoll)
 	defer tick.Stop()
 	for {
 		going, err := checkRemoval(n.configuration(), n.serverID, name, selected, answered)
@@ -177,18 +177,18 @@ const (
 func (m *membership) removedFrom(c raft.Configuration, now time.Time) (removed, waiting bool) {
 	self, listed := find(c, m.serverID)
 	unlisted := !listed && len(c.Servers) > 0 && (m.dir.id.Member || m.dir.id.Listed)
-	removed = lasts(&m.unlistedSince, unlisted, now, unlistedTimeouts*m.cfg.electionTimeout())
+	removed = hasLasted(&m.unlistedSince, unlisted, now, unlistedTimeouts*m.cfg.electionTimeout())
 	_, leader := m.raft.LeaderWithID()
 	forgotten := listed && self.Suffrage == raft.Voter && leader == "" && m.forgottenByGossip()
-	if lasts(&m.forgottenSince, forgotten, now, forgottenTimeouts*m.cfg.electionTimeout()) {
+	if hasLasted(&m.forgottenSince, forgotten, now, forgottenTimeouts*m.cfg.electionTimeout()) {
 		m.forgottenSince = now
 		removed = removed || m.forgottenByLeader(c)
 	}
 	return removed, unlisted
 }
 
-// lasts stores in since when a condition began, and reports whether it has lasted for patience.
-func lasts(since *time.Time, holds bool, now time.Time, patience time.Duration) bool {
+// hasLasted stores in since when a condition began, and reports whether it has lasted for patience.
+func hasLasted(since *time.Time, holds bool, now time.Time, patience time.Duration) bool {
 	switch {
 	case !holds:
 		*since = time.Time{}
@@ -205,7 +205,7 @@ func (m *membership) forgottenByLeader(c raft.Configuration) bool {
 		if s.ID == m.serverID {
 			continue
 		}
-		p, err := m.ask(m.ctx, s)
+		p, err := m.queryServer(m.ctx, s)
 		if err == nil && p.Leader && p.Members != "" && p.Cluster == m.clusterID() && !p.Lists(m.instance) {
 			return true
 		}

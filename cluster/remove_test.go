@@ -171,7 +171,7 @@ func TestRemoveDownToTheLastVoter(t *testing.T) {
 			t.Errorf("remove %s: %v", step.remove.NodeID(), err)
 		}
 	}
-	if _, err := leader.MintEpoch(t.Context()); err != nil || len(leader.Status().Members) != 1 {
+	if _, err := leader.CreateEpoch(t.Context()); err != nil || len(leader.Status().Members) != 1 {
 		t.Errorf("the last voter: %v, %+v", err, leader.Status().Members)
 	}
 }

@@ -18,7 +18,7 @@ func TestShutdownDoesNotWaitForAHungPeer(t *testing.T) {
 	l := newLab(t)
 	n := l.start(l.config("c1"))
 	l.leader(n)
-	epoch, err := n.MintEpoch(t.Context())
+	epoch, err := n.CreateEpoch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

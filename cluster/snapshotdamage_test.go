@@ -33,7 +33,7 @@ func twoSnapshots(t *testing.T, trailing uint64) (c Config, newest string) {
 	keepTrailing(t, n, trailing)
 	for range 2 {
 		for range 3 {
-			if _, err := n.MintEpoch(t.Context()); err != nil {
+			if _, err := n.CreateEpoch(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

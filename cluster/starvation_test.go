@@ -14,13 +14,13 @@ func TestAStarvedLeaderIsNotAStuckOne(t *testing.T) {
 	if s.excuses(time.Second, false) {
 		t.Error("a process that woke up in time is excused")
 	}
-	s.woke(99 * time.Millisecond)
+	s.recordLateness(99 * time.Millisecond)
 	if s.excuses(time.Second, false) {
 		t.Error("a process that woke up a little late is excused")
 	}
 	for i := range maxExcused {
-		s.woke(100 * time.Millisecond)
-		s.woke(time.Millisecond)
+		s.recordLateness(100 * time.Millisecond)
+		s.recordLateness(time.Millisecond)
 		if !s.excuses(time.Second, false) {
 			t.Fatalf("a starved process is not excused the time %d", i)
 		}
@@ -28,7 +28,7 @@ func TestAStarvedLeaderIsNotAStuckOne(t *testing.T) {
 			t.Fatal("the tick after it is excused too")
 		}
 	}
-	s.woke(time.Minute)
+	s.recordLateness(time.Minute)
 	if s.excuses(time.Second, false) {
 		t.Error("starvation excuses for ever")
 	}
@@ -53,13 +53,13 @@ func TestALeaderThatAppliesIsNotStuck(t *testing.T) {
 				timeout := n.cfg.electionTimeout() * 3 / 4
 				err := n.withPatience(t.Context(), func(ctx context.Context) error {
 					for range c.entries {
-						n.fsm.begun.Add(1)
+						n.fsm.started.Add(1)
 						select {
 						case <-time.After(time.Duration(c.timeoutsEach) * timeout):
 						case <-ctx.Done():
 							return ctx.Err()
 						}
-						n.fsm.entries.Add(1)
+						n.fsm.applied.Add(1)
 					}
 					if c.entries == 0 {
 						<-ctx.Done()

@@ -93,11 +93,11 @@ func TestARegionWhoseStoreIsDownIsReadyWithoutASession(t *testing.T) {
 			l.session++
 		})
 		eventually(t, "it has had no session for long", func() bool { return !d.readiness().Ready })
-		d.storeTripped(true, errors.New("no answer"))
+		d.storeBreakerChanged(true, errors.New("no answer"))
 		if r := d.readiness(); !r.Ready {
 			t.Errorf("the store does not answer: %+v", r)
 		}
-		d.storeTripped(false, nil)
+		d.storeBreakerChanged(false, nil)
 		if r := d.readiness(); r.Ready || !strings.Contains(r.Reason, "no session") {
 			t.Errorf("the store answers again: %+v", r)
 		}

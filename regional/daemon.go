@@ -49,8 +49,8 @@ const (
 	drainFor = 5 * time.Second
 	// leaveFor is how long telling the coordinators that this daemon stops may take.
 	leaveFor = time.Second
-	// readyLook is the interval at which a daemon looks whether it is ready.
-	readyLook = 20 * time.Millisecond
+	// readyPoll is how often a daemon checks whether it is ready.
+	readyPoll = 20 * time.Millisecond
 )
 
 // Daemon is a regional daemon. New opens its listeners, and Run serves.
@@ -68,13 +68,13 @@ type Daemon struct {
 	keys      *keywatch.Watch
 	emergency *emergency.Limit
 	throttle  *overload.Throttle
-	upkeep    *engine.Upkeep
+	janitor   *engine.Janitor
 	answers   *explain.Recorder
 	door      *overload.Door
 	bugs      *background.Panics
 	service   *api.Service
 	stopping  chan struct{} // closed when the daemon stops
-	keeper    *keeper
+	stateFile *stateFile
 	others    *session.Others
 	session   *session.Session
 	http      *http.Server
@@ -82,13 +82,13 @@ type Daemon struct {
 	grpc      *grpc.Server
 	health    *health.Server
 	drainer   *drainer
-	// closeWithin and leaveFor are the constants of these names. A test sets longer times.
-	partingFor, leaveFor time.Duration
+	// drainWithin and leaveFor are the constants of these names. A test sets longer times.
+	drainWithin, leaveFor time.Duration
 	// incarnation is the random number of this run.
 	incarnation uint64
 
 	storeDown atomic.Bool
-	storeNews chan struct{} // wakes keepStore; room for one
+	probeWake chan struct{} // wakes probeStore; room for one
 	primaries atomic.Int64  // how often the store became another server
 	ready     chan struct{}
 	readyOnce sync.Once
@@ -110,13 +110,16 @@ func New(c Config) (*Daemon, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	c.fillIn()
+	c.setDefaults()
 	log := c.Logger.With("region", c.Region)
 	kept, err := openState(&c, log)
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), stopping: make(chan struct{}), storeNews: make(chan struct{}, 1), failed: make(chan error, 1), partingFor: closeWithin, leaveFor: leaveFor, incarnation: incarnation()}
+	d := &Daemon{
+		cfg: c, log: log, registry: c.Registry, incarnation: incarnation(), drainWithin: drainWithin, leaveFor: leaveFor,
+		ready: make(chan struct{}), stopping: make(chan struct{}), probeWake: make(chan struct{}, 1), failed: make(chan error, 1),
+	}
 	if d.sockets, err = openSockets(&c); err != nil {
 		return nil, err
 	}
@@ -127,7 +130,7 @@ func New(c Config) (*Daemon, error) {
 	return d, nil
 }
 
-func (c *Config) fillIn() {
+func (c *Config) setDefaults() {
 	if c.Registry == nil {
 		c.Registry = prometheus.NewRegistry()
 	}
@@ -151,17 +154,7 @@ func (d *Daemon) build(kept *state) error {
 	now := c.Now()
 	region := budget.NewRegion(0, budget.Config{}, d.incarnation, now)
 	if kept != nil {
-		d.policies.SetCluster(kept.Cluster)
-		switch {
-		case kept.Rules.Version > 0 && d.policies.SetRules(kept.Rules) != nil:
-			keepUnread(c.StateFile, d.log) // the coordinators will send them again
-		case kept.NoRules:
-			d.policies.SetNone()
-		default:
-			d.policies.Restore(kept.Former)
-		}
-		clock.SetRho(kept.Cluster.RhoPPM)
-		region.SetConfig(kept.Cluster.Index(c.Region), kept.Cluster.Protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch, now)
+		d.restore(kept, region, clock, now)
 	}
 	d.auth = authority.New(region, clock, c.Now)
 	d.auth.Watch(d.metrics, c.Registry)
@@ -175,40 +168,62 @@ func (d *Daemon) build(kept *state) error {
 	id := stateID(c.StateFile, kept)
 	returns := d.readRecords(kept)
 	d.others = d.newOthers(id, kept)
-	d.keeper = newKeeper(c.StateFile, c.Region, id, kept, d.policies, d.others, d.log)
+	d.stateFile = newStateFile(c.StateFile, c.Region, id, kept, d.policies, d.others, d.log)
 	d.guard = storeguard.New(storeguard.Config{
-		Store: d.store, Observer: observer{d.auth, d.emergency}, Now: c.Now, Metrics: d.metrics, Changed: d.storeTripped, Failed: d.lookAtStore,
+		Store: d.store, Observer: observer{d.auth, d.emergency}, Now: c.Now, Metrics: d.metrics, Changed: d.storeBreakerChanged, Failed: d.wakeProbe,
 		Spends: d.spends, Bugs: d.bugs,
 	})
 	d.door = overload.NewDoor(runtime.GOMAXPROCS(0), d.metrics.Overload)
 	d.keys = keywatch.New(c.Now, c.RememberKeys, d.metrics, d.log)
 	d.keys.Export(d.metrics, d.policies, c.Registry)
-	decides := engine.Config{
+	config := engine.Config{
 		Policies: d.policies, Auth: d.auth, Guard: d.guard, Emergency: d.emergency, Keys: d.keys, Metrics: d.metrics, Log: d.log,
 		Bugs: d.bugs, Turns: d.door, Slots: charge.NewSlotNames(d.incarnation), Shared: c.Redis != MemoryStore,
 	}
 	if c.bootClock {
-		decides.Clock = &boottime.Clock{}
+		config.Clock = &boottime.Clock{}
 	}
-	d.limiter = engine.New(decides)
-	d.upkeep = d.limiter.NewUpkeep(d.bugs)
+	d.limiter = engine.New(config)
+	d.janitor = d.limiter.NewJanitor(d.bugs)
 	recent := sample.New(c.Now)
-	of := session.Config{
+	d.session = d.newSession(recent, returns)
+	d.answers = explain.NewRecorder(d.limiter, d.metrics, recent, explain.NewHolders(c.Coordinators, d.session.CoordinatorIndex, c.HTTPClient))
+	return d.buildServers()
+}
+
+// restore gives the policies, the state machine and the clock what the state file kept.
+func (d *Daemon) restore(kept *state, region *budget.Region, clock *storeclock.Map, now budget.Instant) {
+	d.policies.SetCluster(kept.Cluster)
+	switch {
+	case kept.Rules.Version > 0 && d.policies.SetRules(kept.Rules) != nil:
+		copyUnreadable(d.cfg.StateFile, d.log) // the coordinators send the rules again
+	case kept.NoRules:
+		d.policies.SetNone()
+	default:
+		d.policies.Restore(kept.Former)
+	}
+	clock.SetRho(kept.Cluster.RhoPPM)
+	region.SetConfig(kept.Cluster.Index(d.cfg.Region), kept.Cluster.Protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch, now)
+}
+
+// newSession returns the session with the coordinators. recent has samples of checks; returns is what the
+// last run of this daemon left, or nil.
+func (d *Daemon) newSession(recent *sample.Sample, returns *session.Return) *session.Session {
+	c := &d.cfg
+	config := session.Config{
 		Region: c.Region, Address: d.advertised(d.Addr()), OpsAddress: d.advertised(d.OpsAddr()), Version: c.Version, Incarnation: d.incarnation,
-		Authority: d.auth, Store: d.guard, Policies: d.policies, Emergency: d.emergency, Others: d.others, File: d.keeper,
+		Authority: d.auth, Store: d.guard, Policies: d.policies, Emergency: d.emergency, Others: d.others, File: d.stateFile,
 		Recent: recent, Planner: sample.NewPlanner(d.policies, d.auth, recent),
 		Coordinators: c.Coordinators, HTTP: c.HTTPClient, Metrics: d.metrics, Registry: c.Registry, Log: d.log, Bugs: d.bugs,
 		Live:         func() { d.readyOnce.Do(func() { go d.becomeReady() }) },
 		WrongCluster: d.fail, Returns: returns,
 		WatchWall: c.bootClock,
 	}
-	of.Unreached = d.outOfReach()
-	if parted, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
-		of.Unreached = parted.Unreached
+	config.Unreached = d.outOfReach()
+	if sharded, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
+		config.Unreached = sharded.Unreached
 	}
-	d.session = session.New(of)
-	d.answers = explain.NewRecorder(d.limiter, d.metrics, recent, explain.NewHolders(c.Coordinators, d.session.CoordinatorIndex, c.HTTPClient))
-	return d.buildServers()
+	return session.New(config)
 }
 
 // buildServers wires what clients reach.
@@ -233,16 +248,16 @@ func (d *Daemon) buildServers() error {
 		Identity: clients, Headers: headers, EnvoyHeaders: envoyHeaders, Hosts: c.hosts(), Log: d.log,
 	}, c.Registry)
 	d.drainer = &drainer{stopping: d.stopping}
-	d.http = newHTTPServer(d.drainer.before(d.service.HTTP()), d.log)
+	d.http = newHTTPServer(d.drainer.closeConnections(d.service.HTTP()), d.log)
 	d.http.WriteTimeout = writeTimeout
-	d.http.ConnContext, d.http.ConnState = overload.ConnContext, d.drainer.watch
+	d.http.ConnContext, d.http.ConnState = overload.ConnContext, d.drainer.countConnections
 	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)
 	d.grpc, d.health = d.service.GRPC()
 	return nil
 }
 
-// newOthers returns what is known of the region's other daemons, or nil if none can have the same
-// store. id is that of the state file.
+// newOthers returns what this daemon knows of the region's other daemons, or nil if none can have the
+// same store. id is the id of the state file.
 func (d *Daemon) newOthers(id string, kept *state) *session.Others {
 	shared, ok := d.store.(session.RosterStore)
 	if !ok {
@@ -282,7 +297,7 @@ func (d *Daemon) openStore() (storeguard.Store, error) {
 	redis.Logger = d.log
 	redis.OnEpoch = func(epoch string) { observer{d.auth, d.emergency}.StoreEpoch(epoch) }
 	redis.OnPrimary = d.newPrimary
-	redis.OnCircuit = d.shardTripped
+	redis.OnCircuit = d.shardBreakerChanged
 	if store.IsCluster(c.Redis) {
 		return store.NewCluster(redis)
 	}
@@ -308,33 +323,34 @@ func (d *Daemon) spends() bool {
 	return d.others.Spends() && !d.emergency.HoldsBack(d.auth.CurrentEpoch())
 }
 
-// newPrimary is called when the store is now another server. That server is tried at once.
+// newPrimary tries the store at once, because it is another server from now on.
 func (d *Daemon) newPrimary() {
 	d.primaries.Add(1)
 	d.guard.Breaker.TryNow()
-	d.lookAtStore()
+	d.wakeProbe()
 }
 
-// lookAtStore wakes keepStore before its time.
-func (d *Daemon) lookAtStore() {
+// wakeProbe wakes probeStore before its interval ends.
+func (d *Daemon) wakeProbe() {
 	select {
-	case d.storeNews <- struct{}{}:
+	case d.probeWake <- struct{}{}:
 	default:
 	}
 }
 
-// windowClock returns a clock of Unix microseconds, like that of a Redis. So windows begin where
-// people expect them, in all regions at once: those of a day at midnight UTC. From its start on it
-// follows the boot clock, because a wall clock may be set.
+// windowClock returns a clock of Unix microseconds, like that of a Redis. So windows begin in all
+// regions at once, and where people expect them: those of a day begin at midnight UTC. After its start
+// it follows the boot clock, because people may set a wall clock.
 func windowClock(now func() budget.Instant, start time.Time) func() int64 {
 	from, began := start.UnixMicro(), now()
 	return func() int64 { return from + int64(now()-began)/1000 }
 }
 
-// storeTripped is called when the breaker opens, tries or closes. It logs an outage once.
-func (d *Daemon) storeTripped(open bool, cause error) {
+// storeBreakerChanged records that the breaker before the store has opened, tries or has closed. It
+// logs an outage once.
+func (d *Daemon) storeBreakerChanged(open bool, cause error) {
 	d.metrics.SetDegraded(telemetry.DegradedStore, open)
-	d.lookAtStore()
+	d.wakeProbe()
 	if d.storeDown.Swap(open) == open {
 		return
 	}
@@ -346,9 +362,9 @@ func (d *Daemon) storeTripped(open bool, cause error) {
 	}
 }
 
-// shardTripped is called when the breaker of one node of a Redis Cluster opens or closes.
-func (d *Daemon) shardTripped(node string, open bool, cause error) {
-	d.metrics.ShardIs(node, open)
+// shardBreakerChanged records that the breaker of one node of a Redis Cluster has opened or closed.
+func (d *Daemon) shardBreakerChanged(node string, open bool, cause error) {
+	d.metrics.SetShard(node, open)
 	if open {
 		d.log.Error("a node of the Redis Cluster does not answer: each rule's on_redis_failure decides for its keys until it does",
 			"node", node, "reason", storeguard.Reason(cause), "what_to_do", remedy(storeguard.Reason(cause)), "error", cause)
@@ -393,14 +409,14 @@ func (d *Daemon) fail(err error) {
 	}
 }
 
-// becomeReady ends once the daemon has read its store's list of daemons, or has no store to read it
-// from: before, it could admit nothing without its store.
+// becomeReady makes the daemon ready once it has read its store's list of daemons, or has no store
+// with such a list. Before that it could admit nothing without its store.
 func (d *Daemon) becomeReady() {
 	for d.others.Unread() {
 		select {
 		case <-d.stopping:
 			return
-		case <-time.After(readyLook):
+		case <-time.After(readyPoll):
 		}
 	}
 	close(d.ready)
@@ -416,8 +432,8 @@ func (d *Daemon) Addr() string     { return rpc.AddressOf(d.sockets.connect) }
 func (d *Daemon) GRPCAddr() string { return rpc.AddressOf(d.sockets.grpc) }
 func (d *Daemon) OpsAddr() string  { return rpc.AddressOf(d.sockets.ops) }
 
-// advertised returns the address under which others reach a listener of this daemon. That of a unix
-// socket is the socket's, because others could reach no port of it.
+// advertised returns the address under which others reach a listener of this daemon. A unix socket
+// keeps its own address, because it has no port.
 func (d *Daemon) advertised(address string) string {
 	if _, unix := rpc.UnixPath(address); unix || d.cfg.Advertise == "" {
 		return address
@@ -433,9 +449,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	for name, run := range map[string]func(context.Context){
-		"reports": d.session.Run, "the store's probe": d.keepStore, "the list of daemons": func(ctx context.Context) { d.others.Run(ctx, d.guard) },
-		"upkeep": d.upkeep.Run, "held reservations": d.limiter.HandOver, "the state file": d.keeper.run,
-		"conduct": func(ctx context.Context) { d.keys.Run(ctx, d.policies, d.cfg.HotKeyLog) },
+		"reports": d.session.Run, "the store's probe": d.probeStore, "the list of daemons": func(ctx context.Context) { d.others.Run(ctx, d.guard) },
+		"the janitor": d.janitor.Run, "held reservations": d.limiter.HandOver, "the state file": d.stateFile.run,
+		"the watch of keys": func(ctx context.Context) { d.keys.Run(ctx, d.policies, d.cfg.HotKeyLog) },
 	} {
 		work.Go(func() { d.bugs.Keep(background, name, run) })
 	}
@@ -452,7 +468,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	case err = <-d.failed:
 	}
 	d.drain()
-	open := d.auth.Session() // a report under way loses it when it is given up
+	open := d.auth.Session() // read before stop, because a report that is given up ends the session
 	stop()
 	work.Wait()
 	leaving, cancel := context.WithTimeout(context.Background(), d.leaveFor)
@@ -467,7 +483,7 @@ func (d *Daemon) serve(flag string, err error) {
 	}
 }
 
-// drain sends clients away, stops accepting, and lets calls under way finish.
+// drain tells clients to leave, stops to accept connections, and lets calls under way finish.
 func (d *Daemon) drain() {
 	d.log.Info("draining")
 	ctx, cancel := context.WithTimeout(context.Background(), drainFor)
@@ -476,7 +492,7 @@ func (d *Daemon) drain() {
 	close(d.stopping)
 	var servers sync.WaitGroup
 	servers.Go(func() {
-		d.drainer.wait(d.partingFor)
+		d.drainer.wait(d.drainWithin)
 		shutDown(ctx, d.http)
 		shutDown(ctx, d.ops)
 	})

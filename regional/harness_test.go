@@ -67,7 +67,7 @@ func start(t testing.TB, c Config, change ...func(*Daemon)) (d *Daemon, stop fun
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.partingFor = 100 * time.Millisecond // the connections of tests are idle
+	d.drainWithin = 100 * time.Millisecond // the connections of tests are idle
 	for _, f := range change {
 		f(d)
 	}

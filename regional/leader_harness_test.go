@@ -292,7 +292,7 @@ func planOf(d *Daemon, apiKey string) *charge.Decision {
 
 // keyOf is the key of rule r0 and a client. The rule must not be independent.
 func keyOf(d *Daemon, apiKey string) *aliquotv1.KeyId {
-	return leasewire.KeyTo(planOf(d, apiKey).Groups[0].Asks[0].Key)
+	return leasewire.KeyTo(planOf(d, apiKey).Groups[0].Charges[0].Key)
 }
 
 // rightOf is what the machine lets the region spend of a key.

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// closeWithin is how long a daemon that stops goes on serving HTTP. With its next answer it
-	// tells each connection that this answer is the last one. A server that closes its idle
-	// connections at once also closes some on which a request is on its way, and that client does
-	// not know whether the request was decided. A client that asks once a second on a connection is
-	// told in time, also on a machine that holds it up for some tenths of a second. gRPC needs no such
-	// time, because GOAWAY says which calls were not processed.
-	closeWithin = time.Second
-	// drainPoll is the interval at which it looks whether all connections are closed.
+	// drainWithin is how long a daemon that stops goes on serving HTTP. Its next answer on each
+	// connection says that it is the last one. A server that closes idle connections at once also
+	// closes some with a request on its way, and that client cannot know whether the request was
+	// decided. A client with one request a second on a connection gets its last answer in time, also
+	// on a machine that delays it by some tenths of a second. gRPC needs no such time, because its
+	// GOAWAY says which calls were not processed.
+	drainWithin = time.Second
+	// drainPoll is how often a daemon that stops checks whether all connections are closed.
 	drainPoll = 5 * time.Millisecond
 )
 
@@ -25,8 +25,8 @@ type drainer struct {
 	open     atomic.Int64    // number of open connections
 }
 
-// watch counts the open connections. It is the server's http.Server.ConnState.
-func (p *drainer) watch(_ net.Conn, s http.ConnState) {
+// countConnections counts the open connections. It is the server's http.Server.ConnState.
+func (p *drainer) countConnections(_ net.Conn, s http.ConnState) {
 	switch s {
 	case http.StateNew:
 		p.open.Add(1)
@@ -35,8 +35,8 @@ func (p *drainer) watch(_ net.Conn, s http.ConnState) {
 	}
 }
 
-// begun reports whether the daemon is stopping.
-func (p *drainer) begun() bool {
+// draining reports whether the daemon is stopping.
+func (p *drainer) draining() bool {
 	select {
 	case <-p.stopping:
 		return true
@@ -45,28 +45,28 @@ func (p *drainer) begun() bool {
 	}
 }
 
-// before wraps a handler. Once the daemon is stopping, it closes each connection with the next
-// answer.
-func (p *drainer) before(next http.Handler) http.Handler {
+// closeConnections wraps a handler. Once the daemon is stopping, the handler closes each connection
+// with the next answer.
+func (p *drainer) closeConnections(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p.begun() {
+		if p.draining() {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// wait returns when no connection is open, or after most at the latest.
-func (p *drainer) wait(most time.Duration) {
-	deadline := time.NewTimer(most)
+// wait returns when no connection is open, or after longest.
+func (p *drainer) wait(longest time.Duration) {
+	deadline := time.NewTimer(longest)
 	defer deadline.Stop()
-	look := time.NewTicker(drainPoll)
-	defer look.Stop()
+	poll := time.NewTicker(drainPoll)
+	defer poll.Stop()
 	for p.open.Load() > 0 {
 		select {
 		case <-deadline.C:
 			return
-		case <-look.C:
+		case <-poll.C:
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 func TestIdleConnectionsAreSentAway(t *testing.T) {
 	c := testConfig(newLeader(t, "rules: []\n").address())
 	d, stop := startLive(t, c)
-	d.partingFor = time.Hour
+	d.drainWithin = time.Hour
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	get := func() *http.Response {
 		t.Helper()

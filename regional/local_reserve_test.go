@@ -27,7 +27,7 @@ func TestReserveTakesWhatIsBorrowedAlong(t *testing.T) {
 		reserved := 0
 		for i := range clients {
 			attributes := map[string]string{"api_key": fmt.Sprint("k", i)}
-			key := planOf(d, attributes["api_key"]).Groups[0].Asks[0].Key
+			key := planOf(d, attributes["api_key"]).Groups[0].Charges[0].Key
 			passed := int64(0)
 			eventually(t, "a chunk", func() bool {
 				for range 10 {
@@ -88,9 +88,9 @@ rules:
 			}
 		}
 		eight := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: in.GetAttributes(), Id: "a", Cost: proto.Int64(8)}).GetId()
-		first := &planOf(d, "k").Groups[0].Asks[0]
+		first := &planOf(d, "k").Groups[0].Charges[0]
 		var e *charge.Entry
-		for range charge.LocalWorth {
+		for range charge.AdmitAfter {
 			e = d.auth.Local.Admit(charge.AppendName(nil, first.Key.Rule, first.Rule, &r.Request), first.Key, d.auth.Now())
 		}
 		e.WhileLocked(func() { e.Rule, e.Limit = first.Rule, first.Limit })
@@ -107,7 +107,7 @@ rules:
 		synctest.Wait() // for what is on its way
 		want("asked once", 2, 600, 970, 10)
 		settleFirst(t, d, &aliquotv1.SettleRequest{Id: eight, Cost: proto.Int64(0)})
-		charge.Unmade([]*charge.Transaction{call})
+		charge.NotExecuted([]*charge.Transaction{call})
 		if err := <-done; err != nil || !out.Made {
 			t.Errorf("%v, made: %v", err, out.Made)
 		}

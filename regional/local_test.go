@@ -220,7 +220,7 @@ func TestDecisionFromMemoryAllocatesNothing(t *testing.T) {
 	requests, room := asked("k"), &charge.Scratch{}
 	decide := func() bool {
 		out, err := d.limiter.DecideIn(t.Context(), requests, room)
-		return err == nil && out[0].All != nil
+		return err == nil && out[0].CachedVerdicts != nil
 	}
 	eventually(t, "a decision from memory", decide)
 	allocated := 1.0

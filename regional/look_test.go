@@ -32,12 +32,12 @@ func TestLooksAtWhatMemoryHolds(t *testing.T) {
 			if _, err := d.limiter.DecideIn(t.Context(), nil, room); err != nil {
 				t.Fatal(err)
 			}
-			seen, err := d.limiter.LookAll(t.Context(), []charge.Request{r}, room)
+			seen, err := d.limiter.PeekBatch(t.Context(), []charge.Request{r}, room)
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, headline := seen[0].Decision.Verdicts()
-			return seen[0].Near, headline.Decision.Allowed, headline.Decision.Remaining
+			return seen[0].Cached, headline.Decision.Allowed, headline.Decision.Remaining
 		}
 		if near, allowed, _ := lookOf("wide"); near || !allowed {
 			t.Errorf("before the first check memory told: near %v, allowed %v", near, allowed)

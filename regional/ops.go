@@ -49,10 +49,10 @@ func opsHandler(d *Daemon, reg *prometheus.Registry) http.Handler {
 	return mux
 }
 
-// readiness returns the body of /readyz. A region is ready once it knows its rules, or knows that
-// there are none, until it stops. All daemons of a region share one store. So a store that does not
-// answer makes a daemon not ready only if there is another daemon to ask, or may be one. Otherwise
-// the limit that each rule chooses for such a time is better than no limit.
+// readiness returns the body of /readyz. A daemon is ready once it knows its rules, or knows that there
+// are none, until it stops. A store that does not answer makes it not ready only if another daemon of
+// the region is known, or may exist, that clients can ask. Otherwise each rule's on_redis_failure is
+// better than no limit.
 func (d *Daemon) readiness() readiness {
 	info := d.auth.Info()
 	r := readiness{
@@ -61,7 +61,7 @@ func (d *Daemon) readiness() readiness {
 		RulesVersion: d.policies.Load().Text.Version, StoreReached: info.StoreEpoch != "",
 	}
 	switch {
-	case d.drainer.begun():
+	case d.drainer.draining():
 		r.Reason = "stopping"
 	case !d.policies.Load().Known():
 		r.Reason = d.session.WithoutRules()

@@ -39,7 +39,7 @@ func TestACallThatPanicsIsToldOf(t *testing.T) {
 		c := testConfig(newLeader(t, oneRule).address())
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		d, stop := startLive(t, c)
-		d.limiter.Ask = func(context.Context, []*charge.Transaction) error { panic("of sk_somebody") }
+		d.limiter.Send = func(context.Context, []*charge.Transaction) error { panic("of sk_somebody") }
 		request := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}
 		batch := &aliquotv1.CheckBatchRequest{Requests: []*aliquotv1.CheckRequest{request}}
 		overConnect := aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr())
@@ -107,10 +107,10 @@ func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
 		d, _ := startLive(t, testConfig(newLeader(t, failRules).address()))
 		b := &storeguard.Batcher{
-			Ask: func(context.Context, []*charge.Transaction) error { panic("a bug") }, Refused: d.guard.TurnedAway,
+			Send: func(context.Context, []*charge.Transaction) error { panic("a bug") }, Refused: d.guard.CountRefused,
 			Caught: func(cause any) { _ = d.bugs.Caught("a call of the store", cause) },
 		}
-		d.limiter.Ask = b.Decide
+		d.limiter.Send = b.Decide
 		for which, mode := range map[string]string{"local": modes.Emergency, "open": modes.FailOpen, "closed": modes.FailClosed} {
 			if a := on(t, d, which); a.Mode != mode {
 				t.Errorf("%s: %+v", which, a)

@@ -18,7 +18,7 @@ const (
 	// probeEvery is the interval of the calls that an idle daemon makes to know the store's clock
 	// and health.
 	probeEvery = time.Second
-	// probeSoon is the shortest pause between two probes, for when one came a little early.
+	// probeSoon is the shortest pause between two probes. It applies if a probe came a little early.
 	probeSoon = 10 * time.Millisecond
 	// suspectEvery is the interval of the daemon's own calls to a store whose last call failed. So
 	// the breaker opens, or finds the store healthy, within half a second at any rate of traffic.
@@ -30,10 +30,10 @@ const (
 	probeRule = 1<<32 - 1
 )
 
-// keepStore learns the store's contents at the start. Then it keeps the store's clock and health
-// known even when no check comes. While the store does not answer, only keepStore calls it: no
-// client waits to find out whether it is back.
-func (d *Daemon) keepStore(ctx context.Context) {
+// probeStore learns the store's contents at the start. Then it calls the store often enough to know
+// its clock and health even when no check comes. While the store does not answer, only probeStore
+// calls it, so that no client waits for a trial.
+func (d *Daemon) probeStore(ctx context.Context) {
 	silence := ratelog.Limiter{Every: storeLoggedEvery}
 	for {
 		wait := probeEvery
@@ -53,7 +53,7 @@ func (d *Daemon) keepStore(ctx context.Context) {
 			}
 		case d.guard.Silent():
 			if d.guard.Breaker.TrialIn() == 0 {
-				d.try(ctx)
+				d.reconnect(ctx)
 			}
 			wait = max(probeSoon, d.guard.Breaker.TrialIn())
 		case d.guard.Breaker.Suspects(), d.auth.Clock.Age(d.cfg.Now()) >= probeEvery:
@@ -68,9 +68,9 @@ func (d *Daemon) keepStore(ctx context.Context) {
 	}
 }
 
-// try finds out by new connections whether a store that did not answer is back. If the store becomes
+// reconnect tries by new connections whether a store that did not answer is back. If the store becomes
 // another server meanwhile, the outcome says nothing about that one, which is tried at once.
-func (d *Daemon) try(ctx context.Context) {
+func (d *Daemon) reconnect(ctx context.Context) {
 	before := d.primaries.Load()
 	if pooled, ok := d.store.(interface{ Renew() }); ok {
 		pooled.Renew()
@@ -81,15 +81,14 @@ func (d *Daemon) try(ctx context.Context) {
 	}
 }
 
-// pauseProbe waits, but no longer than until the breaker opens or the store has news. It returns
-// false if ctx ended.
+// pauseProbe waits until the time is over or wakeProbe is called. It returns false if ctx ended.
 func (d *Daemon) pauseProbe(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-d.storeNews:
+	case <-d.probeWake:
 	case <-timer.C:
 	}
 	return true
@@ -98,7 +97,7 @@ func (d *Daemon) pauseProbe(ctx context.Context, wait time.Duration) bool {
 // probe takes a millionth of a token from a bucket of its own.
 func (d *Daemon) probe(ctx context.Context) {
 	one := limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}}
-	g := &charge.Transaction{Cost: 1, Asks: []charge.Charge{{Limit: one, Key: budget.KeyID{Rule: probeRule}}}}
+	g := &charge.Transaction{Cost: 1, Charges: []charge.Charge{{Limit: one, Key: budget.KeyID{Rule: probeRule}}}}
 	head := d.auth.Grant([]*charge.Transaction{g})
 	_, _, err := d.guard.TakeAs(ctx, storeguard.OpProbe, head.Epoch, func() []lua.Group {
 		return new(charge.CallBuffer).CallOf(&head, []*charge.Transaction{g}, nil, d.auth.Local, d.auth.Now())

@@ -18,10 +18,10 @@ import (
 	"aliquot/regional/internal/session"
 )
 
-// A daemon that stops writes beside its state file what it remembers of its store's records. If the store
-// has lost its contents when the daemon comes back, as a Redis without persistence has on the same host,
-// the daemon tells the store of them. It does so only if the coordinators have kept its place: no other
-// daemon of the region has come meanwhile.
+// A daemon that stops writes what it remembers of its store's records into a file beside its state file.
+// When it comes back, the store may have lost its contents, as a Redis without persistence on the same
+// host has. Then the daemon gives the records back to the store. It does so only if the coordinators have
+// kept its place: no other daemon of the region has come meanwhile.
 
 const (
 	// recordsSuffix is added to the name of the state file.
@@ -30,7 +30,7 @@ const (
 	recordsMagic = "aliquot records 1\n"
 	// maxRecordsBytes is well above the size of a full table, which is about 40 MB.
 	maxRecordsBytes = 256 << 20
-	// clocksApart is how far two clocks may differ in what they say of the time that a daemon was away.
+	// clocksApart is how much two clocks may differ about how long a daemon was away.
 	clocksApart = time.Second
 )
 
@@ -113,9 +113,9 @@ func decodeRecords(data []byte) (*records, error) {
 }
 
 // readRecords gives the emergency limit what the last run of this daemon remembered, and returns what the
-// session must know of it; nil: there is nothing. kept is the state file, or nil. A file that cannot be used
-// is no error: the store then starts from empty. The file is removed at once: this run will spend, whatever
-// becomes of what it read, and no later run may go by what was before that.
+// session must know of it; nil: there is nothing. kept is the content of the state file, or nil. If the file
+// cannot be used, that is no error, and the store's limits start from empty. readRecords removes the file:
+// this run will spend, so no later run may rely on the same records.
 func (d *Daemon) readRecords(kept *state) *session.Return {
 	if kept == nil || d.cfg.StateFile == "" {
 		return nil
@@ -139,13 +139,13 @@ func (d *Daemon) readRecords(kept *state) *session.Return {
 		d.log.Warn("what this daemon remembered of its store when it stopped cannot be used", "file", file, "error", err)
 		return nil
 	}
-	d.emergency.Return(&r.Kept, d.ranOn(r))
+	d.emergency.Return(&r.Kept, d.clockContinued(r))
 	return &session.Return{Place: r.Place, Terms: r.Terms}
 }
 
-// ranOn reports whether the boot clock has run on since records were written, and agrees with the wall clock
-// about how long that is.
-func (d *Daemon) ranOn(r *records) bool {
+// clockContinued reports whether the boot clock has run on since records were written, and agrees with the
+// wall clock about how long that is.
+func (d *Daemon) clockContinued(r *records) bool {
 	boot := d.boot()
 	away := d.cfg.Now().Sub(r.Kept.Records.At)
 	apart := away - time.Duration(time.Now().UnixNano()-r.Wall)

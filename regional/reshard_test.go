@@ -34,7 +34,7 @@ func TestReshard(t *testing.T) {
 	c.Redis = servers.URL()
 	d, _ := startLive(t, c)
 	moves, stays := clientOn(d, 0), clientOn(d, 1)
-	a := &planOf(d, moves).Groups[0].Asks[0]
+	a := &planOf(d, moves).Groups[0].Charges[0]
 	slot := lua.SlotOf(lua.Key(a.Limit.Algorithm, a.Key.Rule, a.Key.Hash))
 	passed, refused := int64(0), int64(0) // of the client whose slot moves
 	var last answerOf

@@ -15,7 +15,7 @@ import (
 func clientOn(d *Daemon, node int) string {
 	for i := 0; ; i++ {
 		client := fmt.Sprintf("on-%d-%d", node, i)
-		a := &planOf(d, client).Groups[0].Asks[0]
+		a := &planOf(d, client).Groups[0].Charges[0]
 		slot := lua.SlotOf(lua.Key(a.Limit.Algorithm, a.Key.Rule, a.Key.Hash))
 		if slot*3/lua.Slots == node {
 			return client

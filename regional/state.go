@@ -29,8 +29,8 @@ const (
 	stateFormat = 1
 	// maxStateBytes is well above the size of the largest rules file with its escapes.
 	maxStateBytes = 32 << 20
-	// saveAgain is the wait after a write that failed.
-	saveAgain = 10 * time.Second
+	// saveRetry is the wait after a write that failed.
+	saveRetry = 10 * time.Second
 )
 
 // state holds the data with which a daemon can restart and go on without coordinators. The file
@@ -71,9 +71,9 @@ func (s *state) others() []budget.DaemonID {
 // NoStateFile is the value of StateFile for no state file.
 const NoStateFile = "none"
 
-// openState reads the daemon's state file and checks that it can be written. It returns nil if
-// there is no file, or if the file has nothing that can be read. A default file that cannot be used
-// is only a warning, and the daemon runs without one. For any other file the error names the flag.
+// openState reads the daemon's state file and checks that it can be written. It returns nil if there
+// is no file, or if the file is damaged. If a default file cannot be used, openState logs a warning
+// and the daemon runs without one. For any other file it returns an error that names the flag.
 func openState(c *Config, log *slog.Logger) (*state, error) {
 	if c.StateFile == NoStateFile {
 		c.StateFile = ""
@@ -114,8 +114,8 @@ func makeStateDir(file string) error {
 	return errors.Join(temp.Close(), os.Remove(temp.Name()))
 }
 
-// readState reads a state file. It is no error if the file is missing or its name is empty. A
-// damaged file is no error either: it is renamed to FILE.bad, and the daemon asks the coordinators
+// readState reads a state file. It returns nil without an error if the name is empty, or if the file
+// is missing or damaged. A damaged file is renamed to FILE.bad, and the daemon asks the coordinators
 // again. A file of another region is an error, and so is one of a newer format.
 func readState(file, region string, log *slog.Logger) (*state, error) {
 	if file == "" {
@@ -150,7 +150,8 @@ func readState(file, region string, log *slog.Logger) (*state, error) {
 	return s, nil
 }
 
-func readBounded(file string, most int64) ([]byte, error) {
+// readBounded reads a regular file of at most max bytes.
+func readBounded(file string, max int64) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
@@ -158,8 +159,8 @@ func readBounded(file string, most int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
 	}
-	if info.Size() > most {
-		return nil, fmt.Errorf("it has %d bytes, no such file is larger than %d; is it the right file?", info.Size(), most)
+	if info.Size() > max {
+		return nil, fmt.Errorf("it has %d bytes, no such file is larger than %d; is it the right file?", info.Size(), max)
 	}
 	return os.ReadFile(file)
 }
@@ -215,9 +216,9 @@ func putAside(file string, cause error, log *slog.Logger) error {
 	return nil
 }
 
-// keepUnread copies a state file whose rules this version cannot read. The next write of the file
-// would lose them.
-func keepUnread(file string, log *slog.Logger) {
+// copyUnreadable copies a state file whose rules this version cannot read, because the next write of
+// the file would lose them.
+func copyUnreadable(file string, log *slog.Logger) {
 	data, err := os.ReadFile(file)
 	if err == nil {
 		err = os.WriteFile(file+".bad", data, 0o600)
@@ -226,9 +227,9 @@ func keepUnread(file string, log *slog.Logger) {
 		"file", file, "copied_to", file+".bad", "copy_error", err)
 }
 
-// keeper writes the state file. Safe for concurrent use.
-type keeper struct {
-	file     string // empty: there is no state file
+// stateFile writes the state file. Safe for concurrent use.
+type stateFile struct {
+	path     string // empty: there is no file
 	region   string
 	policies *policy.Policies
 	others   *session.Others
@@ -236,19 +237,19 @@ type keeper struct {
 	log      *slog.Logger
 	mu       sync.Mutex
 	failing  bool // the last write failed
-	// kept is the configuration in the file; nil while there is no file.
-	kept *keptConfig
+	// saved is the configuration in the file; nil while there is no file.
+	saved *savedConfig
 }
 
-// keptConfig is the part of a configuration that a region acknowledges to the leader. A restart
-// must not forget it.
-type keptConfig struct {
+// savedConfig is the part of a configuration that a region acknowledges to the leader. A restart must
+// not forget it.
+type savedConfig struct {
 	region policy.Region
 	timing policy.Timing
 }
 
-func keptOf(c *policy.Cluster, region string) *keptConfig {
-	return &keptConfig{c.Regions[c.Index(region)], c.Timing()}
+func savedConfigOf(c *policy.Cluster, region string) *savedConfig {
+	return &savedConfig{c.Regions[c.Index(region)], c.Timing()}
 }
 
 // stateID returns the id of the state file: the one in it, or a new one for a new file; empty if there
@@ -263,67 +264,66 @@ func stateID(file string, read *state) string {
 	return ""
 }
 
-// newKeeper returns a keeper of a file with an id. read is the contents of the file, or nil if there
-// are none.
-func newKeeper(file, region, id string, read *state, p *policy.Policies, o *session.Others, log *slog.Logger) *keeper {
-	k := &keeper{file: file, region: region, id: id, policies: p, others: o, log: log}
+// newStateFile returns the writer of a file with an id. read is the contents of the file, or nil if
+// there are none.
+func newStateFile(file, region, id string, read *state, p *policy.Policies, o *session.Others, log *slog.Logger) *stateFile {
+	f := &stateFile{path: file, region: region, id: id, policies: p, others: o, log: log}
 	if read != nil {
-		k.kept = keptOf(&read.Cluster, region)
+		f.saved = savedConfigOf(&read.Cluster, region)
 	}
-	return k
+	return f
 }
 
-// Name returns the file's path; empty: there is no state file.
-func (k *keeper) Name() string { return k.file }
+// Name returns the file's path; empty: there is no file.
+func (f *stateFile) Name() string { return f.path }
 
-// Outdated reports whether a restart from the file would use another floor or other timing than c
-// has.
-func (k *keeper) Outdated(c *policy.Cluster) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.kept != nil && *k.kept != *keptOf(c, k.region)
+// Outdated reports whether a restart from the file would use another floor or other timing than c.
+func (f *stateFile) Outdated(c *policy.Cluster) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.saved != nil && *f.saved != *savedConfigOf(c, f.region)
 }
 
-// Save writes the policy in force, if there is one, and reports whether that worked. A daemon whose
-// disk fails goes on: it can do everything but restart without a coordinator.
-func (k *keeper) Save() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	p := k.policies.Load()
-	if k.file == "" || p.Cluster.ClusterID == "" {
+// Save writes the policy in force, if there is one. It returns false if that failed. A daemon whose
+// disk fails goes on: it only needs a coordinator for its next restart.
+func (f *stateFile) Save() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.policies.Load()
+	if f.path == "" || p.Cluster.ClusterID == "" {
 		return true
 	}
-	now := &state{Region: k.region, Cluster: p.Cluster, Rules: p.Text, NoRules: p.None, Epoch: p.Epoch, Daemon: k.id, Former: p.FormerState()}
-	for _, id := range k.others.Known() {
+	now := &state{Region: f.region, Cluster: p.Cluster, Rules: p.Text, NoRules: p.None, Epoch: p.Epoch, Daemon: f.id, Former: p.FormerState()}
+	for _, id := range f.others.Known() {
 		now.Others = append(now.Others, fmt.Sprintf("%016x", uint64(id)))
 	}
-	err := writeState(k.file, now)
+	err := writeState(f.path, now)
 	switch {
-	case err != nil && !k.failing:
-		k.log.Error("the state file cannot be written; until it can, a restart will need a coordinator", "file", k.file, "error", err)
-	case err == nil && k.failing:
-		k.log.Info("the state file is written again", "file", k.file)
+	case err != nil && !f.failing:
+		f.log.Error("the state file cannot be written; until it can, a restart will need a coordinator", "file", f.path, "error", err)
+	case err == nil && f.failing:
+		f.log.Info("the state file is written again", "file", f.path)
 	}
-	k.failing = err != nil
+	f.failing = err != nil
 	if err == nil {
-		k.kept = keptOf(&p.Cluster, k.region)
+		f.saved = savedConfigOf(&p.Cluster, f.region)
 	}
 	return err == nil
 }
 
 // run saves the policy whenever it changes, until ctx ends.
-func (k *keeper) run(ctx context.Context) {
+func (f *stateFile) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.policies.Changed:
+		case <-f.policies.Changed:
 		}
-		if k.Save() {
+		if f.Save() {
 			continue
 		}
-		k.policies.Remind()
-		if !background.Pause(ctx, saveAgain) {
+		f.policies.Remind()
+		if !background.Pause(ctx, saveRetry) {
 			return
 		}
 	}

@@ -212,10 +212,10 @@ func TestFloorAfterAFlush(t *testing.T) {
 	eventually(t, "the clock of the new contents is known", func() bool {
 		groups := planOf(d, "k").Groups
 		head := d.auth.Grant(groups)
-		v = head.View(&groups[0].Asks[0])
+		v = head.View(&groups[0].Charges[0])
 		return v.Birth != 0 && v.Birth < limit.MaxExact && v.Since < limit.MaxExact
 	})
-	// A birth is worded as much later as what was lent of the contents before may last.
+	// A birth is given as much later as tokens lent by the contents before may last.
 	lent := prefetch.Life.Microseconds() + prefetch.Life.Microseconds()/50 + 1
 	if want := v.Birth - lent + v.HeardWait; v.Phase != limit.Floor || v.Since < want {
 		t.Errorf("%+v: the floor may count from %d on", v, want)

@@ -19,14 +19,15 @@ import (
 	"aliquot/cluster/msgpack"
 )
 
-// Bounds on the memory that one sender can make a node use. memberlist takes 128 state exchanges at once of 20 MiB, of a million nodes, or
-// of 40 MiB out of a few kilobytes, and a packet that unpacks to packets without end. A cluster has few coordinators.
+// Bounds on the memory that one sender can make a node use. memberlist takes 128 state exchanges at once, each of 20 MiB,
+// of a million nodes, or of 40 MiB decompressed from a few kilobytes. It also takes a packet that decompresses to packets
+// without end. A cluster has few coordinators.
 const (
-	// maxExchange bounds the bytes of a state exchange, packed and unpacked.
+	// maxExchange bounds the bytes of a state exchange, compressed and decompressed.
 	maxExchange = 4 << 20
 	// maxExchangeNodes bounds the nodes of a state exchange. memberlist makes room for all of them before it reads one.
 	maxExchangeNodes = 1 << 14
-	// maxPacket bounds a packet that was unpacked.
+	// maxPacket bounds a packet that was decompressed.
 	maxPacket = 64 << 10
 	// maxStreams and maxPeerStreams bound the connections that are open at once, of all and of one address.
 	maxStreams, maxPeerStreams = 16, 8
@@ -45,19 +46,19 @@ const (
 
 var errTooLarge = errors.New("more than a cluster's gossip has")
 
-// transport is memberlist's own, and drops what is beyond the bounds above.
+// transport is memberlist's own transport, and drops messages beyond the bounds above. Safe for concurrent use.
 type transport struct {
 	*memberlist.NetTransport
 	seal    *seal
 	streams chan net.Conn
 	packets chan *memberlist.Packet
-	// After ended what comes is dropped. After stopped nothing comes any more.
+	// Once ended is closed, the transport drops what arrives. Once stopped is closed, nothing arrives any more.
 	ended, stopped chan struct{}
 	end, stop      sync.Once
 
-	mu   sync.Mutex
-	open map[string]int // connections, by their address
-	all  int
+	mu    sync.Mutex
+	open  map[string]int // connections, by their address
+	total int
 }
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
@@ -92,7 +93,7 @@ func listen(c *memberlist.Config) (*transport, error) {
 	return t, nil
 }
 
-// accept passes connections on, and closes those that are too many.
+// accept passes connections on to memberlist, and closes those beyond the bounds.
 func (t *transport) accept() {
 	for {
 		var conn net.Conn
@@ -102,39 +103,39 @@ func (t *transport) accept() {
 			return
 		}
 		peer, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-		if !t.enter(peer) {
+		if !t.admit(peer) {
 			_ = conn.Close()
 			continue
 		}
 		select {
-		case t.streams <- &stream{Conn: conn, seal: t.seal, closed: sync.OnceFunc(func() { t.leave(peer) })}:
+		case t.streams <- &stream{Conn: conn, seal: t.seal, closed: sync.OnceFunc(func() { t.release(peer) })}:
 		case <-t.ended:
 			_ = conn.Close()
 		}
 	}
 }
 
-func (t *transport) enter(peer string) bool {
+func (t *transport) admit(peer string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.all == maxStreams || t.open[peer] == maxPeerStreams {
+	if t.total == maxStreams || t.open[peer] == maxPeerStreams {
 		return false
 	}
-	t.all++
+	t.total++
 	t.open[peer]++
 	return true
 }
 
-func (t *transport) leave(peer string) {
+func (t *transport) release(peer string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.all--
+	t.total--
 	if t.open[peer]--; t.open[peer] == 0 {
 		delete(t.open, peer)
 	}
 }
 
-// receive passes packets on, and drops those that unpack to too much.
+// receive passes packets on to memberlist, and drops those beyond the bounds.
 func (t *transport) receive() {
 	for {
 		select {
@@ -172,8 +173,8 @@ func (t *transport) DialAddressTimeout(address memberlist.Address, timeout time.
 	return &stream{Conn: conn, seal: t.seal, closed: func() {}}, nil
 }
 
-// Shutdown implements memberlist.Transport. The inner transport waits for its listeners, which wait until
-// the receiver takes what they have read, so it is still taken meanwhile.
+// Shutdown implements memberlist.Transport. The inner transport waits for its listeners, and these wait until
+// receive and accept take what they have read. So receive and accept run until the inner transport has ended.
 func (t *transport) Shutdown() error {
 	t.end.Do(func() { close(t.ended) })
 	err := t.NetTransport.Shutdown()
@@ -181,7 +182,7 @@ func (t *transport) Shutdown() error {
 	return err
 }
 
-// stream is a connection whose first message is looked at before it is read.
+// stream is a connection whose first message is checked before memberlist reads it.
 type stream struct {
 	net.Conn
 	seal   *seal
@@ -192,7 +193,7 @@ type stream struct {
 // Read implements net.Conn.
 func (s *stream) Read(p []byte) (int, error) {
 	if s.in == nil {
-		in, err := bounded(s.Conn, s.seal)
+		in, err := boundedReader(s.Conn, s.seal)
 		if err != nil {
 			return 0, err
 		}
@@ -207,9 +208,9 @@ func (s *stream) Close() error {
 	return s.Conn.Close()
 }
 
-// bounded returns a reader of the same message, unpacked unless it is sealed. It errs if the message is beyond
-// the bounds.
-func bounded(conn io.Reader, seal *seal) (io.Reader, error) {
+// boundedReader returns a reader of the same message, decompressed unless it is sealed. It returns an error if the
+// message is beyond the bounds.
+func boundedReader(conn io.Reader, seal *seal) (io.Reader, error) {
 	in := bufio.NewReader(io.LimitReader(conn, maxExchange))
 	label, err := labelOf(in)
 	if err != nil {
@@ -221,7 +222,7 @@ func bounded(conn io.Reader, seal *seal) (io.Reader, error) {
 	}
 	switch {
 	case kind[0] == kindEncrypted && seal != nil:
-		message, err := seal.exchange(in)
+		message, err := seal.readExchange(in)
 		if err != nil {
 			return nil, err
 		}
@@ -230,18 +231,18 @@ func bounded(conn io.Reader, seal *seal) (io.Reader, error) {
 		return io.MultiReader(bytes.NewReader(label), in), nil
 	}
 	_, _ = in.Discard(1) // it is buffered
-	first, message, err := unpacked(kind[0], in)
+	first, message, err := decompressed(kind[0], in)
 	if err != nil {
 		return nil, err
 	}
 	return io.MultiReader(bytes.NewReader(append(label, first)), message), nil
 }
 
-// unpacked returns the kind of a message of a connection that is not packed, and a reader of what is behind the kind. It
-// errs if the message is beyond the bounds, and the reader does where they are passed.
-func unpacked(kind byte, message io.Reader) (byte, io.Reader, error) {
+// decompressed returns the kind of a connection's message after decompression, and a reader of what follows the kind. It
+// returns an error if the message is beyond the bounds. The reader returns an error at the first byte beyond them.
+func decompressed(kind byte, message io.Reader) (byte, io.Reader, error) {
 	if kind == kindCompressed {
-		out, err := unpack(message, maxExchange)
+		out, err := decompress(message, maxExchange)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -253,7 +254,7 @@ func unpacked(kind byte, message io.Reader) (byte, io.Reader, error) {
 		return 0, nil, fmt.Errorf("user messages: %w", errTooLarge)
 	case kindPushPull:
 		var err error
-		if message, err = fewNodes(message); err != nil {
+		if message, err = checkNodes(message); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -275,8 +276,9 @@ func labelOf(in *bufio.Reader) (label []byte, err error) {
 	return label, err
 }
 
-// fewNodes reads the head of a state exchange, behind its kind, and returns a reader of all that is behind the kind.
-func fewNodes(message io.Reader) (io.Reader, error) {
+// checkNodes reads the head of a state exchange, which follows the kind. It returns a reader of all that follows the
+// kind, or an error if the exchange has too many nodes.
+func checkNodes(message io.Reader) (io.Reader, error) {
 	var read bytes.Buffer
 	again := io.TeeReader(message, &read)
 	var head struct{ Nodes, UserStateLen int }
@@ -289,8 +291,8 @@ func fewNodes(message io.Reader) (io.Reader, error) {
 	return io.MultiReader(&read, message), nil
 }
 
-// unpack returns what was packed, at least a byte and at most max.
-func unpack(in io.Reader, max int64) ([]byte, error) {
+// decompress returns the decompressed bytes of a message: at least one, and at most max.
+func decompress(in io.Reader, max int64) ([]byte, error) {
 	var packed struct{ Buf []byte }
 	if err := codec.NewDecoder(msgpack.Reader(in), &codec.MsgpackHandle{}).Decode(&packed); err != nil {
 		return nil, err
@@ -315,31 +317,32 @@ func withoutLabel(packet []byte) []byte {
 	return packet
 }
 
-// fits reports whether a packet without its label unpacks to no more than a packet, and its messages announce no more
-// than a message has. What cannot be read fits: memberlist refuses it.
+// fits reports whether a packet without its label is within the bounds after decompression, and its messages announce no
+// more than they have. A packet that cannot be read fits: memberlist refuses it.
 func fits(packet []byte) bool {
 	const checksum = 5
 	if len(packet) > checksum && packet[0] == kindChecked {
 		packet = packet[checksum:]
 	}
-	return unpacksOnce(packet, false)
+	return checkNesting(packet, false)
 }
 
-// unpacksOnce reports whether a message has no packed message within a packed one, and all have their bounds.
-func unpacksOnce(message []byte, unpacked bool) bool {
+// checkNesting reports whether a message nests no deeper than a compressed compound message, and everything in it is
+// within the bounds. nested: the message is a part of another one.
+func checkNesting(message []byte, nested bool) bool {
 	if len(message) == 0 {
 		return true
 	}
 	switch message[0] {
 	case kindCompressed:
-		if unpacked {
+		if nested {
 			return false
 		}
-		out, err := unpack(bytes.NewReader(message[1:]), maxPacket)
-		return err == nil && unpacksOnce(out, true)
+		out, err := decompress(bytes.NewReader(message[1:]), maxPacket)
+		return err == nil && checkNesting(out, true)
 	case kindCompound:
-		for _, part := range parts(message[1:]) {
-			if part[0] == kindCompressed || part[0] == kindCompound || !unpacksOnce(part, true) {
+		for _, part := range splitCompound(message[1:]) {
+			if part[0] == kindCompressed || part[0] == kindCompound || !checkNesting(part, true) {
 				return false
 			}
 		}
@@ -350,8 +353,9 @@ func unpacksOnce(message []byte, unpacked bool) bool {
 	return true
 }
 
-// parts splits a compound message: a number, lengths of two bytes, and the parts. It leaves out what was cut.
-func parts(message []byte) (out [][]byte) {
+// splitCompound returns the parts of a compound message: a number, lengths of two bytes, and the parts. It leaves out
+// parts that are cut off.
+func splitCompound(message []byte) (out [][]byte) {
 	if len(message) == 0 || len(message) < 1+2*int(message[0]) {
 		return nil
 	}

@@ -83,7 +83,7 @@ func TestExchangesAreBounded(t *testing.T) {
 		{"a packed message that announces much", append([]byte{kindCompressed}, announcing...), nil},
 		{"one that announces much, packed", squeezed(t, append([]byte{kindPushPull}, announcing...)), nil},
 	} {
-		in, err := bounded(bytes.NewReader(c.sent), nil)
+		in, err := boundedReader(bytes.NewReader(c.sent), nil)
 		if c.read == nil {
 			if err == nil {
 				t.Errorf("%s: accepted", c.name)
@@ -102,7 +102,7 @@ func TestExchangesAreBounded(t *testing.T) {
 		"a node": append(bytes.Clone(few), announcing...), "a node, packed": labelled(squeezed(t, append(bytes.Clone(few), announcing...))),
 		"a ping": append([]byte{0}, announcing...),
 	} {
-		in, err := bounded(bytes.NewReader(sent), nil)
+		in, err := boundedReader(bytes.NewReader(sent), nil)
 		if err == nil {
 			_, err = io.ReadAll(in)
 		}
@@ -110,7 +110,7 @@ func TestExchangesAreBounded(t *testing.T) {
 			t.Errorf("%s that announces much: %v", name, err)
 		}
 	}
-	if _, err := bounded(bytes.NewReader(encoded(t, kindPushPull, exchangeHead{Nodes: 1 << 20})), nil); !errors.Is(err, errTooLarge) {
+	if _, err := boundedReader(bytes.NewReader(encoded(t, kindPushPull, exchangeHead{Nodes: 1 << 20})), nil); !errors.Is(err, errTooLarge) {
 		t.Errorf("a million nodes: %v", err)
 	}
 }
@@ -152,23 +152,23 @@ func TestPacketsUnpackToNoMoreThanAPacket(t *testing.T) {
 func TestOnePeerHasAPartOfTheStreams(t *testing.T) {
 	tr := &transport{open: map[string]int{}}
 	for range maxPeerStreams {
-		if !tr.enter("a") {
+		if !tr.admit("a") {
 			t.Fatal("refused")
 		}
 	}
-	if tr.enter("a") || !tr.enter("b") {
+	if tr.admit("a") || !tr.admit("b") {
 		t.Error("one address has more than its part, or another one none")
 	}
-	tr.leave("a")
-	if !tr.enter("a") {
+	tr.release("a")
+	if !tr.admit("a") {
 		t.Error("a closed connection made no room")
 	}
-	for i := tr.all; i < maxStreams; i++ {
-		if !tr.enter(net.IPv4(10, 0, 0, byte(i)).String()) {
+	for i := tr.total; i < maxStreams; i++ {
+		if !tr.admit(net.IPv4(10, 0, 0, byte(i)).String()) {
 			t.Error("refused below the bound")
 		}
 	}
-	if tr.enter("c") {
+	if tr.admit("c") {
 		t.Error("more than all")
 	}
 }
@@ -225,7 +225,7 @@ func FuzzStream(f *testing.F) {
 	f.Add(append([]byte{kindPushPull}, announcing...))
 	f.Add(append([]byte{kindCompressed}, announcing...))
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		if in, err := bounded(bytes.NewReader(sent), nil); err == nil {
+		if in, err := boundedReader(bytes.NewReader(sent), nil); err == nil {
 			if got, err := io.ReadAll(in); err != nil && !errors.Is(err, msgpack.ErrBeyond) || len(got) > 2*maxExchange {
 				t.Errorf("%d bytes are read, %v", len(got), err)
 			}

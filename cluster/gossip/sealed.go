@@ -20,8 +20,8 @@ var (
 	errNoInner = errors.New("a sealed message has another version, or nothing in it")
 )
 
-// seal opens what was sent with the cluster's key, to look at it before memberlist does: a member that was
-// broken into has the key. A nil seal is that of a cluster without a key. Safe for concurrent use.
+// seal decrypts messages with the cluster's key, to check them before memberlist reads them: an attacker who
+// controls a member has the key. A nil seal is that of a cluster without a key. Safe for concurrent use.
 type seal struct {
 	key cipher.AEAD
 	// label is the cluster's. It is sealed in every message, also in answers, which do not begin with it.
@@ -41,7 +41,7 @@ func newSeal(key []byte, label string) (*seal, error) {
 	return &seal{key: aead, label: []byte(label)}, err
 }
 
-// open returns what was sealed behind a head and the label: a version, a nonce, and the text with its tag.
+// open returns what was sealed in a version, a nonce, and a text with its tag. The seal also covers head and the label.
 func (s *seal) open(sealed, head []byte) ([]byte, error) {
 	nonce := s.key.NonceSize()
 	if len(sealed) <= 1+nonce+s.key.Overhead() || sealed[0] != sealVersion {
@@ -54,7 +54,7 @@ func (s *seal) open(sealed, head []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// fits reports whether memberlist may read a packet. What is not sealed with the key fits: memberlist refuses it.
+// fits reports whether memberlist may read a packet. A packet that is not sealed with the key fits: memberlist refuses it.
 func (s *seal) fits(packet []byte) bool {
 	if packet = withoutLabel(packet); s == nil {
 		return fits(packet)
@@ -63,9 +63,9 @@ func (s *seal) fits(packet []byte) bool {
 	return err == nil && fits(plain) || errors.Is(err, errSealed)
 }
 
-// exchange reads a sealed message from a connection behind its label, and returns it as it came. It errs if
-// what is sealed in it is beyond the bounds.
-func (s *seal) exchange(in *bufio.Reader) ([]byte, error) {
+// readExchange reads a sealed message, which follows its label, from a connection, and returns it unchanged. It returns
+// an error if the contents are beyond the bounds.
+func (s *seal) readExchange(in *bufio.Reader) ([]byte, error) {
 	head := make([]byte, 5) // the kind and the length
 	if _, err := io.ReadFull(in, head); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (s *seal) exchange(in *bufio.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, message, err := unpacked(plain[0], bytes.NewReader(plain[1:]))
+	_, message, err := decompressed(plain[0], bytes.NewReader(plain[1:]))
 	if err == nil {
 		_, err = io.Copy(io.Discard, message)
 	}

@@ -62,7 +62,7 @@ func TestWhatIsSealedIsBounded(t *testing.T) {
 			t.Errorf("%s: it fits as a packet: %v", c.name, got)
 		}
 		sent := labelled(sealedExchange(t, c.version, c.message))
-		in, err := bounded(bytes.NewReader(sent), s)
+		in, err := boundedReader(bytes.NewReader(sent), s)
 		if (err == nil) != c.stream {
 			t.Errorf("%s: from a connection: %v", c.name, err)
 		}
@@ -84,11 +84,11 @@ func TestWhatIsNotSealedIsLeftToMemberlist(t *testing.T) {
 	}
 	sent := labelled(sealedExchange(t, sealVersion, []byte("\x00ping")))
 	sent[len(sent)-1] ^= 1
-	if _, err := bounded(bytes.NewReader(sent), s); err == nil {
+	if _, err := boundedReader(bytes.NewReader(sent), s); err == nil {
 		t.Error("an exchange with a flipped bit is read")
 	}
 	long := labelled(binary.BigEndian.AppendUint32([]byte{kindEncrypted}, maxExchange+1))
-	if _, err := bounded(bytes.NewReader(long), s); err == nil {
+	if _, err := boundedReader(bytes.NewReader(long), s); err == nil {
 		t.Error("an exchange that is longer than may be is read")
 	}
 	if _, err := newSeal([]byte("short"), "x"); err == nil {
@@ -103,7 +103,7 @@ func FuzzSealed(f *testing.F) {
 	s := testSeal(f)
 	f.Fuzz(func(t *testing.T, version byte, message []byte) {
 		s.fits(labelled(sealed(t, version, message, []byte("x"))))
-		if in, err := bounded(bytes.NewReader(labelled(sealedExchange(t, version, message))), s); err == nil {
+		if in, err := boundedReader(bytes.NewReader(labelled(sealedExchange(t, version, message))), s); err == nil {
 			_, _ = io.Copy(io.Discard, in)
 		}
 	})

@@ -19,7 +19,7 @@ import (
 	"aliquot/rules"
 )
 
-// pageSize is what one ListBudgets call asks for.
+// pageSize is the number of budgets that one ListBudgets call asks for.
 const pageSize = 1000
 
 func newBudget(g *console.Globals) *cobra.Command {
@@ -122,13 +122,13 @@ func newBudgetWatch(g *console.Globals) *cobra.Command {
 	return cmd
 }
 
-// watchSilence is how long an open watch may bring nothing: three of the coordinator's empty messages.
+// watchSilence is how long an open watch may bring nothing: three intervals of the coordinator's empty messages.
 const watchSilence = 30 * time.Second
 
 // errWatchSilent is returned for a watch that has brought nothing for watchSilence.
 var errWatchSilent = fmt.Errorf("nothing came for %v; run the command again", watchSilence)
 
-// watch prints what a watch brings until ctx ends. Its first message is due within the timeout of a call.
+// watch prints the messages of a watch until ctx ends. The first message must come within the timeout of a call.
 func watch(ctx context.Context, g *console.Globals, r *aliquotv1.WatchBudgetsRequest) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -183,10 +183,10 @@ func printBudget(w io.Writer, b *aliquotv1.Budget) {
 	console.Columns(w, rows)
 }
 
-// printPromise prints the worst that the limit can do, excess first.
+// printPromise prints the bounds that a promise consists of, the excess first.
 func printPromise(w io.Writer, p *aliquotv1.Promise) {
 	if len(p.GetBounds()) == 0 {
-		return // an older coordinator says nothing of it
+		return // an older coordinator sends no promise
 	}
 	fmt.Fprintln(w)
 	rows := [][]string{{"PROMISE", "AT WORST", "", "MEANING"}}
@@ -201,7 +201,7 @@ func printPromise(w io.Writer, p *aliquotv1.Promise) {
 	fmt.Fprintf(w, "measured: %s\n", measured(p.GetMeasured()))
 }
 
-// measured is what the promise builds on, in one line.
+// measured returns the measurements that a promise is computed from, in one line.
 func measured(m *aliquotv1.Measured) string {
 	if len(m.GetRoundTrips()) == 0 && m.GetCommit() == nil {
 		return "nothing yet"

@@ -95,10 +95,10 @@ func printNeed(w io.Writer, n *capacity.Need) {
 	})
 }
 
-// large prints a count at a glance.
+// large returns a count as a short text, such as 1.2k.
 func large(f float64) string { return scaled(f, 1000, []string{"", "k", "M", "G", "T"}) }
 
-// inBytes prints bytes.
+// inBytes returns a number of bytes as a short text, such as 1.2 MiB.
 func inBytes(f float64) string {
 	return scaled(f, 1024, []string{" B", " KiB", " MiB", " GiB", " TiB"})
 }

@@ -91,8 +91,8 @@ func Command(s Streams) *cobra.Command {
 	return root
 }
 
-// refuseUnknown makes wrong arguments usage errors, and an unknown subcommand one
-// too, rather than a reason to print help and succeed.
+// refuseUnknown makes wrong arguments usage errors, and unknown subcommands too, for
+// which cobra would print help and succeed.
 func refuseUnknown(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {

@@ -50,7 +50,7 @@ func newClusterMembers(g *console.Globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// The shape of remove's answer: a program that reads one can read the other.
+			// It has the form of remove's answer, so that a program that reads one can read the other.
 			members := &aliquotv1.RemoveMemberResponse{Members: status.Members}
 			return g.Print(members, func(w io.Writer) { printMembers(w, status.Members) })
 		},

@@ -85,7 +85,7 @@ func newContextRemove(g *console.Globals) *cobra.Command {
 	})
 }
 
-// newContextChange returns a command that changes what is kept of one known context.
+// newContextChange returns a command that changes the file of contexts for one known context.
 func newContextChange(g *console.Globals, verb, short string, change func(all *console.Contexts, name string)) *cobra.Command {
 	return &cobra.Command{
 		Use:     verb + " NAME",
@@ -93,7 +93,7 @@ func newContextChange(g *console.Globals, verb, short string, change func(all *c
 		Short:   short, Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return changeContexts(g, func(all *console.Contexts) error {
-				err := has(all, args[0])
+				err := checkKnown(all, args[0])
 				change(all, args[0])
 				return err
 			})
@@ -101,7 +101,8 @@ func newContextChange(g *console.Globals, verb, short string, change func(all *c
 	}
 }
 
-func has(c *console.Contexts, name string) error {
+// checkKnown returns an error if there is no context of that name.
+func checkKnown(c *console.Contexts, name string) error {
 	if _, known := c.Contexts[name]; !known {
 		return fmt.Errorf("there is no context %q; 'aliquot context list' shows those there are", name)
 	}

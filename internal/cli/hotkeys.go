@@ -17,7 +17,7 @@ import (
 	"aliquot/internal/rpc"
 )
 
-// maxOpsAnswer bounds what is read of a page of the ops listener.
+// maxOpsAnswer is how many bytes of a page of the ops listener are read at most.
 const maxOpsAnswer = 1 << 20
 
 // hotKeys is the page /hotkeys.
@@ -48,7 +48,7 @@ type heldClient struct {
 	Until time.Time `json:"until"`
 }
 
-// jsonForm is the page as --output json has it: like the messages of the RPCs.
+// jsonForm returns the page as --output json prints it, in the style of the RPCs' messages.
 func (p *hotKeys) jsonForm() any {
 	type key struct {
 		Rule    string  `json:"ruleId"`
@@ -64,7 +64,7 @@ func (p *hotKeys) jsonForm() any {
 	return map[string]any{"region": p.Region, "keys": keys}
 }
 
-// jsonForm is like that of hotKeys.
+// jsonForm returns the page as --output json prints it, in the style of the RPCs' messages.
 func (p *heldBack) jsonForm() any {
 	type client struct {
 		Rule    string    `json:"ruleId"`

@@ -115,16 +115,17 @@ func newRegionFence(g *console.Globals) *cobra.Command {
 	return cmd
 }
 
-// regionAnswer is what every change of a region answers.
+// regionAnswer is the answer to any change of a region.
 type regionAnswer interface {
 	proto.Message
 	GetRegion() *aliquotv1.Region
 }
 
-func changeRegion(g *console.Globals, cmd *cobra.Command, ask func(context.Context) (regionAnswer, error)) error {
+// changeRegion makes a change by call, and prints the region of the answer.
+func changeRegion(g *console.Globals, cmd *cobra.Command, call func(context.Context) (regionAnswer, error)) error {
 	ctx, cancel := g.Call(cmd)
 	defer cancel()
-	answer, err := ask(ctx)
+	answer, err := call(ctx)
 	if err != nil {
 		return g.Explain(err, console.ACoordinator, g.Coordinator())
 	}

@@ -61,7 +61,7 @@ rho holds once every region has acknowledged it.`,
 	return cmd
 }
 
-// printTiming is one line.
+// printTiming prints lease and rho in one line.
 func printTiming(w io.Writer, t *aliquotv1.Timing) {
 	if t == nil {
 		fmt.Fprintln(w, "this coordinator does not report lease and rho: it is of an older version")

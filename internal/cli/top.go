@@ -25,7 +25,7 @@ const (
 // clearScreen puts the cursor of a terminal at the top of an empty screen.
 const clearScreen = "\x1b[H\x1b[2J"
 
-// usage is how much of one limit is used, over the time between two looks.
+// usage is how much of one limit is used, over the time between two readings.
 type usage struct {
 	RuleID  string `json:"ruleId"`
 	KeyHash string `json:"keyHash"`
@@ -35,8 +35,8 @@ type usage struct {
 	// Offered and Admitted are rates of cost.
 	Offered  float64 `json:"offeredPerSecond"`
 	Admitted float64 `json:"admittedPerSecond"`
-	// Use is Offered by RefillRate: above 1 requests are refused in the long run. 0 for a limit that earns
-	// nothing by itself, such as concurrency.
+	// Use is Offered divided by RefillRate. Above 1 the limit refuses requests in the long run. It is 0 for
+	// a limit that earns nothing by itself, such as concurrency.
 	Use float64 `json:"use"`
 	// PoolShare is the part that no region holds.
 	PoolShare float64       `json:"poolShare"`
@@ -90,7 +90,7 @@ func top(ctx context.Context, g *console.Globals, r *aliquotv1.ListBudgetsReques
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	var before []*aliquotv1.Budget
-	var lookedAt time.Time
+	var readAt time.Time
 	for {
 		r.PageToken = ""
 		now, err := listBudgets(ctx, g, r)
@@ -98,14 +98,14 @@ func top(ctx context.Context, g *console.Globals, r *aliquotv1.ListBudgetsReques
 			return err
 		}
 		at := time.Now()
-		if !lookedAt.IsZero() {
-			used := usages(before, now.Budgets, at.Sub(lookedAt).Seconds())
+		if !readAt.IsZero() {
+			used := usages(before, now.Budgets, at.Sub(readAt).Seconds())
 			shown := map[string]any{"hotKeys": len(used), "limits": used[:min(n, len(used))]}
 			if err := g.PrintValue(shown, func(w io.Writer) { printTop(w, used, n, !once && console.IsTerminal(w)) }); err != nil || once {
 				return err
 			}
 		}
-		before, lookedAt = now.Budgets, at
+		before, readAt = now.Budgets, at
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -114,7 +114,8 @@ func top(ctx context.Context, g *console.Globals, r *aliquotv1.ListBudgetsReques
 	}
 }
 
-// usages compares two looks at budgets, seconds apart. The limits that are used most come first.
+// usages returns the use of limits between two readings of budgets, seconds apart. The limits that are used
+// most come first.
 func usages(before, after []*aliquotv1.Budget, seconds float64) []usage {
 	type id struct{ rule, key, region string }
 	earlier := map[id]*aliquotv1.RegionBudget{}
@@ -133,7 +134,7 @@ func usages(before, after []*aliquotv1.Budget, seconds float64) []usage {
 			was := earlier[id{b.GetRuleId(), b.GetKeyHash(), r.GetRegion()}]
 			part := regionUsage{
 				Region: r.GetRegion(), Share: r.GetShare(), Tokens: r.GetTokens(), State: r.GetState(),
-				Offered: risen(was.GetOffered(), r.GetOffered()) / seconds, Admitted: risen(was.GetAdmitted(), r.GetAdmitted()) / seconds,
+				Offered: increase(was.GetOffered(), r.GetOffered()) / seconds, Admitted: increase(was.GetAdmitted(), r.GetAdmitted()) / seconds,
 			}
 			u.Offered += part.Offered
 			u.Admitted += part.Admitted
@@ -150,8 +151,8 @@ func usages(before, after []*aliquotv1.Budget, seconds float64) []usage {
 	return out
 }
 
-// risen returns by how much a counter has risen. One that is lower than before began again in between.
-func risen(before, after int64) float64 {
+// increase returns the increase of a counter. A counter that is lower than before has begun again at 0.
+func increase(before, after int64) float64 {
 	if after < before {
 		return float64(after)
 	}

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Answers bounds the memory of the answers that are being sent, in bytes, and the time that they take. Clients may ask for
+// Answers bounds the memory of the answers that are being sent, in bytes, and the time of each write: clients may ask for
 // many large answers and read none. Safe for concurrent use.
 type Answers struct {
 	gate    *Shared
@@ -20,40 +20,40 @@ type Answers struct {
 // take.
 func NewAnswers(gate *Shared, timeout time.Duration) *Answers { return &Answers{gate, timeout} }
 
-// answerRoomKey is the key of a request's answerRoom in its context.
-type answerRoomKey struct{}
+// answerQuotaKey is the key of a request's answerQuota in its context.
+type answerQuotaKey struct{}
 
-// answerRoom is what an answer holds of the gate.
-type answerRoom struct {
-	gate gated
-	most int64
-	held int64
+// answerQuota is what an answer holds of the gate, in bytes.
+type answerQuota struct {
+	gate  quota
+	limit int64
+	held  int64
 }
 
-// enter takes room for so many bytes.
-func (a *answerRoom) enter(ctx context.Context, bytes int64) error {
-	if bytes = min(bytes, a.most-a.held); bytes <= 0 {
+// take takes memory for so many more bytes.
+func (a *answerQuota) take(ctx context.Context, bytes int64) error {
+	if bytes = min(bytes, a.limit-a.held); bytes <= 0 {
 		return nil
 	}
 	if a.gate.TryEnter(ctx, bytes) != nil {
-		return ErrHeavy
+		return ErrNoMemory
 	}
 	a.held += bytes
 	return nil
 }
 
-func (a *answerRoom) leave() {
+func (a *answerQuota) release() {
 	if a.held > 0 {
 		a.gate.Leave(a.held)
 		a.held = 0
 	}
 }
 
-// EnterAnswer takes room for so many bytes of an answer to the call of ctx, before they are made. The room is given back
-// when the answer was sent. Its error is ErrHeavy.
+// EnterAnswer takes memory for so many bytes of an answer to the call of ctx, before the caller makes them. The memory is
+// given back when the answer has been sent. The error is ErrNoMemory.
 func EnterAnswer(ctx context.Context, bytes int64) error {
-	if a, ok := ctx.Value(answerRoomKey{}).(*answerRoom); ok {
-		return a.enter(ctx, bytes)
+	if a, ok := ctx.Value(answerQuotaKey{}).(*answerQuota); ok {
+		return a.take(ctx, bytes)
 	}
 	return nil
 }
@@ -61,16 +61,16 @@ func EnterAnswer(ctx context.Context, bytes int64) error {
 // Before passes requests to next, whose handlers have the option WeighAnswers.
 func (a *Answers) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		room := &answerRoom{gate: a.gate.of(peerOf(r)), most: a.gate.capacity / 2}
-		defer room.leave()
-		timely := &timelyWriter{w, http.NewResponseController(w), a.timeout}
-		defer timely.begin() // for what is still to be sent
-		next.ServeHTTP(timely, r.WithContext(context.WithValue(r.Context(), answerRoomKey{}, room)))
+		quota := &answerQuota{gate: a.gate.forPeer(peerOf(r)), limit: a.gate.capacity / 2}
+		defer quota.release()
+		writer := &deadlineWriter{w, http.NewResponseController(w), a.timeout}
+		defer writer.begin() // for what is still to be sent
+		next.ServeHTTP(writer, r.WithContext(context.WithValue(r.Context(), answerQuotaKey{}, quota)))
 	})
 }
 
-// WeighAnswers returns the option of handlers behind an Answers by which unary answers take their room before they are
-// encoded.
+// WeighAnswers returns the option of handlers behind an Answers with which unary answers take their memory before they
+// are encoded.
 func WeighAnswers() connect.HandlerOption {
 	return connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
@@ -79,7 +79,7 @@ func WeighAnswers() connect.HandlerOption {
 				return res, err
 			}
 			if m, ok := res.Any().(proto.Message); ok {
-				if size := int64(proto.Size(m)); size > FreeBytes {
+				if size := int64(proto.Size(m)); size > MaxUnweighed {
 					err = EnterAnswer(ctx, size)
 				}
 			}
@@ -91,34 +91,34 @@ func WeighAnswers() connect.HandlerOption {
 	}))
 }
 
-// timelyWriter gives each write the same time. Between writes a stream has no deadline: over HTTP/2 it would end there. A
-// writer that has no deadlines (a test's recorder) has no slow peer.
-type timelyWriter struct {
+// deadlineWriter gives each write the same time. Between writes it sets no deadline, because a deadline would end a stream
+// over HTTP/2. A writer that knows no deadlines (a test's recorder) has no slow peer.
+type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
 }
 
 // begin sets the deadline of the next write.
-func (w *timelyWriter) begin() { _ = w.control.SetWriteDeadline(time.Now().Add(w.timeout)) }
+func (w *deadlineWriter) begin() { _ = w.control.SetWriteDeadline(time.Now().Add(w.timeout)) }
 
-// within is begin, and returns what ends the deadline.
-func (w *timelyWriter) within() (over func()) {
+// deadline sets the deadline of the next write, and returns the function that ends it.
+func (w *deadlineWriter) deadline() (over func()) {
 	w.begin()
 	return func() { _ = w.control.SetWriteDeadline(time.Time{}) }
 }
 
 // Write writes the next bytes.
-func (w *timelyWriter) Write(p []byte) (int, error) {
-	defer w.within()()
+func (w *deadlineWriter) Write(p []byte) (int, error) {
+	defer w.deadline()()
 	return w.ResponseWriter.Write(p)
 }
 
 // Flush sends what was written.
-func (w *timelyWriter) Flush() {
-	defer w.within()()
+func (w *deadlineWriter) Flush() {
+	defer w.deadline()()
 	_ = w.control.Flush()
 }
 
 // Unwrap is for http.ResponseController.
-func (w *timelyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

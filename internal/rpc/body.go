@@ -19,16 +19,17 @@ var errBody = errors.New("the request's body cannot be read; send its whole leng
 var errSlowBody = errors.New("the request's body did not come in time")
 
 // WithBody returns a copy of a request with another body, which wraps the request's own. The request
-// itself keeps its body: net/http looks at it after the answer, and ends the connection if it was
-// malformed. With another body in it, net/http would serve what is behind it as further requests.
+// itself keeps its body: net/http checks it after the answer, and ends the connection if it was
+// malformed. With another body in it, net/http would serve the rest of a malformed body as further
+// requests.
 func WithBody(r *http.Request, body io.ReadCloser) *http.Request {
 	other := *r
 	other.Body = body
 	return &other
 }
 
-// QuietBody wraps a request's body. Its errors say what is wrong without the addresses of the
-// connection, because they go into answers, where a proxy's and a server's addresses do not belong.
+// QuietBody wraps a request's body. Its errors tell what is wrong without the addresses of the
+// connection: they go into answers, which must not show a proxy's or a server's address.
 func QuietBody(of io.ReadCloser) io.ReadCloser { return quietBody{of} }
 
 type quietBody struct{ io.ReadCloser }

@@ -27,7 +27,7 @@ func TestQuietBody(t *testing.T) {
 		{on(os.ErrDeadlineExceeded), errSlowBody, connect.CodeDeadlineExceeded},
 		{on(os.NewSyscallError("read", syscall.ECONNRESET)), syscall.ECONNRESET, connect.CodeUnknown},
 		{io.ErrUnexpectedEOF, errBody, connect.CodeInvalidArgument},
-		{ErrHeavy, ErrHeavy, connect.CodeResourceExhausted},
+		{ErrNoMemory, ErrNoMemory, connect.CodeResourceExhausted},
 	} {
 		_, err := io.ReadAll(QuietBody(io.NopCloser(iotest.ErrReader(c.err))))
 		if !errors.Is(err, c.want) || connect.CodeOf(err) != c.code || strings.Contains(err.Error(), "192.0.2.1") {

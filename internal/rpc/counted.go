@@ -16,14 +16,14 @@ import (
 var errTooManyParts = errors.New("the message has too many parts")
 
 // CountedCodecs returns the option, for handlers, that counts the nested messages of a message
-// before it decodes it, and refuses more than most. Two bytes on the wire can become a hundred in
+// before it decodes it, and refuses more than max: two bytes on the wire can become a hundred in
 // memory. It covers proto and JSON, and must come after JSONCodec.
-func CountedCodecs(most int) connect.HandlerOption {
-	return connect.WithHandlerOptions(connect.WithCodec(countedProto{most}), connect.WithCodec(countedJSON{most: most}))
+func CountedCodecs(max int) connect.HandlerOption {
+	return connect.WithHandlerOptions(connect.WithCodec(countedProto{max}), connect.WithCodec(countedJSON{max: max}))
 }
 
 // countedProto counts before it decodes like connect's own codec of that name.
-type countedProto struct{ most int }
+type countedProto struct{ max int }
 
 func (countedProto) Name() string { return "proto" }
 
@@ -40,16 +40,16 @@ func (c countedProto) Unmarshal(data []byte, message any) error {
 	if !ok {
 		return fmt.Errorf("rpc: %T is not a protobuf message", message)
 	}
-	if err := FewParts(data, m, c.most); err != nil {
+	if err := CheckParts(data, m, c.max); err != nil {
 		return err
 	}
 	return proto.Unmarshal(data, m)
 }
 
-// FewParts returns an error if the bytes of a message like m have more than most repeated and nested values.
-func FewParts(data []byte, m proto.Message, most int) error {
-	if countParts(data, m.ProtoReflect().Descriptor(), most) < 0 {
-		return fmt.Errorf("%w: more than %d", errTooManyParts, most)
+// CheckParts returns an error if the bytes of a message like m have more than max repeated and nested values.
+func CheckParts(data []byte, m proto.Message, max int) error {
+	if countParts(data, m.ProtoReflect().Descriptor(), max) < 0 {
+		return fmt.Errorf("%w: more than %d", errTooManyParts, max)
 	}
 	return nil
 }
@@ -88,19 +88,19 @@ func countParts(data []byte, of protoreflect.MessageDescriptor, left int) int {
 // countedJSON counts before it decodes like JSONCodec.
 type countedJSON struct {
 	jsonCodec
-	most int
+	max int
 }
 
 func (c countedJSON) Unmarshal(data []byte, message any) error {
-	if countSigns(data) > 2*c.most {
-		return fmt.Errorf("%w: more than %d", errTooManyParts, c.most)
+	if countSeparators(data) > 2*c.max {
+		return fmt.Errorf("%w: more than %d", errTooManyParts, c.max)
 	}
 	return c.jsonCodec.Unmarshal(data, message)
 }
 
-// countSigns returns how many braces and commas JSON has outside of its texts. Each message and
-// each value of a list has one of these, or shares it with one other.
-func countSigns(data []byte) (n int) {
+// countSeparators returns how many opening braces and commas JSON has outside of its texts. Each
+// message and each value of a list has one of these, or shares it with one other.
+func countSeparators(data []byte) (n int) {
 	for len(data) > 0 {
 		i := bytes.IndexByte(data, '"')
 		if i < 0 {
@@ -135,8 +135,8 @@ func Uncompressed(next http.Handler) http.Handler {
 	errorWriter := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Content-Encoding", "Grpc-Encoding", "Connect-Content-Encoding"} {
-			if packed := r.Header.Get(name); packed != "" && packed != "identity" {
-				_ = errorWriter.Write(w, r, connect.NewError(connect.CodeUnimplemented, errPacked)) // an error means that the peer has gone
+			if encoding := r.Header.Get(name); encoding != "" && encoding != "identity" {
+				_ = errorWriter.Write(w, r, connect.NewError(connect.CodeUnimplemented, errCompressed)) // an error means that the peer has gone
 				return
 			}
 		}
@@ -144,5 +144,5 @@ func Uncompressed(next http.Handler) http.Handler {
 	})
 }
 
-// errPacked: a request is compressed where that is not allowed.
-var errPacked = errors.New("requests of this service must not be compressed; send them as they are")
+// errCompressed: a request is compressed where that is not allowed.
+var errCompressed = errors.New("requests of this service must not be compressed; send them as they are")

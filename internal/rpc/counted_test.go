@@ -22,24 +22,24 @@ func TestPartsAreCountedBeforeTheyAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out aliquotv1.HelloRequest
-	if err := (countedProto{most: 10}).Unmarshal(data, &out); err != nil || !proto.Equal(in, &out) {
+	if err := (countedProto{max: 10}).Unmarshal(data, &out); err != nil || !proto.Equal(in, &out) {
 		t.Errorf("ten parts of ten: %v, %v", err, &out)
 	}
-	if err := (countedProto{most: 9}).Unmarshal(data, &out); !errors.Is(err, errTooManyParts) {
+	if err := (countedProto{max: 9}).Unmarshal(data, &out); !errors.Is(err, errTooManyParts) {
 		t.Errorf("ten parts of nine: %v", err)
 	}
-	if err := (countedProto{most: 9}).Unmarshal(data[:len(data)-1], &out); err == nil {
+	if err := (countedProto{max: 9}).Unmarshal(data[:len(data)-1], &out); err == nil {
 		t.Error("a message that is cut off was read")
 	}
-	if err := (countedJSON{most: 9}).Unmarshal([]byte(`{"held":[{},{}]}`), &out); err != nil || len(out.GetHeld()) != 2 {
+	if err := (countedJSON{max: 9}).Unmarshal([]byte(`{"held":[{},{}]}`), &out); err != nil || len(out.GetHeld()) != 2 {
 		t.Errorf("%v, %v", err, &out)
 	}
 	text := `{"region":"` + strings.Repeat(`{\\,\",`, 20) + `","held":[{}]}`
-	if err := (countedJSON{most: 9}).Unmarshal([]byte(text), &out); err != nil || len(out.GetHeld()) != 1 {
+	if err := (countedJSON{max: 9}).Unmarshal([]byte(text), &out); err != nil || len(out.GetHeld()) != 1 {
 		t.Errorf("signs in a text are counted as parts: %v", err)
 	}
 	many := `{"held":[` + strings.Repeat("{},", 20) + `{}]}`
-	if err := (countedJSON{most: 9}).Unmarshal([]byte(many), &out); !errors.Is(err, errTooManyParts) {
+	if err := (countedJSON{max: 9}).Unmarshal([]byte(many), &out); !errors.Is(err, errTooManyParts) {
 		t.Errorf("%v", err)
 	}
 }

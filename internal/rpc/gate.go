@@ -13,8 +13,8 @@ import (
 var ErrCrowded = errors.New("too much is under way")
 
 // Gate bounds the work that is under way at once, in units of the caller's choice: calls, or bytes.
-// Callers that find no room wait in the order in which they came, as long as the wait is short. If
-// the wait would be long, later callers are refused at once. Safe for concurrent use.
+// If there is no room, callers wait in the order in which they came, as long as the wait is short. If
+// it would be long, the gate refuses later callers at once. Safe for concurrent use.
 type Gate struct {
 	capacity int64         // in total
 	wait     time.Duration // the longest wait
@@ -23,15 +23,15 @@ type Gate struct {
 	mu      sync.Mutex
 	used    int64
 	waiting list.List // of *waiter
-	// pace is the smoothed time between two calls of Leave while callers wait. left is the time of
-	// the latest one.
-	pace time.Duration
-	left time.Time
+	// leaveInterval is the smoothed time between two calls of Leave while callers wait. lastLeave is
+	// the time of the latest one.
+	leaveInterval time.Duration
+	lastLeave     time.Time
 }
 
-// paceOver is the number of calls of Leave over which pace is smoothed. So one pause of the
-// process, even as long as the longest wait, does not make the gate refuse the callers after it.
-const paceOver = 256
+// leaveSmoothing is the number of calls of Leave over which leaveInterval is smoothed. So one pause of
+// the process, even as long as the longest wait, does not make the gate refuse the callers after it.
+const leaveSmoothing = 256
 
 // waiter is one waiting caller.
 type waiter struct {
@@ -47,8 +47,8 @@ func NewGate(capacity int64, queue int, wait time.Duration) *Gate {
 // Enter takes size units, or all units if size is larger. The caller must call leave once to give
 // them back. The error is ErrCrowded, or wraps the context's.
 func (g *Gate) Enter(ctx context.Context, size int64) (leave func(), err error) {
-	if size = min(size, g.capacity); !g.try(size) {
-		if err := g.await(ctx, size); err != nil {
+	if size = min(size, g.capacity); !g.tryTake(size) {
+		if err := g.waitTurn(ctx, size); err != nil {
 			return nil, err
 		}
 	}
@@ -58,13 +58,14 @@ func (g *Gate) Enter(ctx context.Context, size int64) (leave func(), err error) 
 // TryEnter is Enter for a size of at most the capacity and a caller that calls Leave itself. It
 // allocates nothing if it need not wait.
 func (g *Gate) TryEnter(ctx context.Context, size int64) error {
-	if g.try(size) {
+	if g.tryTake(size) {
 		return nil
 	}
-	return g.await(ctx, size)
+	return g.waitTurn(ctx, size)
 }
 
-func (g *Gate) try(size int64) bool {
+// tryTake takes size units if they are free and no caller waits.
+func (g *Gate) tryTake(size int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.waiting.Len() > 0 || g.used+size > g.capacity {
@@ -74,20 +75,20 @@ func (g *Gate) try(size int64) bool {
 	return true
 }
 
-// await waits for size units in turn.
-func (g *Gate) await(ctx context.Context, size int64) error {
+// waitTurn waits for size units in turn.
+func (g *Gate) waitTurn(ctx context.Context, size int64) error {
 	g.mu.Lock()
 	if g.waiting.Len() == 0 && g.used+size <= g.capacity {
 		g.used += size
 		g.mu.Unlock()
 		return nil
 	}
-	if n := g.waiting.Len(); n >= g.queue || time.Duration(n)*g.pace > g.wait {
+	if n := g.waiting.Len(); n >= g.queue || time.Duration(n)*g.leaveInterval > g.wait {
 		g.mu.Unlock()
 		return ErrCrowded
 	}
 	if g.waiting.Len() == 0 {
-		g.left = time.Now() // so that pace measures from now on
+		g.lastLeave = time.Now() // so that leaveInterval measures from now on
 	}
 	t := &waiter{size: size, ready: make(chan struct{})}
 	at := g.waiting.PushBack(t)
@@ -112,7 +113,7 @@ func (g *Gate) await(ctx context.Context, size int64) error {
 	}
 	g.waiting.Remove(at)
 	if g.waiting.Len() == 0 {
-		g.pace = 0
+		g.leaveInterval = 0
 	}
 	g.admit() // a smaller one behind this may have room
 	return err
@@ -127,8 +128,8 @@ func (g *Gate) Leave(size int64) {
 		return
 	}
 	now := time.Now()
-	g.pace += (now.Sub(g.left) - g.pace) / paceOver
-	g.left = now
+	g.leaveInterval += (now.Sub(g.lastLeave) - g.leaveInterval) / leaveSmoothing
+	g.lastLeave = now
 	g.admit()
 }
 
@@ -151,7 +152,7 @@ func (g *Gate) admit() {
 		g.waiting.Remove(first)
 		close(t.ready)
 	}
-	g.pace = 0
+	g.leaveInterval = 0
 }
 
 // Used returns how many units are taken and how many callers wait.

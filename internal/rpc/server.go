@@ -29,7 +29,7 @@ const (
 	// MaxPeerConnections caps the connections of one address, so that one peer cannot take them
 	// all. The peers of a unix socket have no address.
 	MaxPeerConnections = MaxConnections / 4
-	// pingAfter is the silence after which a ping looks for a dead HTTP/2 peer.
+	// pingAfter is the silence after which a ping checks whether an HTTP/2 peer is dead.
 	pingAfter   = 15 * time.Second
 	pingTimeout = 5 * time.Second
 	// blockedTimeout ends an HTTP/2 connection that takes no byte. Pings do not find a client that

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Shared is a Gate of which no peer may take more than a half. Callers of a peer that has its half wait for each other. Safe
-// for concurrent use.
+// Shared is a Gate of which no peer may take more than a half. The callers of a peer that holds its half wait for each
+// other. Safe for concurrent use.
 type Shared struct {
 	*Gate
 	queue int
@@ -26,15 +26,15 @@ type peerGate struct {
 }
 
 // NewShared returns a Shared gate with the bounds of NewGate, for all peers and for each.
-func NewShared(room int64, queue int, wait time.Duration) *Shared {
-	return &Shared{Gate: NewGate(room, queue, wait), queue: queue, wait: wait, peers: map[string]*peerGate{}}
+func NewShared(capacity int64, queue int, wait time.Duration) *Shared {
+	return &Shared{Gate: NewGate(capacity, queue, wait), queue: queue, wait: wait, peers: map[string]*peerGate{}}
 }
 
-// of returns the gate of a peer, for one caller.
-func (s *Shared) of(peer string) gated { return &sharer{shared: s, peer: peer} }
+// forPeer returns the quota of a peer, for one caller.
+func (s *Shared) forPeer(peer string) quota { return &peerCaller{shared: s, peer: peer} }
 
-// sharer is one caller's way to the gate. It is for one goroutine.
-type sharer struct {
+// peerCaller is one caller of a peer. It belongs to one goroutine.
+type peerCaller struct {
 	shared *Shared
 	peer   string
 	at     *peerGate
@@ -42,7 +42,7 @@ type sharer struct {
 }
 
 // TryEnter takes size units of the peer's half and of the whole. Its error is that of Gate.TryEnter.
-func (c *sharer) TryEnter(ctx context.Context, size int64) error {
+func (c *peerCaller) TryEnter(ctx context.Context, size int64) error {
 	if c.at == nil {
 		c.at = c.shared.join(c.peer)
 	}
@@ -55,20 +55,20 @@ func (c *sharer) TryEnter(ctx context.Context, size int64) error {
 	if err == nil {
 		c.held += size
 	}
-	c.parted()
+	c.releasePeer()
 	return err
 }
 
 // Leave gives size units back.
-func (c *sharer) Leave(size int64) {
+func (c *peerCaller) Leave(size int64) {
 	c.at.half.Leave(size)
 	c.shared.Gate.Leave(size)
 	c.held -= size
-	c.parted()
+	c.releasePeer()
 }
 
-// parted forgets a peer's half if this caller holds nothing of it and was the last.
-func (c *sharer) parted() {
+// releasePeer forgets a peer's half if this caller was its last one and holds nothing of it.
+func (c *peerCaller) releasePeer() {
 	if c.held > 0 {
 		return
 	}

@@ -21,13 +21,13 @@ func TestMessagesAreWeighed(t *testing.T) {
 		busy, want int64 // room that others have; of the gate, while it is served
 		refused    bool
 	}{
-		"a small one":                      {body: FreeBytes, busy: room},
+		"a small one":                      {body: MaxUnweighed, busy: room},
 		"by its length":                    {body: 10_000, want: 80_000},
 		"by its length, no room":           {body: 10_000, busy: room - 1, refused: true},
 		"larger than all there is":         {body: 500_000, want: room},
-		"compressed":                       {body: 100, encoding: "gzip", want: 100 * maxGzipRatio * MemoryOf},
+		"compressed":                       {body: 100, encoding: "gzip", want: 100 * maxGzipRatio * MemoryPerByte},
 		"compressed, no room":              {body: 100, encoding: "gzip", busy: room / 2, refused: true},
-		"as it is read":                    {body: 10_000, unknown: true, want: weighStep * MemoryOf},
+		"as it is read":                    {body: 10_000, unknown: true, want: weighStep * MemoryPerByte},
 		"as it is read, small":             {body: 1000, unknown: true, busy: room},
 		"as it is read, no room":           {body: 10_000, unknown: true, busy: room, refused: true},
 		"compressed and of unknown length": {body: 1000, unknown: true, encoding: "gzip", want: room},

@@ -70,7 +70,7 @@ func Decode(file []byte) (*aliquotv1.Snapshot, error) {
 		return nil, fmt.Errorf("%w: its checksum does not match, so its bytes were altered; use another backup", ErrDamaged)
 	}
 	s := &aliquotv1.Snapshot{}
-	if err := rpc.FewParts(body, s, MaxParts); err != nil {
+	if err := rpc.CheckParts(body, s, MaxParts); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if err := proto.Unmarshal(body, s); err != nil {

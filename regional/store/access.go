@@ -9,27 +9,26 @@ import (
 	"aliquot/lua"
 )
 
-// access is a client with its connections. It is replaced as a whole once the connections are
-// useless. go-redis keeps a connection for as long as it works, and a primary that became a replica
-// still answers, with refusals. After some failed dials go-redis also refuses calls for up to a
-// second without checking whether the server is back.
+// access is a client with its connections. A Redis replaces it as a whole once its connections are
+// useless: go-redis keeps a connection while it works, and a primary that became a replica still
+// answers, with refusals. After some failed dials go-redis also refuses calls for up to a second,
+// without a look whether the server is back.
 type access struct {
 	client  *redis.Client
 	scripts *lua.Scripts
-	// applies are the scripts for changes of shares, over the same connections. There are many
-	// changes at once, and no client waits for their reply as for that of a check. So such a call
-	// may take as long as its context.
+	// applies are the scripts for changes of shares, over the same connections. A call has many
+	// changes, and no client waits for its reply. So it may take as long as its context.
 	applies *lua.Scripts
 }
 
 // applyTimeout bounds each read and write of changes of shares. A context may shorten it.
 const applyTimeout = 5 * time.Second
 
-// newAccess returns a new access. Nothing but idle connections is dialled before the first call.
+// newAccess returns a new access. Before the first call it dials nothing but idle connections.
 func (s *Redis) newAccess() *access {
-	a := &access{client: redis.NewClient(&s.dialled)}
+	a := &access{client: redis.NewClient(&s.dialOptions)}
 	a.scripts = lua.New(a.client)
-	a.client.AddHook(refusals{demoted: func() { s.demoted(a) }})
+	a.client.AddHook(replicaHook{onReplica: func() { s.replaceReplica(a) }})
 	a.applies = lua.New(a.client.WithTimeout(applyTimeout))
 	return a
 }
@@ -48,38 +47,41 @@ func (s *Redis) renew(old *access) {
 		return
 	}
 	s.access.Store(s.newAccess())
-	_ = old.client.Close() // it is of no more use, so its error does not matter
+	_ = old.client.Close() // nobody uses it any more, so its error does not matter
 }
 
-// demoted handles the finding that the server behind an access is a replica.
-func (s *Redis) demoted(a *access) {
+// replaceReplica replaces the connections of an access whose server turned out to be a replica.
+func (s *Redis) replaceReplica(a *access) {
 	if s.sentinels != nil {
 		s.sentinels.doubt("")
 	}
 	s.renew(a)
 }
 
-// refusals is a hook that calls demoted whenever a server answers that it is a replica.
-type refusals struct{ demoted func() }
+// replicaHook is a hook that calls onReplica whenever a server answers that it is a replica.
+type replicaHook struct{ onReplica func() }
 
-func (h refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
+// DialHook implements redis.Hook. It changes nothing.
+func (h replicaHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (h refusals) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+// ProcessHook implements redis.Hook.
+func (h replicaHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if ofReplica(err) {
-			h.demoted()
+		if isReplicaError(err) {
+			h.onReplica()
 		}
 		return err
 	}
 }
 
-func (h refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+// ProcessPipelineHook implements redis.Hook.
+func (h replicaHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		for _, cmd := range cmds {
-			if ofReplica(cmd.Err()) {
-				h.demoted()
+			if isReplicaError(cmd.Err()) {
+				h.onReplica()
 				break
 			}
 		}
@@ -87,4 +89,4 @@ func (h refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-func ofReplica(err error) bool { return err != nil && redis.HasErrorPrefix(err, "READONLY") }
+func isReplicaError(err error) bool { return err != nil && redis.HasErrorPrefix(err, "READONLY") }

@@ -33,7 +33,7 @@ type Cluster struct {
 	callTimeout time.Duration
 
 	mu            sync.Mutex
-	seen          string    // the epoch last learned
+	lastEpoch     string    // the epoch last learned
 	learning      *learning // nil: no learning is under way
 	learned       *learning // the latest one, unless its result was taken
 	policyChecked bool
@@ -60,7 +60,7 @@ func NewCluster(c RedisConfig) (*Cluster, error) {
 		nodes: newNodes(options, seeds), callTimeout: c.CallTimeout,
 	}
 	if c.OnCircuit != nil {
-		s.nodes.letGo = func(addr string) { c.OnCircuit(addr, false, nil) }
+		s.nodes.onDrop = func(addr string) { c.OnCircuit(addr, false, nil) }
 	}
 	s.heard.keys, s.roster = heardKeys(), lua.SlotKeys(lua.RosterKey)[homeSlot]
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -77,7 +77,7 @@ func (s *Cluster) Close() error {
 // current returns an *EpochError if the contents are known not to be the expected ones, because a
 // node runs an unknown process. It does not ask the nodes.
 func (s *Cluster) current() error {
-	if s.nodes.strange.Load() {
+	if s.nodes.unvouched.Load() {
 		return &EpochError{}
 	}
 	return nil
@@ -105,7 +105,7 @@ func (s *Cluster) Apply(ctx context.Context, epoch string, changes []Change) ([]
 	if err := lua.CheckChanges(epoch, changes); err != nil {
 		return nil, 0, err
 	}
-	changes = s.wordChanges(ctx, changes)
+	changes = s.changesForNodes(ctx, changes)
 	jobs, asked := bySlot(len(changes), func(i int) string { return changes[i].Key })
 	if len(jobs) == 0 {
 		return s.applyNothing(ctx, epoch)
@@ -195,7 +195,7 @@ func (s *Cluster) result(j *job) ([]any, error) {
 	if !ok {
 		return nil, errors.New("store: a script's reply is not a list")
 	}
-	s.nodes.read(j, reply)
+	s.nodes.readClock(j, reply)
 	return reply, nil
 }
 

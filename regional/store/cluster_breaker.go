@@ -47,20 +47,20 @@ type nodeBreaker struct {
 	failed    int
 	wait      time.Duration
 	until     time.Time
-	under     int       // calls under way
+	inFlight  int       // calls under way
 	lastReply time.Time // when it last answered
 }
 
-// enter returns nil if a call may be made; leave must be called at its end. While the breaker is
-// open only trials may be made, because no client waits for them. A call of many clients would hold
-// up all of them for the one node.
+// enter returns nil if the caller may make a call; then it must call leave at the end. While the
+// breaker is open only trials pass, because no client waits for them. A call of many clients would
+// make all of them wait for the one node.
 func (b *nodeBreaker) enter(now time.Time, trial bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.failed >= suspectAfter && (b.under > 0 || now.Before(b.until)) || b.failed >= tripAfter && !trial {
+	if b.failed >= suspectAfter && (b.inFlight > 0 || now.Before(b.until)) || b.failed >= tripAfter && !trial {
 		return errOpen
 	}
-	b.under++
+	b.inFlight++
 	return nil
 }
 
@@ -77,7 +77,7 @@ const (
 func (b *nodeBreaker) leave(now time.Time, unwell bool, took, had time.Duration) transition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.under--
+	b.inFlight--
 	if !unwell {
 		was := b.failed
 		b.failed, b.wait, b.until, b.lastReply = 0, 0, time.Time{}, now
@@ -121,7 +121,7 @@ func (b *nodeBreaker) open() bool {
 	return b.failed >= tripAfter
 }
 
-// trialIn returns after what time the node is to be tried; 0: at once, or the breaker is closed.
+// trialIn returns the time until the next trial of the node; 0: it is due, or the breaker is closed.
 func (b *nodeBreaker) trialIn(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,10 +131,10 @@ func (b *nodeBreaker) trialIn(now time.Time) time.Duration {
 // refusing are the error prefixes of a server that decides nothing for now.
 var refusing = [...]string{"LOADING", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "NOAUTH", "WRONGPASS", "NOPERM"}
 
-// unwell reports whether a failure counts against the node's breaker. errStrange does not: an
-// unknown process answers, so it is not a node that fails.
+// unwell reports whether a failure counts against the node's breaker. errUnvouched does not, because
+// a process answers.
 func unwell(err error) bool {
-	if err == nil || errors.Is(err, errStrange) {
+	if err == nil || errors.Is(err, errUnvouched) {
 		return false
 	}
 	if _, answered := errors.AsType[redis.Error](err); !answered {

@@ -93,7 +93,7 @@ func TestUnwell(t *testing.T) {
 		nil:                      false,
 		context.DeadlineExceeded: true,
 		errors.New("EOF"):        true,
-		errStrange:               false,
+		errUnvouched:             false,
 		answer("OOM command not allowed when used memory > 'maxmemory'."): true,
 		answer("LOADING Redis is loading the dataset in memory"):          true,
 		answer("BUSY Redis is busy running a script."):                    true,

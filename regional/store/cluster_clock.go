@@ -11,33 +11,34 @@ import (
 // one. It is short enough for drift not to matter.
 const clockFresh = 1_000_000
 
-// nodeClock bounds how far a node's clock is ahead of this process's clock: at least least and at
-// most most microseconds. The zero value knows nothing. Safe for concurrent use.
+// nodeClock bounds how far a node's clock is ahead of this process's clock: between low and high, in
+// microseconds. The zero value knows nothing. Safe for concurrent use.
 type nodeClock struct {
-	mu              sync.Mutex
-	least, most, at int64
-	known           bool
+	mu            sync.Mutex
+	low, high, at int64
+	known         bool
 }
 
 // add takes a reading: the node's clock was now at some time between sent and received.
 func (c *nodeClock) add(now, sent, received int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	least, most := now-received, now-sent
-	if c.known && most-least > c.most-c.least && received-c.at < clockFresh && least <= c.most && most >= c.least {
-		return // less exact, and consistent with the bounds known
+	low, high := now-received, now-sent
+	if c.known && high-low > c.high-c.low && received-c.at < clockFresh && low <= c.high && high >= c.low {
+		return // less exact, and consistent with the known bounds
 	}
-	c.least, c.most, c.at, c.known = least, most, received, true
+	c.low, c.high, c.at, c.known = low, high, received, true
 }
 
-func (c *nodeClock) bounds() (least, most int64, known bool) {
+// bounds returns the bounds. known is false before the first reading.
+func (c *nodeClock) bounds() (low, high int64, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.least, c.most, c.known
+	return c.low, c.high, c.known
 }
 
-// read takes a reading of the node's clock from a script's reply.
-func (n *nodes) read(j *job, reply []any) {
+// readClock takes a reading of the node's clock from a script's reply.
+func (n *nodes) readClock(j *job, reply []any) {
 	if len(reply) == 0 {
 		return
 	}
@@ -46,18 +47,18 @@ func (n *nodes) read(j *job, reply []any) {
 	}
 }
 
-// clocks returns bounds of how far the clocks of all nodes are ahead of this process's clock, in
+// clockBounds bounds how far the clocks of all nodes are ahead of this process's clock, in
 // microseconds. known is false before the first reading.
-func (n *nodes) clocks() (least, most int64, known bool) {
-	least, most = math.MaxInt64, math.MinInt64
+func (n *nodes) clockBounds() (low, high int64, known bool) {
+	low, high = math.MaxInt64, math.MinInt64
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, one := range n.known {
-		if low, high, ok := one.clock.bounds(); ok {
-			least, most, known = min(least, low), max(most, high), true
+		if l, h, ok := one.clock.bounds(); ok {
+			low, high, known = min(low, l), max(high, h), true
 		}
 	}
-	return least, most, known
+	return low, high, known
 }
 
 // shift makes a view correct for any node. The caller read the clock of one node, and the other
@@ -73,8 +74,8 @@ func shift(v *limit.View, apart int64) {
 	}
 }
 
-// later returns an instant moved by some microseconds. 0 stays 0, because it means that there is no
-// instant.
+// later returns an instant moved later by some microseconds. 0 stays 0, because it means that there
+// is no instant.
 func later(at, by int64) int64 {
 	if at == 0 {
 		return 0

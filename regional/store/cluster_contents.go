@@ -28,8 +28,8 @@ func (c *contents) servers() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// names reports whether an epoch belongs to these processes, as they were last promoted.
-func (c *contents) names(epoch string) bool {
+// hasName reports whether an epoch belongs to these processes, as they were last promoted.
+func (c *contents) hasName(epoch string) bool {
 	return lua.Names(epoch, c.servers(), c.promotions...)
 }
 
@@ -42,15 +42,15 @@ func (c *contents) uniform() bool {
 	return true
 }
 
-// propagation is how far an epoch that another daemon writes to the slots has got, as one daemon sees
-// it. A write that goes on is not disturbed, however slow it is: two daemons that create epochs in
-// turns would never end. The zero value has seen nothing.
+// propagation is how many slots have an epoch that another daemon writes, as one daemon sees it. While
+// their number grows, this daemon creates no epoch of its own: two daemons that create epochs in turns
+// would never end. The zero value has seen nothing.
 type propagation struct {
 	epoch string
 	slots int // how many slots had it at the latest look
-	// grown is when more slots had it than before, in microseconds of the nodes' clocks. If no
-	// daemon can still be writing it, it is the epoch's birth.
-	grown int64
+	// grewAt is when more slots had it than before, in microseconds of the nodes' clocks. It is the
+	// epoch's birth if no daemon can still be writing the epoch.
+	grewAt int64
 	// failed is an epoch that this daemon created and did not write to every slot.
 	failed string
 }
@@ -68,16 +68,16 @@ func (s *propagation) observe(now *contents) {
 		if now.now-grown < learnWithin.Microseconds() && !now.uniform() {
 			grown = now.now // another daemon may still be writing it
 		}
-		*s = propagation{epoch: epoch, slots: slots, grown: grown, failed: s.failed}
+		*s = propagation{epoch: epoch, slots: slots, grewAt: grown, failed: s.failed}
 	case slots > s.slots:
-		s.slots, s.grown = slots, now.now
+		s.slots, s.grewAt = slots, now.now
 	}
 }
 
-// over reports whether the writing of the epoch has ended: it is in every slot or never will be,
-// because something was lost or its daemon is gone.
-func (s *propagation) over(now *contents) bool {
-	return s.epoch == s.failed || now.now-s.grown > mintWithin.Microseconds() || now.now < s.grown
+// ended reports whether no daemon writes the epoch any more: it is in every slot, something was lost
+// meanwhile, or its daemon is gone.
+func (s *propagation) ended(now *contents) bool {
+	return s.epoch == s.failed || now.now-s.grewAt > createWithin.Microseconds() || now.now < s.grewAt
 }
 
 // survey asks all owners of slots for their identity, all slots for their epoch, and then all
@@ -87,8 +87,8 @@ func (s *Cluster) survey(ctx context.Context) (*contents, error) {
 		return nil, err
 	}
 	found := &contents{}
-	for owner := range s.nodes.masters() {
-		process, promotion, err := lua.Server(ctx, owner.asks)
+	for owner := range s.nodes.primaries() {
+		process, promotion, err := lua.Server(ctx, owner.queries)
 		if err != nil {
 			return nil, fmt.Errorf("store: ask node %s what it is: %w", owner.addr, err)
 		}
@@ -101,7 +101,7 @@ func (s *Cluster) survey(ctx context.Context) (*contents, error) {
 	slices.Sort(found.promotions)
 	jobs := make([]*job, lua.Slots)
 	for slot := range jobs {
-		jobs[slot] = &job{slot: slot, asks: true, plain: []any{"get", s.epochs[slot]}}
+		jobs[slot] = &job{slot: slot, query: true, plain: []any{"get", s.epochs[slot]}}
 	}
 	s.run(ctx, jobs)
 	for slot, j := range jobs {
@@ -111,13 +111,13 @@ func (s *Cluster) survey(ctx context.Context) (*contents, error) {
 		found.epochs[slot], _ = j.reply.(string)
 	}
 	// The clocks are read after the slots, so nothing found in the slots is younger than they are.
-	for owner := range s.nodes.masters() {
-		sent := s.nodes.local()
-		clock, err := owner.asks.Time(ctx).Result()
+	for owner := range s.nodes.primaries() {
+		sent := s.nodes.localTime()
+		clock, err := owner.queries.Time(ctx).Result()
 		if err != nil {
 			return nil, fmt.Errorf("store: ask node %s for its clock: %w", owner.addr, err)
 		}
-		owner.clock.add(clock.UnixMicro(), sent, s.nodes.local())
+		owner.clock.add(clock.UnixMicro(), sent, s.nodes.localTime())
 		found.now = max(found.now, clock.UnixMicro())
 	}
 	return found, nil

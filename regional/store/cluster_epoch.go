@@ -12,17 +12,16 @@ import (
 const (
 	// learnWithin bounds learning, with the creation of a new epoch for all slots.
 	learnWithin = 30 * time.Second
-	// mintWithin is for how long no further slot may get a new epoch before the daemon that writes
+	// createWithin is how long a new epoch may reach no further slot. After that the daemon that writes
 	// it counts as gone, and another daemon creates its own.
-	mintWithin = 2 * time.Second
-	// learnedFor is how long the result of learning is kept for callers that stopped waiting for
-	// it.
+	createWithin = 2 * time.Second
+	// learnedFor is how long the result of learning is kept for callers that have stopped to wait.
 	learnedFor = 2 * time.Second
 	// learnPause is the minimum pause between looks at an epoch that another daemon is writing.
 	learnPause = 20 * time.Millisecond
 )
 
-// learning is one look at the contents. All callers that ask during it wait for its result.
+// learning is one reading of the contents of all slots. All callers meanwhile wait for its result.
 type learning struct {
 	done  chan struct{}
 	epoch string
@@ -30,10 +29,10 @@ type learning struct {
 	ended time.Time
 }
 
-// Epoch returns the epoch of the contents, which is the same in all slots, or creates a new one. It
-// creates one if something was lost: a slot has no epoch or another one, a node is another process
-// than before, or a node is new. Learning goes on when ctx ends, and the next caller gets its
-// result. So learning may take longer than any caller can wait.
+// Epoch returns the epoch of the contents, which is the same in all slots. It creates a new one if
+// something was lost: a slot has no epoch or another one, a node is another process than before, or a
+// node is new. Learning goes on when ctx ends, and the next caller gets its result. So it may take
+// longer than any caller can wait.
 func (s *Cluster) Epoch(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	l := s.learning
@@ -69,9 +68,9 @@ func (s *Cluster) learn(l *learning) {
 	l.ended = time.Now()
 	s.mu.Lock()
 	s.learning = nil
-	before := s.seen
+	before := s.lastEpoch
 	if l.err == nil {
-		s.learned, s.seen = l, l.epoch
+		s.learned, s.lastEpoch = l, l.epoch
 	}
 	check := l.err == nil && !s.policyChecked
 	s.policyChecked = s.policyChecked || check
@@ -99,13 +98,13 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 		epoch := now.epochs[homeSlot]
 		s.propagation.observe(now)
 		switch {
-		case now.uniform() && now.names(epoch):
+		case now.uniform() && now.hasName(epoch):
 			s.nodes.vouch(now.processes)
 			return epoch, nil
-		case now.names(epoch) && !s.propagation.over(now):
+		case now.hasName(epoch) && !s.propagation.ended(now):
 			// Another daemon is writing the epoch.
 		default:
-			epoch, err = s.mint(ctx, now)
+			epoch, err = s.createEpoch(ctx, now)
 			if err != nil {
 				return "", err
 			}
@@ -114,19 +113,19 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 				return epoch, nil
 			}
 		}
-		// Looking takes at most half of the nodes' time. The other half is for waiting callers.
+		// Surveys take at most half of the nodes' time. The other half is for waiting callers.
 		if err := pause(ctx, max(learnPause, took)); err != nil {
 			return "", err
 		}
 	}
 }
 
-// mint creates a new epoch and writes it to all slots. It returns an empty epoch if another daemon
-// was faster, or if something was lost meanwhile. Of two daemons that create an epoch at once, the
-// home slot decides. The loser does not help the winner: what it saw may be gone by now.
-func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
+// createEpoch creates a new epoch and writes it to all slots. It returns an empty epoch if another
+// daemon was faster, or if something was lost meanwhile. If two daemons create an epoch at once, the
+// home slot decides. The loser does not help the winner, because the contents that it saw may be gone.
+func (s *Cluster) createEpoch(ctx context.Context, was *contents) (string, error) {
 	nonce := lua.NewNonce()
-	home := &job{slot: homeSlot, asks: true,
+	home := &job{slot: homeSlot, query: true,
 		call: s.scripts.MintCall(s.epochs[homeSlot], was.epochs[homeSlot], nonce, was.servers()+strings.Join(was.promotions, ""))}
 	s.run(ctx, []*job{home})
 	if home.err != nil {
@@ -144,7 +143,7 @@ func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 		if slot == homeSlot {
 			continue
 		}
-		j := &job{slot: slot, asks: true, call: s.scripts.SpreadCall(s.epochs[slot], was.epochs[slot], epoch)}
+		j := &job{slot: slot, query: true, call: s.scripts.SpreadCall(s.epochs[slot], was.epochs[slot], epoch)}
 		if owner := s.nodes.owners[slot].Load(); !knows[owner] {
 			knows[owner] = true
 			first = append(first, j)
@@ -164,21 +163,21 @@ func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 		}
 	}
 	// Another daemon may have taken this one for gone and written its own epoch to the home slot.
-	home = &job{slot: homeSlot, asks: true, plain: []any{"get", s.epochs[homeSlot]}}
+	home = &job{slot: homeSlot, query: true, plain: []any{"get", s.epochs[homeSlot]}}
 	s.run(ctx, []*job{home})
 	if home.err != nil {
-		return "", fmt.Errorf("store: look whether an epoch stands: %w", home.err)
+		return "", fmt.Errorf("store: check that the new epoch is in force: %w", home.err)
 	}
 	if home.reply != any(epoch) {
 		return "", nil
 	}
-	s.propagation = propagation{epoch: epoch, slots: lua.Slots, grown: was.now}
+	s.propagation = propagation{epoch: epoch, slots: lua.Slots, grewAt: was.now}
 	return epoch, nil
 }
 
 // warnOfEviction warns of every node that may evict keys; see Redis.Epoch.
 func (s *Cluster) warnOfEviction(ctx context.Context) {
-	for owner := range s.nodes.masters() {
-		warnOfEviction(ctx, owner.asks, s.log.With("node", owner.addr))
+	for owner := range s.nodes.primaries() {
+		warnOfEviction(ctx, owner.queries, s.log.With("node", owner.addr))
 	}
 }

@@ -16,11 +16,11 @@ import (
 )
 
 // TestSpreadIsNotDisturbed: an epoch that another daemon gives to the slots is waited for
-// while more of them get it, however long that takes, and no longer than mintWithin once
+// while more of them get it, however long that takes, and no longer than createWithin once
 // none does.
 func TestSpreadIsNotDisturbed(t *testing.T) {
 	const birth = 1_700_000_000_000_000
-	within := mintWithin.Microseconds()
+	within := createWithin.Microseconds()
 	epoch := fmt.Sprintf("0123456789abcdef:fedcba9876543210:%d", birth)
 	looks := []struct {
 		slots int
@@ -36,9 +36,9 @@ func TestSpreadIsNotDisturbed(t *testing.T) {
 		{200, birth + 5*within, false},    // a node was flushed:
 		{200, birth + 6*within + 1, true}, // fewer are no sign of life
 	}
-	s := propagation{epoch: epoch, slots: 1, grown: birth}
+	s := propagation{epoch: epoch, slots: 1, grewAt: birth}
 	for i, look := range looks {
-		if s.observe(standing(epoch, look.slots, look.now)); s.over(standing(epoch, look.slots, look.now)) != look.over {
+		if s.observe(standing(epoch, look.slots, look.now)); s.ended(standing(epoch, look.slots, look.now)) != look.over {
 			t.Errorf("look %d, %d slots at %d: over %t", i, look.slots, look.now-birth, !look.over)
 		}
 	}
@@ -48,7 +48,7 @@ func TestSpreadIsNotDisturbed(t *testing.T) {
 // waits to see whether it goes on, unless nobody can be at it any more.
 func TestSpreadAtFirstSight(t *testing.T) {
 	const birth = 1_700_000_000_000_000
-	within := mintWithin.Microseconds()
+	within := createWithin.Microseconds()
 	epoch := fmt.Sprintf("0123456789abcdef:fedcba9876543210:%d", birth)
 	cases := map[string]struct {
 		spread     propagation
@@ -62,13 +62,13 @@ func TestSpreadAtFirstSight(t *testing.T) {
 		"of the future":           {first: -1, now: -1 - within, over: true},
 		"one's own that failed":   {spread: propagation{failed: epoch}, now: 1, over: true},
 		"another's, after that":   {spread: propagation{failed: "another"}, now: 1},
-		"whole before: a flush":   {spread: propagation{epoch: epoch, slots: lua.Slots, grown: birth}, first: within, now: within + 1, over: true},
-		"whole before, but young": {spread: propagation{epoch: epoch, slots: lua.Slots, grown: birth}, first: 1, now: within},
+		"whole before: a flush":   {spread: propagation{epoch: epoch, slots: lua.Slots, grewAt: birth}, first: within, now: within + 1, over: true},
+		"whole before, but young": {spread: propagation{epoch: epoch, slots: lua.Slots, grewAt: birth}, first: 1, now: within},
 	}
 	for name, c := range cases {
 		c.spread.observe(standing(epoch, 100, birth+c.first))
 		now := standing(epoch, 100, birth+c.now)
-		if c.spread.observe(now); c.spread.over(now) != c.over {
+		if c.spread.observe(now); c.spread.ended(now) != c.over {
 			t.Errorf("%s: over %t", name, !c.over)
 		}
 	}
@@ -109,7 +109,7 @@ func TestOvertakenMint(t *testing.T) {
 				return
 			}
 		})
-		epoch, err := s.mint(t.Context(), was)
+		epoch, err := s.createEpoch(t.Context(), was)
 		minted()
 		overtaker.Wait()
 		return err == nil && epoch == ""
@@ -124,14 +124,14 @@ func TestOnesOwnMintIsWhole(t *testing.T) {
 	redistest.Until(t, "an epoch is minted", func() bool {
 		was, err := s.survey(t.Context())
 		if err == nil {
-			epoch, err = s.mint(t.Context(), was)
+			epoch, err = s.createEpoch(t.Context(), was)
 		}
 		return err == nil && epoch != ""
 	})
 	birth, _ := limit.EpochBirth(epoch)
-	lost := standing(epoch, lua.Slots-1, birth+2*mintWithin.Microseconds())
+	lost := standing(epoch, lua.Slots-1, birth+2*createWithin.Microseconds())
 	s.propagation.observe(lost)
-	if !s.propagation.over(lost) {
+	if !s.propagation.ended(lost) {
 		t.Errorf("%+v waits for itself", s.propagation)
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"aliquot/lua"
 )
 
-// A script in one slot cannot read a mark in another slot, and to mark all slots with every lease
-// would be too much. So the mark of when the region was heard is in a few slots. A daemon writes it
-// to most of them and reads it from most of them. So a reader always meets the latest mark, and one
-// lost node stops no daemon. The mark is read before the scripts that need it, not in them:
+// The mark of when the region was last heard is in a few slots: a script in one slot cannot read a
+// mark in another, and a mark in every slot would cost too much with each lease. A daemon writes the
+// mark to a majority of these slots, and reads it from a majority. So a reader always meets the latest
+// mark, and one lost node stops no daemon. A caller reads the mark before the scripts that need it:
 //
 //   - Such a script has a deadline heardLag after the reading. If it runs later, it decides
 //     nothing.
-//   - A daemon that takes a lease waits heardLag after it wrote the mark, so a script that read
-//     before the mark is over by then. It does not wait if its previous mark is younger than
-//     heardGap: the reader met that mark, and counts heardGap + heardLag more to its wait.
+//   - A daemon that takes a lease waits heardLag after it wrote the mark. By then each script whose
+//     caller read before the mark is over. The daemon does not wait if its previous mark is younger
+//     than heardGap: a reader met that mark, and adds heardGap + heardLag to its wait.
 const (
 	heardLag = 250 * time.Millisecond
 	// heardGap is well above one second, the interval at which a region is marked again.
@@ -29,13 +29,13 @@ const (
 	// heardCopies is the number of copies. They are in slots as far apart as possible, which are of
 	// different nodes as a rule.
 	heardCopies = 3
-	heardMost   = heardCopies/2 + 1
+	heardQuorum = heardCopies/2 + 1
 )
 
 // homeSlot is the slot where a new epoch is created, and the slot of calls without a key.
 const homeSlot = 0
 
-// errHeard is wrapped by the error of a call that could not reach most copies of the mark.
+// errHeard is wrapped by the error of a call that could not reach a majority of the marks.
 var errHeard = errors.New("store: too few copies of the time when the region was last heard could be reached")
 
 // heardMarks holds the keys of the marks, and when this process last wrote them. mu guards last.
@@ -60,13 +60,13 @@ func heardKeys() map[int]string {
 
 // markHeard records in the cluster that the region was heard, for every daemon that asks.
 func (s *Cluster) markHeard(ctx context.Context) error {
-	_, most, known := s.nodes.clocks()
+	_, ahead, known := s.nodes.clockBounds()
 	if !known {
 		return fmt.Errorf("%w: no clock was read yet", errHeard)
 	}
 	began := time.Now()
-	at := s.nodes.local() + most
-	if err := s.askMarks(ctx, func(key string) []any {
+	at := s.nodes.localTime() + ahead
+	if err := s.queryMarks(ctx, func(key string) []any {
 		return []any{"set", key, at, "px", lua.HeardTTL.Milliseconds()}
 	}, func(any) {}); err != nil {
 		return err
@@ -85,14 +85,14 @@ func (s *Cluster) markHeard(ctx context.Context) error {
 	return nil
 }
 
-// lastHeard returns when the region was last heard by the latest of all clocks, or 0 for never.
-// That time includes what a reader must wait longer for the reading's age. until is up to when, by
-// the earliest of the clocks, the answer holds. If the marks cannot be read, both results are the
-// largest instant: the region counts as heard now.
+// lastHeard returns when the region was last heard, by the latest of all clocks; 0: never. That
+// instant is later than the mark by what a reader must add to its wait. until is how long the answer
+// holds, by the earliest of the clocks. If the marks cannot be read, both results are the largest
+// instant: the region counts as heard now.
 func (s *Cluster) lastHeard(ctx context.Context) (heard, until int64) {
-	began := s.nodes.local()
+	began := s.nodes.localTime()
 	never := int64(limit.MaxExact)
-	err := s.askMarks(ctx, func(key string) []any { return []any{"get", key} }, func(reply any) {
+	err := s.queryMarks(ctx, func(key string) []any { return []any{"get", key} }, func(reply any) {
 		text, ok := reply.(string)
 		if reply == nil {
 			return
@@ -103,21 +103,22 @@ func (s *Cluster) lastHeard(ctx context.Context) (heard, until int64) {
 		}
 		heard = max(heard, at)
 	})
-	least, most, known := s.nodes.clocks()
+	low, high, known := s.nodes.clockBounds()
 	if err != nil || !known {
 		return never, never
 	}
 	if heard > 0 && heard < never {
-		heard += (heardLag + heardGap).Microseconds() + most - least
+		heard += (heardLag + heardGap).Microseconds() + high - low
 	}
-	return heard, began + least + heardLag.Microseconds()
+	return heard, began + low + heardLag.Microseconds()
 }
 
-// askMarks sends a command for each copy of the mark. It fails unless most copies answer.
-func (s *Cluster) askMarks(ctx context.Context, words func(key string) []any, read func(reply any)) error {
+// queryMarks sends a command for each copy of the mark, and gives the replies to read. It fails unless
+// a majority of the copies answer.
+func (s *Cluster) queryMarks(ctx context.Context, command func(key string) []any, read func(reply any)) error {
 	var jobs []*job
 	for slot, key := range s.heard.keys {
-		jobs = append(jobs, &job{slot: slot, plain: words(key)})
+		jobs = append(jobs, &job{slot: slot, plain: command(key)})
 	}
 	s.run(ctx, jobs)
 	reached := 0
@@ -130,7 +131,7 @@ func (s *Cluster) askMarks(ctx context.Context, words func(key string) []any, re
 		reached++
 		read(j.reply)
 	}
-	if reached < heardMost {
+	if reached < heardQuorum {
 		return fmt.Errorf("%w: %w", errHeard, failed)
 	}
 	return nil

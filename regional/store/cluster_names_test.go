@@ -23,7 +23,7 @@ func TestTurnsOfAName(t *testing.T) {
 	}
 	waits, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
-	for range waitForName {
+	for range maxNameWaiters {
 		go func() {
 			_, err := n.acquire(waits, "a")
 			ended <- err
@@ -38,12 +38,12 @@ func TestTurnsOfAName(t *testing.T) {
 	redistest.Until(t, "all of them wait", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return n.busy["a"].waiting == waitForName
+		return n.busy["a"].waiting == maxNameWaiters
 	})
 	_, err = n.acquire(t.Context(), "a")
 	isOfANode(err)
 	stop()
-	for range waitForName {
+	for range maxNameWaiters {
 		isOfANode(<-ended)
 	}
 	done()

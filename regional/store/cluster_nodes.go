@@ -20,29 +20,29 @@ import (
 const (
 	// maxNodes bounds the servers of one cluster. Redis is made for up to a thousand.
 	maxNodes = 1000
-	// askTimeout bounds each read of a connection that asks about the contents. Such a connection
+	// queryTimeout bounds each read of a connection for queries about the contents. Such a connection
 	// carries thousands of keys at once.
-	askTimeout = 2 * time.Second
+	queryTimeout = 2 * time.Second
 	// refreshEvery is the minimum interval between questions for the slots' owners.
 	refreshEvery = 50 * time.Millisecond
 	// keepNode is how long a server without slots is kept, because it may be about to get some.
 	keepNode = time.Minute
 )
 
-// errStrange: a connection reached an unknown process; see nodes.vouched.
-var errStrange = errors.New("store: a node of the Redis Cluster runs another process than when its contents were learned")
+// errUnvouched: a connection reached a process that is not vouched; see nodes.vouched.
+var errUnvouched = errors.New("store: a node of the Redis Cluster runs another process than when its contents were learned")
 
 // node is one server of the cluster.
 type node struct {
 	addr string
 	// calls carries scripts. Its connections are to vouched processes only.
 	calls *redis.Client
-	// asks carries the questions about contents and owners.
-	asks    *redis.Client
-	clock   nodeClock
-	breaker nodeBreaker
-	asked   atomic.Bool // a goroutine asks until the node answers; see Cluster.askUntilWell
-	met     time.Time   // when an answer last named it; guarded by nodes.mu
+	// queries carries the queries about contents and owners.
+	queries   *redis.Client
+	clock     nodeClock
+	breaker   nodeBreaker
+	trying    atomic.Bool // a goroutine makes trials; see Cluster.tryUntilWell
+	lastNamed time.Time   // when an answer last named it; guarded by nodes.mu
 }
 
 // nodes knows the servers and which slots each has. Safe for concurrent use.
@@ -51,11 +51,11 @@ type nodes struct {
 	seeds   []string
 	owners  [lua.Slots]atomic.Pointer[node]
 	start   time.Time // where this process's clock begins
-	// strange: a process was met that is not vouched. The epoch has to be learned again. It is set
-	// under mu, and read without mu.
-	strange atomic.Bool
-	// letGo is called for each node that is dropped while its breaker is open; may be nil.
-	letGo func(addr string)
+	// unvouched: a connection reached a process that is not vouched, so the epoch has to be learned
+	// again. It is set under mu, and read without mu.
+	unvouched atomic.Bool
+	// onDrop is called for each node that is dropped while its breaker is open; may be nil.
+	onDrop func(addr string)
 
 	mu sync.Mutex
 	// vouched are the run ids of the processes whose contents are known to be those of the epoch.
@@ -70,13 +70,13 @@ func newNodes(options *redis.Options, seeds []string) *nodes {
 	return &nodes{options: options, seeds: seeds, known: map[string]*node{}, start: time.Now()}
 }
 
-// at returns the node of an address, and makes it if it is new. It returns nil if there are too
-// many nodes, or if nodes is closed.
+// at returns the node of an address, and creates it if it is new. It returns nil if there are too many
+// nodes, or if nodes is closed.
 func (n *nodes) at(addr string) *node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if found := n.known[addr]; found != nil {
-		found.met = time.Now()
+		found.lastNamed = time.Now()
 		return found
 	}
 	if n.closed || len(n.known) >= maxNodes {
@@ -84,12 +84,12 @@ func (n *nodes) at(addr string) *node {
 	}
 	calls := *n.options
 	replies.Bound(&calls, nil)
-	asks := calls
-	calls.Addr, asks.Addr = addr, addr
+	queries := calls
+	calls.Addr, queries.Addr = addr, addr
 	calls.OnConnect = n.connected
-	asks.ReadTimeout, asks.WriteTimeout, asks.PoolTimeout = askTimeout, askTimeout, askTimeout
-	asks.PoolSize, asks.MinIdleConns = 2, 0
-	made := &node{addr: addr, calls: redis.NewClient(&calls), asks: redis.NewClient(&asks), met: time.Now()}
+	queries.ReadTimeout, queries.WriteTimeout, queries.PoolTimeout = queryTimeout, queryTimeout, queryTimeout
+	queries.PoolSize, queries.MinIdleConns = 2, 0
+	made := &node{addr: addr, calls: redis.NewClient(&calls), queries: redis.NewClient(&queries), lastNamed: time.Now()}
 	n.known[addr] = made
 	return made
 }
@@ -101,16 +101,16 @@ func (n *nodes) connected(ctx context.Context, cn *redis.Conn) error {
 	if err != nil {
 		return err
 	}
-	return n.met(lua.RunID(info))
+	return n.checkProcess(lua.RunID(info))
 }
 
-// met returns errStrange if a process is not vouched, and remembers that it was met.
-func (n *nodes) met(process string) error {
+// checkProcess returns errUnvouched if a process is not vouched, and remembers that.
+func (n *nodes) checkProcess(process string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.vouched[process] {
-		n.strange.Store(true)
-		return errStrange
+		n.unvouched.Store(true)
+		return errUnvouched
 	}
 	return nil
 }
@@ -124,11 +124,11 @@ func (n *nodes) vouch(processes []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.vouched = set
-	n.strange.Store(false)
+	n.unvouched.Store(false)
 }
 
-// local returns this process's clock, in microseconds.
-func (n *nodes) local() int64 { return time.Since(n.start).Microseconds() }
+// localTime returns this process's clock, in microseconds since n.start.
+func (n *nodes) localTime() int64 { return time.Since(n.start).Microseconds() }
 
 // refresh asks a server for the owner of each slot. Servers that have long had no slot are dropped.
 func (n *nodes) refresh(ctx context.Context) error {
@@ -140,14 +140,14 @@ func (n *nodes) refresh(ctx context.Context) error {
 		}
 		// CLUSTER SLOTS, because Redis before 7 does not know CLUSTER SHARDS.
 		cmd := redis.NewClusterSlotsCmd(ctx, "cluster", "slots")
-		if err = asked.asks.Process(ctx, cmd); err != nil {
+		if err = asked.queries.Process(ctx, cmd); err != nil {
 			err = fmt.Errorf("store: ask %s for the cluster's slots: %w", addr, err)
 			if ctx.Err() != nil {
 				return err
 			}
 			continue
 		}
-		n.take(asked, cmd.Val())
+		n.setOwners(asked, cmd.Val())
 		return nil
 	}
 	return err
@@ -156,7 +156,7 @@ func (n *nodes) refresh(ctx context.Context) error {
 // addresses returns the servers to ask for the slots: those that have slots and whose breaker is
 // closed, then the configured ones, then those without slots, which may be gone.
 func (n *nodes) addresses() []string {
-	serving := n.masters()
+	serving := n.primaries()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var list, idle []string
@@ -172,8 +172,8 @@ func (n *nodes) addresses() []string {
 	return append(append(list, n.seeds...), idle...)
 }
 
-// take stores an answer.
-func (n *nodes) take(asked *node, slots []redis.ClusterSlot) {
+// setOwners stores an answer about the slots' owners, and drops servers that have long had no slot.
+func (n *nodes) setOwners(asked *node, slots []redis.ClusterSlot) {
 	for _, part := range slots {
 		if len(part.Nodes) == 0 {
 			continue
@@ -186,11 +186,11 @@ func (n *nodes) take(asked *node, slots []redis.ClusterSlot) {
 			n.owners[slot].Store(owner)
 		}
 	}
-	serving := n.masters()
+	serving := n.primaries()
 	n.mu.Lock()
 	var gone []*node
 	for addr, known := range n.known {
-		if !serving[known] && time.Since(known.met) > keepNode {
+		if !serving[known] && time.Since(known.lastNamed) > keepNode {
 			gone = append(gone, known)
 			delete(n.known, addr)
 		}
@@ -199,8 +199,8 @@ func (n *nodes) take(asked *node, slots []redis.ClusterSlot) {
 	n.mu.Unlock()
 	for _, old := range gone {
 		old.close()
-		if old.breaker.open() && n.letGo != nil {
-			n.letGo(old.addr)
+		if old.breaker.open() && n.onDrop != nil {
+			n.onDrop(old.addr)
 		}
 	}
 }
@@ -215,8 +215,8 @@ func addrOf(addr string, told *node) string {
 	return net.JoinHostPort(own, port)
 }
 
-// masters returns the servers that have slots.
-func (n *nodes) masters() map[*node]bool {
+// primaries returns the servers that have slots.
+func (n *nodes) primaries() map[*node]bool {
 	serving := map[*node]bool{}
 	for slot := range n.owners {
 		if owner := n.owners[slot].Load(); owner != nil {
@@ -241,10 +241,10 @@ func (s *Cluster) refreshSoon() {
 		return
 	}
 	s.background.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
+		ctx, cancel := context.WithTimeout(s.ctx, queryTimeout)
 		defer cancel()
 		if err := safely(s.log, "a question for the slots", func() error { return n.refresh(ctx) }); err != nil {
-			s.log.Debug("who has which slots of the Redis Cluster could not be asked", "error", err)
+			s.log.Debug("no node of the Redis Cluster says which node has which slot", "error", err)
 		}
 		n.mu.Lock()
 		n.refreshing = false
@@ -265,7 +265,7 @@ func (n *nodes) close() error {
 	return errors.Join(errs...)
 }
 
-func (n *node) close() error { return errors.Join(n.calls.Close(), n.asks.Close()) }
+func (n *node) close() error { return errors.Join(n.calls.Close(), n.queries.Close()) }
 
 // redirected reads "MOVED <slot> <address>" and "ASK <slot> <address>".
 func redirected(err error) (moved, ask bool, slot int, addr string) {

@@ -10,14 +10,14 @@ import (
 	"aliquot/lua"
 )
 
-// askAgain is how soon a node that failed is asked again, until its breaker opens. So within half a
-// second it is known whether the node is lost, even if few callers use it.
-const askAgain = 50 * time.Millisecond
+// trialInterval is the pause between trials of a node that failed, until its breaker opens. So the
+// breaker opens within half a second if the node is lost, even if few callers use it.
+const trialInterval = 50 * time.Millisecond
 
-// Unreached returns the slots whose server gets no calls because it does not answer: nothing in
-// them can be decided or changed. It returns nil if there are none. The set belongs to the caller.
+// Unreached returns the slots whose server gets no calls because it does not answer: the store can
+// decide and change nothing in them. It returns nil if there are none. The set belongs to the caller.
 func (s *Cluster) Unreached() *hashslot.Set {
-	lost := s.nodes.lost()
+	lost := s.nodes.unreachable()
 	if len(lost) == 0 {
 		return nil
 	}
@@ -34,8 +34,8 @@ func (s *Cluster) Unreached() *hashslot.Set {
 	return out
 }
 
-// lost returns the servers whose breaker is open.
-func (n *nodes) lost() map[*node]bool {
+// unreachable returns the servers whose breaker is open; nil if there are none.
+func (n *nodes) unreachable() map[*node]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var lost map[*node]bool
@@ -50,15 +50,15 @@ func (n *nodes) lost() map[*node]bool {
 	return lost
 }
 
-// askUntilWell asks a node that failed until it answers, by at most one goroutine for each node.
-// While the breaker of the node is open, no other call reaches it.
-func (s *Cluster) askUntilWell(to *node) {
-	if !to.asked.CompareAndSwap(false, true) {
+// tryUntilWell makes trials of a node that failed until it answers, in at most one goroutine for each
+// node. While the breaker of the node is open, no other call reaches it.
+func (s *Cluster) tryUntilWell(to *node) {
+	if !to.trying.CompareAndSwap(false, true) {
 		return
 	}
 	s.background.Go(func() {
-		defer to.asked.Store(false)
-		for pause(s.ctx, max(askAgain, to.breaker.trialIn(time.Now()))) == nil {
+		defer to.trying.Store(false)
+		for pause(s.ctx, max(trialInterval, to.breaker.trialIn(time.Now()))) == nil {
 			well := false
 			if safely(s.log, "a trial of a node", func() error { well = s.answers(to); return nil }) == nil && well {
 				return
@@ -80,17 +80,17 @@ func (s *Cluster) answers(to *node) bool {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.callTimeout)
 	defer cancel()
-	key := askedKey + strings.TrimPrefix(s.epochs[slot], lua.EpochKey)
-	j := &job{slot: slot, trial: true, plain: []any{"set", key, 1, "px", askedTTL.Milliseconds()}}
+	key := trialKey + strings.TrimPrefix(s.epochs[slot], lua.EpochKey)
+	j := &job{slot: slot, trial: true, plain: []any{"set", key, 1, "px", trialTTL.Milliseconds()}}
 	s.sendTo(ctx, to, false, []*job{j})
 	_, failed := errors.AsType[*NodeError](j.err)
 	return !failed
 }
 
 const (
-	// askedKey is written to find out whether a node answers. It expires after askedTTL.
-	askedKey = "aq:asked"
-	askedTTL = time.Second
+	// trialKey is the key that a trial writes. It expires after trialTTL.
+	trialKey = "aq:asked"
+	trialTTL = time.Second
 )
 
 // slotOf returns the first slot of a server, or -1 if it has none.

@@ -12,10 +12,10 @@ import (
 // as long as a breaker is open at first.
 const refusedFor = minOpen
 
-// refusedSlots remembers slots that the cluster refuses, because they are moving or have no owner.
-// A call that waits for such a slot holds up the calls of other slots beside it. So one call finds
-// out about the slot, and the others are refused at once. The zero value is ready. There are at
-// most as many entries as slots. Safe for concurrent use.
+// refusedSlots remembers slots that the cluster refuses, because they are moving or have no owner. A
+// call that waits for such a slot also delays its jobs in other slots. So one call finds out about the
+// slot, and the others fail at once. The zero value is ready. It has at most as many entries as there
+// are slots. Safe for concurrent use.
 type refusedSlots struct {
 	mu    sync.Mutex
 	until map[int]time.Time
@@ -42,9 +42,9 @@ func (r *refusedSlots) note(slot int, now time.Time) {
 	r.until[slot] = now.Add(refusedFor)
 }
 
-// inPart turns the refusal of one slot into a *NodeError of its node, because it says nothing about
+// blameNode turns the refusal of one slot into a *NodeError of its node, because it says nothing about
 // the other slots.
-func (j *job) inPart() {
+func (j *job) blameNode() {
 	slotOnly := redis.HasErrorPrefix(j.err, "TRYAGAIN") || redis.HasErrorPrefix(j.err, "CLUSTERDOWN Hash slot") ||
 		redis.HasErrorPrefix(j.err, "MOVED") || redis.HasErrorPrefix(j.err, "ASK")
 	if _, already := errors.AsType[*NodeError](j.err); slotOnly && !already && j.by != nil {

@@ -10,15 +10,15 @@ import (
 	"aliquot/lua"
 )
 
-// errUnkept: the reservation's name existed, and was gone at the next look.
-var errUnkept = errors.New("store: the reservation ended just now; call again")
+// errEnded: the reservation's name existed, and did not when it was read.
+var errEnded = errors.New("store: the reservation ended just now; call again")
 
 // Reserve decides the groups of one request and remembers the result; see lua.Scripts.Reserve. The
-// reservation's name is in a slot of its own, so it is written after the charges. A caller that
-// finds the name written by another gives back what it charged. Callers of one name in this process
-// take turns, because a call that charges beside another may be denied for that. If it is unknown
-// whether the name was written, nothing is given back, because a settlement may do so. The client
-// is then charged for nothing.
+// reservation's name is in a slot of its own, so Reserve writes it after the charges. If another caller
+// has written the name first, Reserve gives back what it charged. Callers of one name in this process
+// take turns, because two of them at once could deny each other. If it is unknown whether the name was
+// written, Reserve gives nothing back, because a settlement may do so; the client may then be charged
+// for nothing.
 func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r lua.Reservation) (out lua.Reserved, now int64, err error) {
 	if err := errors.Join(lua.CheckReservation(groups, r), lua.CheckGroups(epoch, groups), s.current()); err != nil {
 		return out, 0, err
@@ -56,14 +56,14 @@ func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r l
 	s.giveBack(ctx, epoch, t, true)
 	earlier, err := s.Reservation(ctx, r.Key)
 	if err == nil && earlier == nil {
-		err = errUnkept
+		err = errEnded
 	}
 	return lua.Reserved{Earlier: earlier, Results: t.results}, t.now, err
 }
 
-// waitForName is the maximum number of callers that wait for their turn of one name. It is more
-// than the tries that follow each other, and few enough to leave room for other callers.
-const waitForName = 32
+// maxNameWaiters is the largest number of callers that wait for their turn of one name. It is above the
+// number of tries of one client, and leaves room for other callers.
+const maxNameWaiters = 32
 
 // errTurn: other callers use the name, and the store was not called.
 var errTurn = errors.New("other calls reserve by this name; call again")
@@ -77,7 +77,7 @@ type names struct {
 
 // nameTurn is one caller's turn of a name.
 type nameTurn struct {
-	over    chan struct{} // closed at the end of the turn
+	ended   chan struct{} // closed at the end of the turn
 	waiting int
 }
 
@@ -93,14 +93,14 @@ func (n *names) acquire(ctx context.Context, name string) (done func(), err erro
 			n.mu.Unlock()
 			return func() { n.end(name, mine) }, nil
 		}
-		if other.waiting == waitForName {
+		if other.waiting == maxNameWaiters {
 			n.mu.Unlock()
 			return nil, &NodeError{Node: noNode, Err: errTurn}
 		}
 		other.waiting++
 		n.mu.Unlock()
 		select {
-		case <-other.over:
+		case <-other.ended:
 		case <-ctx.Done():
 			n.mu.Lock()
 			other.waiting--
@@ -118,7 +118,7 @@ func (n *names) begin(name string) *nameTurn {
 	if n.busy == nil {
 		n.busy = map[string]*nameTurn{}
 	}
-	mine := &nameTurn{over: make(chan struct{})}
+	mine := &nameTurn{ended: make(chan struct{})}
 	n.busy[name] = mine
 	return mine
 }
@@ -127,7 +127,7 @@ func (n *names) end(name string, mine *nameTurn) {
 	n.mu.Lock()
 	delete(n.busy, name)
 	n.mu.Unlock()
-	close(mine.over)
+	close(mine.ended)
 }
 
 // Reservation returns the remembered reservation of a request; see lua.Scripts.Reservation.
@@ -147,7 +147,7 @@ func (s *Cluster) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([
 	if err := errors.Join(lua.CheckParts(epoch, parts), s.current()); err != nil {
 		return nil, err
 	}
-	return s.adjust(ctx, epoch, s.wordParts(ctx, parts)), nil
+	return s.adjust(ctx, epoch, s.partsForNodes(ctx, parts)), nil
 }
 
 // Settle ends a reservation; see lua.Scripts.Settle. It first marks the reservation as settled with
@@ -170,14 +170,15 @@ func (s *Cluster) Settle(ctx context.Context, epoch string, end lua.Settlement) 
 	if changed, err := s.swap(ctx, end.Key, end.Was, marked); err != nil || changed {
 		return lua.Settled{Changed: changed}, now, err
 	}
-	out.Adjusted = s.adjust(ctx, epoch, s.wordParts(ctx, end.Parts))
+	out.Adjusted = s.adjust(ctx, epoch, s.partsForNodes(ctx, end.Parts))
 	// A caller that asks in between, or after this write failed, is told that nothing was given
 	// back. That understates the refund and changes nothing.
 	_, _ = s.swap(ctx, end.Key, marked, end.Was.Ended(now, out.Adjusted, end.Note))
 	return out, now, nil
 }
 
-// swap replaces the stored reservation was by is. It reports whether was was still stored.
+// swap replaces the stored reservation was by is. changed is true, and nothing is replaced, if another
+// reservation is stored by now.
 func (s *Cluster) swap(ctx context.Context, key string, was, is *lua.Kept) (changed bool, err error) {
 	j := &job{slot: lua.SlotOf(key), call: s.scripts.SpreadCall(key, was.Stored(), is.Stored())}
 	s.run(ctx, []*job{j})
@@ -187,13 +188,13 @@ func (s *Cluster) swap(ctx context.Context, key string, was, is *lua.Kept) (chan
 	return j.reply != any(is.Stored()), nil
 }
 
-// wordParts returns copies of parts with views that are correct on all nodes.
-func (s *Cluster) wordParts(ctx context.Context, parts []lua.Part) []lua.Part {
-	asks := false
+// partsForNodes returns copies of parts with views that are correct on all nodes.
+func (s *Cluster) partsForNodes(ctx context.Context, parts []lua.Part) []lua.Part {
+	heard := false
 	for i := range parts {
-		asks = asks || asksHeard(&parts[i].View)
+		heard = heard || needsHeard(&parts[i].View)
 	}
-	w := s.viewsOf(ctx, asks)
+	w := s.viewsOf(ctx, heard)
 	out := make([]lua.Part, len(parts))
 	for i, p := range parts {
 		w.view(&p.View)
@@ -214,7 +215,7 @@ func (s *Cluster) adjust(ctx context.Context, epoch string, parts []lua.Part) []
 		}
 		call, err := s.scripts.AdjustCall(s.epochs[j.slot], epoch, some)
 		if err != nil {
-			return out // a take with these views would have been refused as well
+			return out // the take with these views has passed the same checks
 		}
 		j.call = call
 	}

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// pipelineMost bounds the commands of one round trip.
-	pipelineMost = 256
+	// maxPipeline bounds the commands of one round trip.
+	maxPipeline = 256
 	// A command that the cluster refused, because its slot is moving, is sent again after a wait of
-	// refusedWait. The wait doubles up to refusedLongest. A command is sent at most refusedMost
-	// times, and only while the context lasts.
+	// refusedWait. The wait doubles up to maxRefusedWait. A command is sent at most maxSends times, and
+	// only while the context lasts.
 	refusedWait    = time.Millisecond
-	refusedMost    = 40
-	refusedLongest = 16 * time.Millisecond
-	// movedMost is how often a command is redirected at once; then it waits.
-	movedMost = 3
+	maxSends       = 40
+	maxRefusedWait = 16 * time.Millisecond
+	// maxRedirects is how often a command follows a redirection at once; then it waits.
+	maxRedirects = 3
 )
 
 // errNoOwner: no node is known to have the slot.
@@ -40,41 +40,41 @@ type job struct {
 	by             *node
 	sent, received int64
 
-	hasty    bool  // callers wait for it, also those of other slots
-	refused  bool  // by the last node that got it
-	asks     bool  // it uses node.asks
-	trial    bool  // it finds out whether a node answers again, and is sent alone
-	withText bool  // the server did not know the script
-	to       *node // the node to which the last answer redirected it
-	asking   bool  // the redirection asks for ASKING, because the slot is moving
-	moved    int   // how often it was redirected
+	urgent    bool  // callers wait for its call, also those of other slots
+	refused   bool  // by the last node that got it
+	query     bool  // it uses node.queries
+	trial     bool  // it finds out whether a node answers again, and is sent alone
+	withText  bool  // the server did not know the script
+	to        *node // the node to which the last answer redirected it
+	asking    bool  // the redirection wants ASKING before the command, because the slot is moving
+	redirects int   // how often it was redirected
 }
 
-func (j *job) words() []any {
+func (j *job) args() []any {
 	if j.call != nil {
 		return j.call.Args(j.withText)
 	}
 	return j.plain
 }
 
-// run sends jobs: to each node all of its jobs together, and to all nodes at once. A job that a
-// node refused without executing it is sent again, to the node that has its slot now. A job that
-// may have been executed is never sent again, because a script that runs twice charges twice.
+// run sends all jobs of a node together, and to all nodes at once. If a node refused a job without
+// executing it, run sends it again, to the node that has its slot now. It never sends a job again that
+// may have been executed, because a script that runs twice charges twice.
 func (s *Cluster) run(ctx context.Context, jobs []*job) {
 	wait := refusedWait
-	for range refusedMost {
+	for range maxSends {
 		s.send(ctx, jobs)
 		var again []*job
 		refused := false
 		for _, j := range jobs {
-			became := s.judge(j)
-			j.refused = became == sendLater
-			switch became {
-			case sendOn:
+			result := s.classify(j)
+			j.refused = result == resendLater
+			switch result {
+			case resendNow:
 				again = append(again, j)
-			case sendLater:
-				if j.hasty && s.refused.refusedRecently(j.slot, time.Now()) {
-					j.inPart()
+			case resendLater:
+				if j.urgent && s.refused.refusedRecently(j.slot, time.Now()) {
+					j.blameNode()
 					continue
 				}
 				again, refused = append(again, j), true
@@ -89,36 +89,36 @@ func (s *Cluster) run(ctx context.Context, jobs []*job) {
 			if pause(ctx, wait) != nil {
 				break
 			}
-			wait = min(2*wait, refusedLongest)
+			wait = min(2*wait, maxRefusedWait)
 		}
 	}
-	s.gaveUp(jobs)
+	s.rememberRefused(jobs)
 }
 
-// gaveUp remembers the slots of those jobs that were refused at every attempt.
-func (s *Cluster) gaveUp(jobs []*job) {
+// rememberRefused remembers the slots of those jobs that were refused at every attempt.
+func (s *Cluster) rememberRefused(jobs []*job) {
 	now := time.Now()
 	for _, j := range jobs {
 		if j.refused {
 			s.refused.note(j.slot, now)
-			j.inPart()
+			j.blameNode()
 		}
 	}
 }
 
-// next is the step that follows for a job that was sent.
-type next int
+// outcome says what follows for a job that was sent.
+type outcome int
 
 const (
-	done next = iota
-	sendOn
-	sendLater
+	finished outcome = iota
+	resendNow
+	resendLater
 )
 
-func (s *Cluster) judge(j *job) next {
+func (s *Cluster) classify(j *job) outcome {
 	j.to, j.asking = nil, false
 	if j.err == nil {
-		return done
+		return finished
 	}
 	if moved, ask, slot, addr := redirected(j.err); moved || ask {
 		j.to, j.asking = s.nodes.at(addrOf(addr, j.by)), ask
@@ -126,27 +126,27 @@ func (s *Cluster) judge(j *job) next {
 			s.nodes.owners[slot].Store(j.to)
 			s.refreshSoon()
 		}
-		if j.moved++; j.moved > movedMost {
-			return sendLater // the servers do not agree yet
+		if j.redirects++; j.redirects > maxRedirects {
+			return resendLater // the servers do not agree on the slot's owner yet
 		}
-		return sendOn
+		return resendNow
 	}
 	switch {
 	case redis.HasErrorPrefix(j.err, "NOSCRIPT") && !j.withText:
 		j.withText = true
-		return sendOn
+		return resendNow
 	case errors.Is(j.err, errNoOwner), redis.HasErrorPrefix(j.err, "TRYAGAIN"),
 		redis.HasErrorPrefix(j.err, "CLUSTERDOWN"), redis.HasErrorPrefix(j.err, "READONLY"):
-		return sendLater
+		return resendLater
 	}
-	return done
+	return finished
 }
 
 // send makes one round trip to every node that has jobs.
 func (s *Cluster) send(ctx context.Context, jobs []*job) {
 	type route struct {
-		to   *node
-		asks bool
+		to    *node
+		query bool
 	}
 	batches := map[route][]*job{}
 	var order []route
@@ -159,20 +159,20 @@ func (s *Cluster) send(ctx context.Context, jobs []*job) {
 			j.err = errNoOwner
 			continue
 		}
-		r := route{to, j.asks}
+		r := route{to, j.query}
 		if batches[r] == nil {
 			order = append(order, r)
 		}
 		batches[r] = append(batches[r], j)
 	}
 	if len(order) == 1 {
-		s.sendTo(ctx, order[0].to, order[0].asks, batches[order[0]])
+		s.sendTo(ctx, order[0].to, order[0].query, batches[order[0]])
 		return
 	}
 	var calls sync.WaitGroup
 	for _, r := range order {
 		calls.Go(func() {
-			if err := safely(s.log, "a call of a node", func() error { s.sendTo(ctx, r.to, r.asks, batches[r]); return nil }); err != nil {
+			if err := safely(s.log, "a call of a node", func() error { s.sendTo(ctx, r.to, r.query, batches[r]); return nil }); err != nil {
 				for _, j := range batches[r] {
 					j.err = err
 				}
@@ -182,31 +182,32 @@ func (s *Cluster) send(ctx context.Context, jobs []*job) {
 	calls.Wait()
 }
 
-func (s *Cluster) sendTo(ctx context.Context, to *node, asks bool, jobs []*job) {
+// sendTo sends jobs to one node, over its connections for queries or those for calls.
+func (s *Cluster) sendTo(ctx context.Context, to *node, query bool, jobs []*job) {
 	for len(jobs) > 0 {
-		some := jobs[:min(pipelineMost, len(jobs))]
+		some := jobs[:min(maxPipeline, len(jobs))]
 		jobs = jobs[len(some):]
-		client := to.asks
-		if !asks {
+		client := to.queries
+		if !query {
 			client = to.calls
 			if err := to.breaker.enter(time.Now(), some[0].trial); err != nil {
 				for _, j := range some {
 					j.by, j.err = to, &NodeError{Node: to.addr, Err: err}
 				}
-				s.askUntilWell(to)
+				s.tryUntilWell(to)
 				continue
 			}
 		}
 		began := time.Now()
 		s.pipeline(ctx, to, client, some)
-		if !asks {
-			s.watch(to, some, began)
+		if !query {
+			s.recordOutcome(to, some, began)
 		}
 	}
 }
 
-// watch reports the outcome of jobs to the breaker of the node that got them.
-func (s *Cluster) watch(to *node, jobs []*job, began time.Time) {
+// recordOutcome reports the outcome of jobs to the breaker of the node that got them.
+func (s *Cluster) recordOutcome(to *node, jobs []*job, began time.Time) {
 	var failed error
 	for _, j := range jobs {
 		if unwell(j.err) {
@@ -215,33 +216,33 @@ func (s *Cluster) watch(to *node, jobs []*job, began time.Time) {
 		}
 	}
 	now := time.Now()
-	turned := to.breaker.leave(now, failed != nil, now.Sub(began), s.callTimeout)
-	if turned != same && s.onCircuit != nil {
-		s.onCircuit(to.addr, turned == opened, failed)
+	change := to.breaker.leave(now, failed != nil, now.Sub(began), s.callTimeout)
+	if change != same && s.onCircuit != nil {
+		s.onCircuit(to.addr, change == opened, failed)
 	}
 	if failed != nil {
 		s.refreshSoon() // a replica may have taken its place
-		s.askUntilWell(to)
+		s.tryUntilWell(to)
 	}
 }
 
 // pipeline sends jobs on one connection.
 func (s *Cluster) pipeline(ctx context.Context, to *node, client *redis.Client, jobs []*job) {
-	sent := s.nodes.local()
+	sent := s.nodes.localTime()
 	cmds := make([]*redis.Cmd, len(jobs))
 	if len(jobs) == 1 && !jobs[0].asking {
-		cmds[0] = client.Do(ctx, jobs[0].words()...)
+		cmds[0] = client.Do(ctx, jobs[0].args()...)
 	} else {
 		pipe := client.Pipeline()
 		for i, j := range jobs {
 			if j.asking {
 				pipe.Do(ctx, "asking")
 			}
-			cmds[i] = pipe.Do(ctx, j.words()...)
+			cmds[i] = pipe.Do(ctx, j.args()...)
 		}
 		_, _ = pipe.Exec(ctx) // each command has its own error
 	}
-	received := s.nodes.local()
+	received := s.nodes.localTime()
 	for i, j := range jobs {
 		j.by, j.sent, j.received = to, sent, received
 		j.reply, j.err = cmds[i].Result()

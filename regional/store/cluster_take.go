@@ -60,7 +60,7 @@ type taken struct {
 
 // take implements Take. With whole, it fails if any group could not be decided.
 func (s *Cluster) take(ctx context.Context, epoch string, groups []Group, whole bool) (*taken, error) {
-	t := &taken{groups: s.wordGroups(ctx, groups)}
+	t := &taken{groups: s.groupsForNodes(ctx, groups)}
 	var err error
 	if t.bundles, err = s.bundle(epoch, t.groups); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (s *Cluster) bundle(epoch string, groups []Group) ([]*bundle, error) {
 				continue
 			}
 			if b == nil || len(b.groups) == lua.TakeChunk {
-				b = &bundle{job: &job{slot: slot, hasty: true}}
+				b = &bundle{job: &job{slot: slot, urgent: true}}
 				open[slot] = b
 				bundles = append(bundles, b)
 			}
@@ -139,7 +139,7 @@ func (t *taken) merge(whole bool) error {
 			failed = b.err
 		}
 		t.now = max(t.now, b.now)
-		b.into(t.results)
+		b.addTo(t.results)
 	}
 	if refused != nil {
 		return refused
@@ -154,8 +154,8 @@ func (t *taken) merge(whole bool) error {
 	return failed
 }
 
-// into adds a slot's answers to the results of the groups.
-func (b *bundle) into(results []Result) {
+// addTo adds a slot's answers to the results of the groups.
+func (b *bundle) addTo(results []Result) {
 	for k, p := range b.pieces {
 		r := &results[p.group]
 		if b.err != nil {
@@ -214,15 +214,15 @@ func refund(g *Group, j int, at int64) lua.Part {
 	return lua.Part{Key: g.Limits[j].Key, Adjustment: limit.Adjustment{View: v, At: at, Window: v.Window, Reserved: cost}}
 }
 
-// wordGroups returns copies of groups with views that are correct on all nodes.
-func (s *Cluster) wordGroups(ctx context.Context, groups []Group) []Group {
-	asks := false
+// groupsForNodes returns copies of groups with views that are correct on all nodes.
+func (s *Cluster) groupsForNodes(ctx context.Context, groups []Group) []Group {
+	heard := false
 	for i := range groups {
 		for j := range groups[i].Limits {
-			asks = asks || asksHeard(&groups[i].Limits[j].View)
+			heard = heard || needsHeard(&groups[i].Limits[j].View)
 		}
 	}
-	w := s.viewsOf(ctx, asks)
+	w := s.viewsOf(ctx, heard)
 	out := make([]Group, len(groups))
 	for i := range groups {
 		out[i] = Group{Cost: groups[i].Cost, Limits: make([]KeyView, len(groups[i].Limits))}
@@ -235,13 +235,13 @@ func (s *Cluster) wordGroups(ctx context.Context, groups []Group) []Group {
 	return out
 }
 
-// wordChanges returns copies of changes with views that are correct on all nodes.
-func (s *Cluster) wordChanges(ctx context.Context, changes []Change) []Change {
-	asks := false
+// changesForNodes returns copies of changes with views that are correct on all nodes.
+func (s *Cluster) changesForNodes(ctx context.Context, changes []Change) []Change {
+	heard := false
 	for i := range changes {
-		asks = asks || asksHeard(&changes[i].View)
+		heard = heard || needsHeard(&changes[i].View)
 	}
-	w := s.viewsOf(ctx, asks)
+	w := s.viewsOf(ctx, heard)
 	out := make([]Change, len(changes))
 	for i, c := range changes {
 		w.view(&c.View)
@@ -254,7 +254,8 @@ func (s *Cluster) wordChanges(ctx context.Context, changes []Change) []Change {
 	return out
 }
 
-func asksHeard(v *limit.View) bool { return v.Phase == limit.Floor && v.HeardWait > 0 }
+// needsHeard reports whether a view depends on when the region was last heard.
+func needsHeard(v *limit.View) bool { return v.Phase == limit.Floor && v.HeardWait > 0 }
 
 // clusterViews holds the facts that make the views of one call correct for a cluster: how far the nodes'
 // clocks are apart, and when the region was last heard.
@@ -263,16 +264,17 @@ type clusterViews struct {
 	// heard is when the region was last heard, by the latest of the clocks; 0: never, or the call
 	// does not need it. It holds until the instant until of the earliest of the clocks.
 	heard, until int64
-	asked        bool
+	readsMark    bool // the call needs heard and until
 }
 
-func (s *Cluster) viewsOf(ctx context.Context, asks bool) clusterViews {
-	least, most, known := s.nodes.clocks()
-	w := clusterViews{asked: asks}
+// viewsOf reads these facts. With heard it also reads when the region was last heard.
+func (s *Cluster) viewsOf(ctx context.Context, heard bool) clusterViews {
+	low, high, known := s.nodes.clockBounds()
+	w := clusterViews{readsMark: heard}
 	if known {
-		w.apart = most - least
+		w.apart = high - low
 	}
-	if !asks {
+	if !heard {
 		return w
 	}
 	w.heard, w.until = s.lastHeard(ctx)
@@ -281,7 +283,7 @@ func (s *Cluster) viewsOf(ctx context.Context, asks bool) clusterViews {
 
 func (w *clusterViews) view(v *limit.View) {
 	shift(v, w.apart)
-	if w.asked && asksHeard(v) && w.heard > 0 {
+	if w.readsMark && needsHeard(v) && w.heard > 0 {
 		// The mark is written, and read, some time before the event that it is about.
 		v.Since = max(v.Since, min(w.heard, limit.MaxExact-v.HeardWait)+v.HeardWait)
 	}
@@ -289,7 +291,7 @@ func (w *clusterViews) view(v *limit.View) {
 }
 
 func (w *clusterViews) deadline(at int64) int64 {
-	if !w.asked {
+	if !w.readsMark {
 		return at
 	}
 	if at == 0 {

@@ -65,25 +65,25 @@ func DefaultRedisConfig(redisURL string) RedisConfig {
 // Redis keeps the records in one Redis: a fixed one, or the primary that Sentinels name. It is safe
 // for concurrent use.
 type Redis struct {
-	access    atomic.Pointer[access]
-	dialled   redis.Options // the options of each access
-	sentinels *sentinels    // nil: there are none
+	access      atomic.Pointer[access]
+	dialOptions redis.Options // the options of each access
+	sentinels   *sentinels    // nil: there are none
 	// dial connects to a primary that Sentinels name.
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error)
 	onEpoch func(string)
 	log     *slog.Logger
 
 	mu            sync.Mutex
-	seen          string   // the epoch last learned, by any connection
-	left          []string // earlier ones, at most leftMost
+	lastEpoch     string   // the epoch last learned, by any connection
+	formerEpochs  []string // earlier ones, at most maxFormerEpochs
 	policyChecked bool
 
 	renewing sync.Mutex // held while access is replaced
 	closed   bool
 }
 
-// maxLeft is how many earlier epochs of the store are remembered.
-const maxLeft = 16
+// maxFormerEpochs is how many earlier epochs of the store are remembered.
+const maxFormerEpochs = 16
 
 // NewRedis prepares the store. It dials nothing before the first call. It fails only on a
 // configuration that could never work.
@@ -96,13 +96,13 @@ func NewRedis(c RedisConfig) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.dialled = *options
+	s.dialOptions = *options
 	if s.sentinels != nil {
-		replies.Bound(&s.dialled, s.dialPrimary)
+		replies.Bound(&s.dialOptions, s.dialPrimary)
 	} else {
-		replies.Bound(&s.dialled, nil)
+		replies.Bound(&s.dialOptions, nil)
 	}
-	s.dialled.OnConnect = s.connected
+	s.dialOptions.OnConnect = s.connected
 	s.access.Store(s.newAccess())
 	return s, nil
 }
@@ -145,9 +145,9 @@ func (s *Redis) dialPrimary(ctx context.Context, _, _ string) (net.Conn, error) 
 	return conn, err
 }
 
-// ownOptions are options of a Redis URL that the daemon sets itself. A deadline of the URL's own could contradict the
-// daemon's, which its breaker and its answers rely on.
-var ownOptions = []string{
+// reservedOptions are options of a Redis URL that the daemon sets itself: its breaker and its answers
+// rely on its own deadlines.
+var reservedOptions = []string{
 	"dial_timeout", "read_timeout", "write_timeout", "pool_timeout", "pool_size", "min_idle_conns",
 	"max_retries", "min_retry_backoff", "max_retry_backoff",
 }
@@ -170,7 +170,7 @@ func redisOptions(c RedisConfig) (*redis.Options, error) {
 		return nil, fmt.Errorf("store: the Redis URL cannot be read: %s", withoutSecrets(err.Error(), c.URL))
 	}
 	if u, err := url.Parse(c.URL); err == nil {
-		for _, option := range ownOptions {
+		for _, option := range reservedOptions {
 			if u.Query().Has(option) {
 				return nil, fmt.Errorf("store: the Redis URL sets %s, which the daemon sets itself; remove it", option)
 			}
@@ -208,31 +208,31 @@ func withoutSecrets(text, redisURL string) string {
 // connected learns the epoch on every new connection before its first use. A restarted server may
 // have loaded an old state, and a new server may lack the latest.
 func (s *Redis) connected(ctx context.Context, cn *redis.Conn) error {
-	epoch, err := lua.LearnEpoch(ctx, cn, lua.NewNonce(), s.wasLeft)
+	epoch, err := lua.LearnEpoch(ctx, cn, lua.NewNonce(), s.isFormer)
 	if err != nil {
-		if ofReplica(err) && s.sentinels != nil {
+		if isReplicaError(err) && s.sentinels != nil {
 			s.sentinels.doubt("")
 		}
 		return err
 	}
-	s.learned(epoch)
+	s.setEpoch(epoch)
 	return nil
 }
 
-// wasLeft reports whether the store had other contents after those of epoch. These contents lack
-// what was spent since. So a primary that Sentinels left and came back to must get a new epoch.
-func (s *Redis) wasLeft(epoch string) bool {
+// isFormer reports whether the store had other contents after those of epoch. The contents of epoch
+// lack what was spent since. So a primary that the Sentinels name again must get a new epoch.
+func (s *Redis) isFormer(epoch string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(s.left, epoch)
+	return slices.Contains(s.formerEpochs, epoch)
 }
 
-func (s *Redis) learned(epoch string) {
+func (s *Redis) setEpoch(epoch string) {
 	s.mu.Lock()
-	before := s.seen
-	s.seen = epoch
+	before := s.lastEpoch
+	s.lastEpoch = epoch
 	if before != "" && before != epoch {
-		s.left = append(s.left[max(0, len(s.left)-maxLeft+1):], before)
+		s.formerEpochs = append(s.formerEpochs[max(0, len(s.formerEpochs)-maxFormerEpochs+1):], before)
 	}
 	s.mu.Unlock()
 	if before == "" || before == epoch {
@@ -248,15 +248,15 @@ func (s *Redis) learned(epoch string) {
 // *EpochError. It warns if the server may evict buckets, because each evicted bucket would come
 // back full.
 func (s *Redis) Epoch(ctx context.Context) (string, error) {
-	epoch, err := lua.LearnEpoch(ctx, s.client(), lua.NewNonce(), s.wasLeft)
+	epoch, err := lua.LearnEpoch(ctx, s.client(), lua.NewNonce(), s.isFormer)
 	if err != nil {
 		return "", fmt.Errorf("store: %w", err)
 	}
 	s.mu.Lock()
-	first := s.seen != epoch || !s.policyChecked
+	first := s.lastEpoch != epoch || !s.policyChecked
 	s.policyChecked = true
 	s.mu.Unlock()
-	s.learned(epoch)
+	s.setEpoch(epoch)
 	if first {
 		warnOfEviction(ctx, s.client(), s.log)
 	}

@@ -16,13 +16,12 @@ import (
 )
 
 const (
-	// sentinelEvery is the interval of questions for the primary in normal operation, and so the
-	// time within which a new primary is known.
-	sentinelEvery = 500 * time.Millisecond
-	// sentinelWithin bounds one question. Most of the Sentinels must answer it or fail within that
-	// time.
-	sentinelWithin = 300 * time.Millisecond
-	// olderConfigAfter is for how long most of the Sentinels must keep to an older configuration than
+	// sentinelInterval is how often the Sentinels are asked for the primary in normal operation, and
+	// so the time within which a new primary is known.
+	sentinelInterval = 500 * time.Millisecond
+	// sentinelTimeout bounds one query. A majority of the Sentinels must answer it within that time.
+	sentinelTimeout = 300 * time.Millisecond
+	// olderConfigAfter is how long a majority of the Sentinels must keep to an older configuration than
 	// the known one before the older one counts. Sentinels tell each other of a newer configuration
 	// every two seconds, and Sentinels that were set up again begin with low numbers.
 	olderConfigAfter = 10 * time.Second
@@ -31,9 +30,9 @@ const (
 // ErrNoPrimary: the name in the URL is not that of a primary which a Sentinel watches.
 var ErrNoPrimary = errors.New("watches no primary of that name; the name stands behind the hosts in the URL")
 
-// sentinels know which server is the primary. All Sentinels are asked, and the answer with the
-// latest configuration epoch counts. A Sentinel that was cut off still names the old primary. It is
-// not followed, even if no other Sentinel answers. Safe for concurrent use.
+// sentinels find out which server is the primary. They ask all Sentinels, and the answer with the
+// latest configuration epoch counts. A Sentinel that was cut off still names the old primary; its
+// answer does not count, even if no other Sentinel answers. Safe for concurrent use.
 type sentinels struct {
 	name    string // of the primary
 	clients []*redis.Client
@@ -41,13 +40,13 @@ type sentinels struct {
 	// moved is called with each new primary, the first one included.
 	moved func(addr string, first bool)
 
-	mu       sync.Mutex
-	primary  string    // empty: not known
-	told     string    // the primary of the latest call of moved
-	epoch    int64     // of the latest known configuration
-	older    time.Time // since when most Sentinels keep to an older one; zero: they do not
-	watching bool
-	closed   bool
+	mu        sync.Mutex
+	primary   string    // empty: not known
+	announced string    // the primary of the latest call of moved
+	epoch     int64     // of the latest known configuration
+	older     time.Time // since when a majority keeps to an older one; zero: it does not
+	watching  bool
+	closed    bool
 
 	watch  sync.WaitGroup
 	ctx    context.Context // ends when they are closed
@@ -76,10 +75,10 @@ func (s *sentinels) current(ctx context.Context) (string, error) {
 	if known != "" {
 		return known, nil
 	}
-	return s.ask(ctx)
+	return s.queryAll(ctx)
 }
 
-// doubt forgets a primary that cannot be reached or is none. The next call that needs it asks.
+// doubt forgets a primary that cannot be reached or is a replica. The next call that needs one asks.
 func (s *sentinels) doubt(addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,11 +87,11 @@ func (s *sentinels) doubt(addr string) {
 	}
 }
 
-// poll asks for the primary every sentinelEvery until close.
+// poll asks for the primary every sentinelInterval until close.
 func (s *sentinels) poll() {
 	failed := false
-	for pause(s.ctx, sentinelEvery) == nil {
-		_, err := s.ask(s.ctx)
+	for pause(s.ctx, sentinelInterval) == nil {
+		_, err := s.queryAll(s.ctx)
 		if s.ctx.Err() != nil {
 			return
 		}
@@ -103,32 +102,32 @@ func (s *sentinels) poll() {
 	}
 }
 
-// named is the answer of one Sentinel.
-type named struct {
+// primaryAnswer is the answer of one Sentinel.
+type primaryAnswer struct {
 	addr  string
 	epoch int64
 	err   error
 }
 
-// ask asks all Sentinels, and waits until most have answered.
-func (s *sentinels) ask(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, sentinelWithin)
+// queryAll asks all Sentinels, and waits until a majority has answered.
+func (s *sentinels) queryAll(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, sentinelTimeout)
 	defer cancel()
-	heard := make(chan named, len(s.clients))
+	answers := make(chan primaryAnswer, len(s.clients))
 	for _, client := range s.clients {
 		go func() {
-			var one named
-			if err := safely(s.log, "a question to a Sentinel", func() error { one = s.askOne(ctx, client); return nil }); err != nil {
-				one = named{err: err}
+			var one primaryAnswer
+			if err := safely(s.log, "a question to a Sentinel", func() error { one = s.queryOne(ctx, client); return nil }); err != nil {
+				one = primaryAnswer{err: err}
 			}
-			heard <- one
+			answers <- one
 		}()
 	}
-	var latest named
+	var latest primaryAnswer
 	answered := 0
 	var failed error
 	for range s.clients {
-		one := <-heard
+		one := <-answers
 		if one.err != nil {
 			failed = one.err
 			continue
@@ -143,12 +142,12 @@ func (s *sentinels) ask(ctx context.Context) (string, error) {
 	if latest.addr == "" {
 		return "", fmt.Errorf("store: ask the Sentinels for the primary %q: %w", s.name, failed)
 	}
-	return s.found(latest, 2*answered > len(s.clients), time.Now())
+	return s.accept(latest, 2*answered > len(s.clients), time.Now())
 }
 
-// askOne asks one Sentinel. It asks for the epoch first, so the address that follows is not older
+// queryOne asks one Sentinel. It asks for the epoch first, so the address that follows is not older
 // than the epoch.
-func (s *sentinels) askOne(ctx context.Context, client *redis.Client) named {
+func (s *sentinels) queryOne(ctx context.Context, client *redis.Client) primaryAnswer {
 	pipe := client.Pipeline()
 	state := redis.NewMapStringStringCmd(ctx, "sentinel", "master", s.name)
 	addr := redis.NewStringSliceCmd(ctx, "sentinel", "get-master-addr-by-name", s.name)
@@ -156,41 +155,41 @@ func (s *sentinels) askOne(ctx context.Context, client *redis.Client) named {
 	_ = pipe.Process(ctx, addr)
 	_, err := pipe.Exec(ctx)
 	if errors.Is(err, redis.Nil) || err != nil && redis.HasErrorPrefix(err, "No such master") {
-		return named{err: fmt.Errorf("the Sentinel %s %w", client.Options().Addr, ErrNoPrimary)}
+		return primaryAnswer{err: fmt.Errorf("the Sentinel %s %w", client.Options().Addr, ErrNoPrimary)}
 	}
 	if err != nil {
-		return named{err: fmt.Errorf("the Sentinel %s: %w", client.Options().Addr, err)}
+		return primaryAnswer{err: fmt.Errorf("the Sentinel %s: %w", client.Options().Addr, err)}
 	}
 	epoch, err := strconv.ParseInt(state.Val()["config-epoch"], 10, 64)
 	if err != nil || len(addr.Val()) != 2 {
-		return named{err: fmt.Errorf("the Sentinel %s: its answer cannot be read", client.Options().Addr)}
+		return primaryAnswer{err: fmt.Errorf("the Sentinel %s: its answer cannot be read", client.Options().Addr)}
 	}
-	return named{addr: net.JoinHostPort(addr.Val()[0], addr.Val()[1]), epoch: epoch}
+	return primaryAnswer{addr: net.JoinHostPort(addr.Val()[0], addr.Val()[1]), epoch: epoch}
 }
 
-// found takes the latest answer of the Sentinels that answered, and whether these are most of them.
-// An answer older than the known configuration does not count, unless most Sentinels keep to it.
-func (s *sentinels) found(said named, most bool, now time.Time) (addr string, err error) {
+// accept takes the latest answer of the Sentinels that answered. majority reports whether these are a
+// majority. An answer older than the known configuration does not count, unless a majority keeps to it.
+func (s *sentinels) accept(answer primaryAnswer, majority bool, now time.Time) (addr string, err error) {
 	s.mu.Lock()
-	before := s.told
-	if said.epoch >= s.epoch || s.kept(most, now) {
-		s.epoch, s.older = said.epoch, time.Time{}
-	} else if said.addr != before {
+	before := s.announced
+	if answer.epoch >= s.epoch || s.olderHolds(majority, now) {
+		s.epoch, s.older = answer.epoch, time.Time{}
+	} else if answer.addr != before {
 		defer s.mu.Unlock()
-		return "", fmt.Errorf("store: the Sentinels that answer name %s as the primary %q, by configuration %d; %s is, by configuration %d", said.addr, s.name, said.epoch, before, s.epoch)
+		return "", fmt.Errorf("store: the Sentinels that answer name %s as the primary %q, by configuration %d; %s is, by configuration %d", answer.addr, s.name, answer.epoch, before, s.epoch)
 	}
-	s.primary, s.told = said.addr, said.addr
+	s.primary, s.announced = answer.addr, answer.addr
 	s.mu.Unlock()
-	if before != said.addr {
-		s.moved(said.addr, before == "")
+	if before != answer.addr {
+		s.moved(answer.addr, before == "")
 	}
-	return said.addr, nil
+	return answer.addr, nil
 }
 
-// kept records whether most Sentinels keep to a configuration older than the known one, and reports
-// whether they have for long enough. The caller holds mu.
-func (s *sentinels) kept(most bool, now time.Time) bool {
-	if !most {
+// olderHolds records whether a majority keeps to a configuration older than the known one, and reports
+// whether it has for long enough. The caller holds mu.
+func (s *sentinels) olderHolds(majority bool, now time.Time) bool {
+	if !majority {
 		s.older = time.Time{}
 		return false
 	}

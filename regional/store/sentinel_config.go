@@ -63,18 +63,18 @@ func sentinelOptions(c RedisConfig) (*redis.Options, *sentinelConfig, error) {
 		if options, err = redisOptions(one); err != nil {
 			return nil, nil, err
 		}
-		out.sentinels = append(out.sentinels, ofSentinel(options, user, password))
+		out.sentinels = append(out.sentinels, optionsOfSentinel(options, user, password))
 	}
 	options.Addr = fmt.Sprintf("the primary %q", name) // the Sentinels give the address; this names the server in errors
 	return options, out, nil
 }
 
-// ofSentinel returns the options of a Sentinel, derived from the options of the Redis.
-func ofSentinel(o *redis.Options, user, password string) *redis.Options {
+// optionsOfSentinel returns the options of a Sentinel, derived from the options of the Redis.
+func optionsOfSentinel(o *redis.Options, user, password string) *redis.Options {
 	s := *o
 	s.Username, s.Password, s.DB = user, password, 0
 	s.PoolSize, s.MinIdleConns = 2, 0
-	s.DialTimeout, s.ReadTimeout, s.WriteTimeout, s.PoolTimeout = sentinelWithin, sentinelWithin, sentinelWithin, sentinelWithin
+	s.DialTimeout, s.ReadTimeout, s.WriteTimeout, s.PoolTimeout = sentinelTimeout, sentinelTimeout, sentinelTimeout, sentinelTimeout
 	if o.TLSConfig != nil {
 		s.TLSConfig = o.TLSConfig.Clone()
 	}

@@ -221,7 +221,7 @@ func TestSentinelsDisagree(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := askSentinels(t, "redis+sentinel://"+strings.Join(c.addrs, ",")+"/main")
 			redistest.Until(t, "the Sentinels name "+c.want, func() bool {
-				got, err := s.ask(t.Context())
+				got, err := s.queryAll(t.Context())
 				return err == nil && got == c.want
 			})
 		})
@@ -241,7 +241,7 @@ func TestSentinelsOfBefore(t *testing.T) {
 	latest := redistest.StartSentinel(t, "2", "sentinel config-epoch main 7")
 	s := askSentinels(t, "redis+sentinel://"+stale+","+latest+",127.0.0.1:1/main")
 	redistest.Until(t, "both are heard", func() bool {
-		got, err := s.ask(t.Context())
+		got, err := s.queryAll(t.Context())
 		return err == nil && got == "127.0.0.1:2"
 	})
 	for _, client := range s.clients {
@@ -254,15 +254,15 @@ func TestSentinelsOfBefore(t *testing.T) {
 			s.doubt("")
 		}
 		redistest.Until(t, "the stale one is heard", func() bool {
-			got, err := s.ask(t.Context())
+			got, err := s.queryAll(t.Context())
 			if err == nil {
 				t.Fatalf("%s is believed to be the primary", got)
 			}
 			return strings.Contains(err.Error(), "127.0.0.1:1 as the primary")
 		})
 		s.mu.Lock()
-		if s.told != "127.0.0.1:2" || (s.primary == "") != doubted {
-			t.Errorf("doubted: %v, primary %q, told of %q", doubted, s.primary, s.told)
+		if s.announced != "127.0.0.1:2" || (s.primary == "") != doubted {
+			t.Errorf("doubted: %v, primary %q, told of %q", doubted, s.primary, s.announced)
 		}
 		s.mu.Unlock()
 	}
@@ -296,7 +296,7 @@ func TestSentinelsAnew(t *testing.T) {
 		{45 * time.Second, "c", 1, true, true}, // from here on that is the latest
 		{46 * time.Second, "a", 2, true, true},
 	} {
-		addr, err := s.found(named{addr: c.addr, epoch: c.epoch}, c.most, began.Add(c.after))
+		addr, err := s.accept(primaryAnswer{addr: c.addr, epoch: c.epoch}, c.most, began.Add(c.after))
 		if (err == nil) != c.taken || c.taken && addr != c.addr {
 			t.Errorf("%d: %+v: %q, %v", i, c, addr, err)
 		}

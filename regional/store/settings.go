@@ -33,8 +33,8 @@ func (s *Redis) Settings(ctx context.Context) ([]Settings, error) {
 // Settings asks the primary of each slot for its settings. Their order is that of their addresses.
 func (s *Cluster) Settings(ctx context.Context) ([]Settings, error) {
 	var out []Settings
-	for owner := range s.nodes.masters() {
-		one, err := settingsOf(ctx, owner.asks, owner.addr)
+	for owner := range s.nodes.primaries() {
+		one, err := settingsOf(ctx, owner.queries, owner.addr)
 		if err != nil {
 			return nil, err
 		}

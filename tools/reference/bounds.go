@@ -34,21 +34,21 @@ var bounds = []struct {
 	}},
 	{"Streams of checks", "", []bound{{"regional/internal/api", "maxStreamed"}, {"regional/internal/api", "streamMemory"}, {"regional/internal/api", "quotaRounds unreadFor"}}},
 	{"Waits for tokens", "A check that memory or the store denied may wait for tokens that are on their way.", []bound{
-		{"regional/internal/charge", "ParkRounds"}, {"regional/internal/authority", "maxBorrowers"}, {"regional/internal/authority", "baseBorrowWait maxBorrowWait"},
+		{"regional/internal/charge", "MaxWaitRounds"}, {"regional/internal/authority", "maxBorrowers"}, {"regional/internal/authority", "baseBorrowWait maxBorrowWait"},
 	}},
 	{"The store", "All that stands before a call of the store.", []bound{
-		{"regional/internal/storeguard", "GroupsPerCall"}, {"regional/internal/storeguard", "BatchCalls"}, {"regional/internal/storeguard", "queueFor"},
-		{"regional/internal/storeguard", "CallerPatience"}, {"regional/internal/storeguard", "aliveFor"}, {"regional/internal/storeguard", "lookAgain"},
+		{"regional/internal/storeguard", "GroupsPerCall"}, {"regional/internal/storeguard", "BatchCalls"}, {"regional/internal/storeguard", "maxQueueWait"},
+		{"regional/internal/storeguard", "CallerPatience"}, {"regional/internal/storeguard", "aliveWithin"}, {"regional/internal/storeguard", "checkEvery"},
 		{"regional/internal/storeguard", "SilentPatience"},
 		{"regional/internal/storeguard", "maxCalls"}, {"regional/internal/storeguard", "Deadline"}, {"regional/internal/storeguard", "learnDeadline"},
 		{"regional/internal/storeguard", "HeardDeadline"}, {"regional/internal/storeguard", "ApplyDeadline"},
 		{"regional/internal/storeguard", "starvedAfter"}, {"regional/internal/storeguard", "starvedFor"},
 		{"regional/internal/storeguard", "TripAfter tripSample tripWindow"}, {"regional/internal/storeguard", "minOpen MaxOpen"}, {"regional/internal/storeguard", "openJitter"},
-		{"regional/internal/storeguard", "retryCost"}, {"regional/internal/storeguard", "retriesAtOnce"}, {"regional/internal/engine", "settleTries"},
+		{"regional/internal/storeguard", "retryCost"}, {"regional/internal/storeguard", "maxRetriesSaved"}, {"regional/internal/engine", "settleTries"},
 	}},
 	{"A Redis Cluster", "Each node has a breaker, and commands for slots that move are sent again.", []bound{
 		{"regional/store", "tripAfter minOpen maxOpen"}, {"regional/store", "suspectAfter"}, {"regional/store", "lateBy excusedFor"},
-		{"regional/store", "refusedWait refusedMost refusedLongest"}, {"regional/store", "movedMost"}, {"regional/store", "refreshEvery"},
+		{"regional/store", "refusedWait maxSends maxRefusedWait"}, {"regional/store", "maxRedirects"}, {"regional/store", "refreshEvery"},
 	}},
 }
 

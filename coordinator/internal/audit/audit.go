@@ -101,7 +101,7 @@ func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget
 	a.regions = growTo(a.regions, rep.Region)
 	region := &a.regions[rep.Region]
 	readFrom = region.reportAnswered(rep.Session, a.began, now)
-	a.storeHas(rep.Region, rep.Contents, now)
+	a.recordContents(rep.Region, rep.Contents, now)
 	for _, k := range rep.Keys {
 		if k.Gen == (budget.Gen{}) || k.Cold || k.Limit.Capacity <= 0 || !hot(k.Key) {
 			continue
@@ -407,17 +407,17 @@ func (a *Audit) AddSessionless(of Daemon, nonce, since uint64, spent []budget.Sp
 	}
 }
 
-// AddSpent adds what a report that was just added tells beside its counters. from is the result of
-// AddReport. It counts as used, but not as admitted now: it may be much older than the report.
+// AddSpent adds the use that a report tells beside its counters, right after AddReport. from is the
+// result of AddReport. The use does not count as admitted now: it may be much older than the report.
 func (a *Audit) AddSpent(region int, spent []budget.Spent, from, now budget.Instant, hot func(budget.KeyID) bool) {
 	for _, s := range spent {
 		a.addSpent(region, s, from, now, hot)
 	}
 }
 
-// addSpent counts use that began at most s.Age before an answer of this leader at from or later. If the
-// ledger does not have the key, the use counts once the key is reported. It reports whether the ledger has
-// the key.
+// addSpent counts use that began at most s.Age before an answer of this leader; from is not later than
+// that answer. If the ledger does not have the key, addSpent returns false, and the use counts once the
+// key is reported.
 func (a *Audit) addSpent(region int, s budget.Spent, from, now budget.Instant, hot func(budget.KeyID) bool) bool {
 	if s.Limit.Capacity <= 0 {
 		return false
@@ -425,7 +425,7 @@ func (a *Audit) addSpent(region int, s budget.Spent, from, now budget.Instant, h
 	used := consumption{region: region, admitted: tokens(s.Admitted), refunded: tokens(s.Refunded)}
 	used.from = from.Add(-time.Duration(float64(s.Age) * (1 + a.rho)))
 	if !hot(s.Key) {
-		a.cold.add(s.Key, toldUse{used, s.Limit, now})
+		a.cold.add(s.Key, coldReport{used, s.Limit, now})
 		return false
 	}
 	key := a.keyFor(budget.KeyReport{Key: s.Key, Limit: s.Limit}, now)

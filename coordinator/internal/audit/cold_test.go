@@ -25,7 +25,7 @@ func TestUseOfAColdKeyCountsOnceItIsHot(t *testing.T) {
 	if y.AddReport(usage(0, 1, 0), second(3), always); len(y.breaches) != 1 {
 		t.Errorf("%+v; it counted twice", y.breaches)
 	}
-	late := second(1).Add(coldUseFor + time.Second)
+	late := second(1).Add(coldUseKept + time.Second)
 	if y = told(); len(y.breaches) != 0 {
 		t.Errorf("%+v before the key is hot", y.breaches)
 	}

@@ -9,14 +9,14 @@ import (
 const (
 	// maxLosses bounds the losses that are remembered.
 	maxLosses = 64
-	// maxForgiven is how long after a loss a bucket may still be forgiven it; see recall.Table.Memory. A
-	// counting limit may be for three tails.
+	// maxForgiven is how long after a loss a bucket may still admit what the loss has forgiven; see
+	// recall.Table.Memory. A counting limit may do so for three tails.
 	maxForgiven = 48 * time.Hour
 )
 
-// storeHas notes what identifies the contents of a region's store by its latest report; 0: not known.
-// Other contents than before are a loss.
-func (a *Audit) storeHas(region int, contents uint32, now budget.Instant) {
+// recordContents records the contents of a region's store by its latest report; 0: not known. Other
+// contents than before are a loss.
+func (a *Audit) recordContents(region int, contents uint32, now budget.Instant) {
 	a.contents = growTo(a.contents, region)
 	before := a.contents[region]
 	if contents == 0 || contents == before {
@@ -32,8 +32,8 @@ func (a *Audit) storeHas(region int, contents uint32, now budget.Instant) {
 	a.losses = append(a.losses, now)
 }
 
-// forgiven returns what may have been admitted of a key beyond its promise in its busy period, because
-// stores had lost their contents, in tokens. A loss is found a report after it.
+// forgiven returns how many tokens of a key may have been admitted beyond its promise in its busy
+// period, because stores had lost their contents. The audit finds a loss with the report after it.
 func (a *Audit) forgiven(key *keyRecord) (sum float64) {
 	if key.perLoss == 0 {
 		return 0

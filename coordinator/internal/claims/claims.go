@@ -1,6 +1,6 @@
 // Package claims decides which daemon of a region may use the region's floor while the region's store has
 // not answered yet. It holds the claims of such daemons, and the sessions of daemons that have stopped.
-// Both stand in the memory of the leader alone.
+// Only the leader has them, in its memory.
 package claims
 
 import (
@@ -148,9 +148,9 @@ func (c *Floors) SessionDone(region string, incarnation uint64, session bool) {
 // region.
 func recent(heard, now budget.Instant) bool { return heard != 0 && now.Sub(heard) < DaemonTimeout }
 
-// HolderBySessions returns who holds a region's floor as far as the sessions of this epoch show, for a
-// daemon without a session. known is the status of the region. began is the start of the epoch. room is
-// the silence after which every other region has made room for the floor.
+// HolderBySessions returns the holder of a region's floor, as far as the sessions of this epoch show it
+// to a daemon without a session. known is the status of the region. began is the start of the epoch.
+// room is the silence after which every other region has made room for the floor.
 func HolderBySessions(known budget.RegionStatus, incarnation uint64, began, now budget.Instant, room time.Duration) aliquotv1.FloorHolder {
 	heard := known.LastReport
 	if known.Incarnation == incarnation {
@@ -167,10 +167,10 @@ func HolderBySessions(known budget.RegionStatus, incarnation uint64, began, now 
 	return aliquotv1.FloorHolder_FLOOR_HOLDER_YOU
 }
 
-// Stopped remembers the sessions of daemons that have stopped. The next daemon of the region
-// then need not wait until the state machine counts the session as silent. A session ends only when
-// another daemon wants its place. A region whose only daemon restarts is not silent meanwhile: that
-// would cost the others a floor. The zero value has none. It is safe for concurrent use.
+// Stopped remembers the sessions of daemons that have stopped, so that the next daemon of the region
+// need not wait until the state machine counts the session as silent. Such a session ends only when
+// another daemon wants its place: a region whose only daemon restarts must not become silent, because
+// that would cost the others a floor. The zero value has none. It is safe for concurrent use.
 type Stopped struct {
 	mu       sync.Mutex
 	byRegion map[string]leader.SessionID // by region: the latest

@@ -1,7 +1,7 @@
 // Package leader runs the leader's side of the budget protocol while a node leads the cluster. A
 // Leadership takes charge of the budgets and starts a Loop for each epoch. The Loop drives the state
-// machine of package budget: it executes what the machine asks for, and answers the Hellos and reports
-// of the regions.
+// machine of package budget: it carries out the effects, and answers the Hellos and reports of the
+// regions.
 package leader
 
 import (
@@ -124,9 +124,9 @@ func (l *Leadership) establish(ctx context.Context) (*Loop, error) {
 		return nil, fmt.Errorf("barrier: %w", err)
 	}
 	began := time.Now()
-	epoch, err := l.node.MintEpoch(ctx)
+	epoch, err := l.node.CreateEpoch(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("mint epoch: %w", err)
+		return nil, fmt.Errorf("create an epoch: %w", err)
 	}
 	l.latencies.commitTook(time.Since(began))
 	var ledger *budget.Ledger

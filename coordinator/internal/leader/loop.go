@@ -232,7 +232,7 @@ func (l *Loop) step(ctx context.Context, ev budget.LeaderEvent) {
 	l.execute(ctx, l.machine.Step(ev, l.now()))
 }
 
-// execute does what the state machine asks for.
+// execute carries out the effects of the state machine.
 func (l *Loop) execute(ctx context.Context, effects []budget.LeaderEffect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
@@ -247,7 +247,7 @@ func (l *Loop) execute(ctx context.Context, effects []budget.LeaderEffect) {
 		case budget.Refuse:
 			l.refuse(e)
 		default:
-			panic(fmt.Sprintf("coordinator: unknown effect %T of the leader machine", effect))
+			panic(fmt.Sprintf("coordinator: unknown effect %T of the leader's state machine", effect))
 		}
 	}
 }
@@ -451,9 +451,9 @@ func (l *Loop) Hello(ctx context.Context, h budget.Hello) (budget.HelloOK, error
 	return got.welcome, got.err
 }
 
-// Report passes a Report to the state machine and waits for its answer, which the machine may hold back
-// for a moment. counts are the decisions that the region counted since it took its rules, and spent
-// what the report tells for the audit beside its counters.
+// Report passes a Report to the state machine and waits for its answer, which the state machine may
+// hold back for a moment. counts are the decisions that the region counted since it took its rules.
+// spent is the use that the report tells the audit beside its counters.
 func (l *Loop) Report(ctx context.Context, rep budget.Report, counts DecisionCounts, spent []budget.Spent) (budget.Directive, error) {
 	w := waiter{region: rep.Region, report: rep, decisions: counts, spent: spent}
 	got := l.await(ctx, w, func(loopCtx context.Context) budget.LeaderEvent {

@@ -24,7 +24,7 @@ func (l *Leadership) Manual(ctx context.Context) (*Manual, error) {
 // Publish makes Current return the Loop.
 func (m *Manual) Publish() { m.loop.Store(m.Loop) }
 
-// Step passes an event to the leader's state machine and executes what it asks for.
+// Step passes an event to the leader's state machine and carries out the effects.
 func (m *Manual) Step(ctx context.Context, ev budget.LeaderEvent) { m.step(ctx, ev) }
 
 // RunPosted runs the next request that was posted to the loop, and waits for it if there is none.

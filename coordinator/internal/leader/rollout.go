@@ -67,14 +67,14 @@ func (w *rolloutWatch) verdict(c *budget.Config, live func(region int) bool, now
 			continue
 		}
 		d := &w.regions[i]
-		goesBy := d.last.Version == w.staged.Version
-		if goesBy {
-			if why, is := denialJump(r.Name, d.recent(), w.decisionsBeforeOf(r.Name), w.staged.HaltAbovePPM); is {
+		follows := d.last.Version == w.staged.Version
+		if follows {
+			if why, jumped := denialJump(r.Name, d.recent(), w.decisionsBeforeOf(r.Name), w.staged.HaltAbovePPM); jumped {
 				return clusterstate.RolloutHalted, why
 			}
 		}
 		switch {
-		case goesBy && live(i) && d.settled(now):
+		case follows && live(i) && d.settled(now):
 			settled++
 		case live(i):
 			late = true
@@ -223,8 +223,9 @@ func (d *decisionRates) baseline() DecisionCounts {
 }
 
 // denialJump reports whether the region's share of denials has risen above the share before by more
-// than abovePPM, and says so in words. If there were too few requests before, that share counts as 0.
-func denialJump(region string, now, before DecisionCounts, abovePPM uint32) (why string, is bool) {
+// than abovePPM millionths. why describes the jump. If there were too few requests before, that share
+// counts as 0.
+func denialJump(region string, now, before DecisionCounts, abovePPM uint32) (why string, jumped bool) {
 	if now.total() < minRolloutRequests {
 		return "", false
 	}

@@ -319,13 +319,13 @@ func HotKeys(s *clusterstate.State, keys []budget.KeyID, only *rules.Rule, after
 }
 
 // addLeaderState adds what only the leader knows: from the state machine if it runs here, else from the
-// answer of ask. If neither is available the states stay unknown. It returns the status from the state
-// machine; nil if the machine does not run here.
-func (s *budgetService) addLeaderState(ctx context.Context, all []budgetView, ask func(context.Context) ([]*aliquotv1.Budget, error)) *leader.BudgetStatus {
+// answer of query, which may be nil. If neither is available the states stay unknown. It returns the
+// status from the state machine; nil if that does not run here.
+func (s *budgetService) addLeaderState(ctx context.Context, all []budgetView, query func(context.Context) ([]*aliquotv1.Budget, error)) *leader.BudgetStatus {
 	if len(all) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, askLeader)
+	ctx, cancel := context.WithTimeout(ctx, leaderQueryTimeout)
 	defer cancel()
 	if loop := s.leadership.Current(); loop != nil {
 		keys := make([]budget.KeyID, len(all))
@@ -339,10 +339,10 @@ func (s *budgetService) addLeaderState(ctx context.Context, all []budgetView, as
 		addStatus(all, known)
 		return known
 	}
-	if ask == nil {
+	if query == nil {
 		return nil
 	}
-	if budgets, err := ask(ctx); err == nil {
+	if budgets, err := query(ctx); err == nil {
 		addLeaderAnswer(all, budgets)
 	}
 	return nil

@@ -13,19 +13,19 @@ import (
 // use.
 type daemons struct {
 	mu       sync.Mutex
-	byRegion map[string]seenDaemon
+	byRegion map[string]regionDaemon
 }
 
-// seenDaemon is what the Hellos of a region said.
-type seenDaemon struct{ address, opsAddress, version, contents string }
+// regionDaemon is what the Hellos of a region have told.
+type regionDaemon struct{ address, opsAddress, version, contents string }
 
-// note records what a Hello says, of which one without a session names no address. It returns the first other region,
-// by name, that named the same contents; empty if none did. Empty contents are not known, and shared with nobody.
-func (d *daemons) note(hello *aliquotv1.HelloRequest, session bool) (sharedWith string) {
+// record records what a Hello tells. The address counts only with a session. It returns the first other region, by
+// name, that named the same contents; empty if none did. Empty contents are not known, and no region shares them.
+func (d *daemons) record(hello *aliquotv1.HelloRequest, session bool) (sharedWith string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.byRegion == nil {
-		d.byRegion = map[string]seenDaemon{}
+		d.byRegion = map[string]regionDaemon{}
 	}
 	seen := d.byRegion[hello.GetRegion()]
 	seen.contents = hello.GetRedisEpoch()

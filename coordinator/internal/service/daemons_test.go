@@ -22,7 +22,7 @@ func TestRegionsThatShareAStoreAreTold(t *testing.T) {
 		{"us", "n:r:1", ""},
 		{"eu", "", ""},
 	} {
-		if got := d.note(&aliquotv1.HelloRequest{Region: c.region, RedisEpoch: c.contents}, true); got != c.want {
+		if got := d.record(&aliquotv1.HelloRequest{Region: c.region, RedisEpoch: c.contents}, true); got != c.want {
 			t.Errorf("Hello %d, of %s with contents %q: shared with %q, want %q", i, c.region, c.contents, got, c.want)
 		}
 	}
@@ -32,9 +32,9 @@ func TestRegionsThatShareAStoreAreTold(t *testing.T) {
 func TestARegionIsShownWithItsDaemon(t *testing.T) {
 	t.Parallel()
 	var d daemons
-	d.note(&aliquotv1.HelloRequest{Region: "us", RedisEpoch: "n:r:1", Address: "a:7500", OpsAddress: "a:7503", DaemonVersion: "0.1.0"}, true)
-	d.note(&aliquotv1.HelloRequest{Region: "us", RedisEpoch: "n:r:1", Address: "b:7500"}, false)
-	d.note(&aliquotv1.HelloRequest{Region: "eu", RedisEpoch: "n:r:1"}, true)
+	d.record(&aliquotv1.HelloRequest{Region: "us", RedisEpoch: "n:r:1", Address: "a:7500", OpsAddress: "a:7503", DaemonVersion: "0.1.0"}, true)
+	d.record(&aliquotv1.HelloRequest{Region: "us", RedisEpoch: "n:r:1", Address: "b:7500"}, false)
+	d.record(&aliquotv1.HelloRequest{Region: "eu", RedisEpoch: "n:r:1"}, true)
 	r := &aliquotv1.Region{Name: "us"}
 	d.describe(r)
 	if r.Address != "a:7500" || r.OpsAddress != "a:7503" || r.DaemonVersion != "0.1.0" || r.StoreSharedWith != "eu" {

@@ -50,15 +50,15 @@ func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest)
 		return nil, toRPC(err)
 	}
 	if req.GetLeaving() {
-		return &aliquotv1.ReportResponse{}, toRPC(s.leave(ctx, loop, region, req))
+		return &aliquotv1.ReportResponse{}, toRPC(s.daemonLeaves(ctx, loop, region, req))
 	}
 	res, err := s.report(ctx, loop, region, req)
 	s.metrics.countReport(req.GetRegion(), res, err)
 	return res, toRPC(err)
 }
 
-// leave takes the last word of a daemon that stops.
-func (s *leaseService) leave(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.ReportRequest) error {
+// daemonLeaves handles the last report of a daemon that stops.
+func (s *leaseService) daemonLeaves(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.ReportRequest) error {
 	if req.GetSession() != 0 {
 		if req.GetPlace() != 0 {
 			if err := s.places.keep(ctx, loop, region, req); err != nil {
@@ -90,7 +90,7 @@ func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int
 	res.LeaderClockMicros = clockMicros(loop)
 	res.Plan = s.plans.TaskFor(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session})
 	s.node.View(func(state *clusterstate.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
-	if !s.sentRules.note(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session}, res.Rules) {
+	if !s.sentRules.record(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session}, res.Rules) {
 		res.Rules = nil
 	}
 	return res, nil
@@ -175,9 +175,9 @@ type sentVersion struct {
 	version uint64
 }
 
-// note notes that rules (nil: none) are sent to the region. It reports whether they are new in this
+// record records that rules (nil: none) are sent to the region. It reports whether they are new in this
 // session.
-func (s *sentRules) note(region int, in leader.SessionID, rules *aliquotv1.Rules) bool {
+func (s *sentRules) record(region int, in leader.SessionID, rules *aliquotv1.Rules) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byRegion == nil {
@@ -195,7 +195,7 @@ const (
 	// leaderWait is how long a Hello waits here for a leader. If all coordinators refused it at once, the
 	// region would send a whole Hello to the next one, up to a second after there is a leader.
 	leaderWait = time.Second
-	// leaderPoll is the time between two looks for a leader.
+	// leaderPoll is how often a waiting Hello checks whether there is a leader.
 	leaderPoll = 25 * time.Millisecond
 )
 
@@ -209,7 +209,7 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 		if loop := s.leadership.Current(); loop != nil {
 			res, err := s.hello(ctx, loop, req)
 			if err == nil {
-				res.StoreSharedWith = s.daemons.note(req, !res.GetBusy())
+				res.StoreSharedWith = s.daemons.record(req, !res.GetBusy())
 			}
 			return res, toRPC(err)
 		}
@@ -225,8 +225,8 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 	}
 }
 
-// helloToLeader forwards a Hello. A Hello that was forwarded before has reached a node that is about to
-// lead, or else the coordinator that forwarded it has to keep it.
+// helloToLeader forwards a Hello, at most once. If a forwarded Hello reaches a node that is about to
+// lead, it waits there; otherwise the coordinator that forwarded it tries again.
 func (s *leaseService) helloToLeader(ctx context.Context, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	if !forwarded(ctx) {
 		return toLeader(ctx, s.forward, req, (*peer).Hello)
@@ -251,7 +251,7 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	if err != nil {
 		return nil, err
 	}
-	place := s.places.in(req.GetRegion())
+	place := s.places.byName(req.GetRegion())
 	place.RLock()
 	defer place.RUnlock()
 	if err := s.places.claim(ctx, place, req); err != nil {
@@ -284,7 +284,7 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	s.node.View(func(state *clusterstate.State) {
 		setConfig(res, state, region, req)
 	})
-	s.sentRules.note(region, leader.SessionID{Epoch: ok.Epoch, Session: ok.Session}, res.Rules)
+	s.sentRules.record(region, leader.SessionID{Epoch: ok.Epoch, Session: ok.Session}, res.Rules)
 	return res, nil
 }
 
@@ -299,8 +299,8 @@ func (s *leaseService) openSession(ctx context.Context, loop *leader.Loop, h bud
 	return ok, err
 }
 
-// helloWithoutStore answers a daemon whose store has not answered yet: it says who holds the region's
-// floor. The holder is determined on the loop, where sessions open, so that none opens meanwhile.
+// helloWithoutStore answers a daemon whose store has not answered yet: it tells the holder of the
+// region's floor. It finds the holder on the loop, where sessions open, so that none opens meanwhile.
 func (s *leaseService) helloWithoutStore(ctx context.Context, loop *leader.Loop, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	var whose aliquotv1.FloorHolder
 	var heard budget.Instant

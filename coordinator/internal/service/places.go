@@ -14,11 +14,11 @@ import (
 )
 
 // places keeps the place of a region's daemon that has stopped, until any daemon of the region says Hello.
-// The daemon that comes back, and finds its place, knows that no other one could spend for the region
-// meanwhile. What it remembers of its store then still holds, although the store has lost its contents.
+// A daemon that comes back and finds its place knows that no other one could spend for the region
+// meanwhile. So what it remembers of its store still holds, even if the store has lost its contents.
 //
-// Places are replicated, so they outlive the leader. On one leader no place is kept while a Hello of the
-// region is answered, which may open another daemon's session. It is safe for concurrent use.
+// Places are replicated, so they outlive the leader. A leader keeps no place while it answers a Hello of
+// the region, which may open another daemon's session. It is safe for concurrent use.
 type places struct {
 	node *cluster.Node
 
@@ -26,15 +26,16 @@ type places struct {
 	byRegion map[string]*regionPlace
 }
 
-// regionPlace orders what becomes of one region's place. Hellos hold it for reading, and the call that keeps a
-// place for writing.
+// regionPlace is the lock of one region's place. Hellos hold it for reading, and a call that keeps a place
+// holds it for writing.
 type regionPlace struct {
 	sync.RWMutex
 	// unsure: it is unknown whether a place was kept.
 	unsure atomic.Bool
 }
 
-func (p *places) in(region string) *regionPlace {
+// byName returns the lock of a region's place.
+func (p *places) byName(region string) *regionPlace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.byRegion == nil {
@@ -49,7 +50,7 @@ func (p *places) in(region string) *regionPlace {
 // keep keeps the place of a daemon that stops, if it has the region's session and no Hello is being
 // answered.
 func (p *places) keep(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.ReportRequest) error {
-	r := p.in(req.GetRegion())
+	r := p.byName(req.GetRegion())
 	if !r.TryLock() {
 		return nil
 	}
@@ -71,7 +72,7 @@ func (p *places) keep(ctx context.Context, loop *leader.Loop, region int, req *a
 
 // claim applies a Hello to the region's place, if there may be one. The caller holds r for reading.
 func (p *places) claim(ctx context.Context, r *regionPlace, req *aliquotv1.HelloRequest) error {
-	if !r.unsure.Load() && (p.of(req.GetRegion()) == place.Place{} || p.claimed(req)) {
+	if !r.unsure.Load() && (p.keptPlace(req.GetRegion()) == place.Place{} || p.claimed(req)) {
 		return nil
 	}
 	if err := p.node.ClaimPlace(ctx, req.GetRegion(), req.GetPlace(), req.GetIncarnation()); err != nil {
@@ -81,13 +82,14 @@ func (p *places) claim(ctx context.Context, r *regionPlace, req *aliquotv1.Hello
 	return nil
 }
 
-// claimed reports whether the daemon that says Hello has its place. It is asked when the session is open:
-// another daemon's Hello has ended the place before it could open one.
+// claimed reports whether the daemon that says Hello has its place. The caller calls it when the daemon's
+// session is open: another daemon's Hello would have ended the place before its own session opened.
 func (p *places) claimed(req *aliquotv1.HelloRequest) bool {
-	return p.of(req.GetRegion()).HeldBy(req.GetPlace(), req.GetIncarnation())
+	return p.keptPlace(req.GetRegion()).HeldBy(req.GetPlace(), req.GetIncarnation())
 }
 
-func (p *places) of(region string) (kept place.Place) {
+// keptPlace returns the replicated place of a region; the zero value if there is none.
+func (p *places) keptPlace(region string) (kept place.Place) {
 	p.node.View(func(s *clusterstate.State) { kept = s.PlaceOf(region) })
 	return kept
 }

@@ -32,7 +32,7 @@ func (h *helloTest) leave(session *aliquotv1.HelloResponse, place uint64) {
 	h.t.Helper()
 	done := make(chan error, 1)
 	req := &aliquotv1.ReportRequest{Region: "us", Epoch: session.GetEpoch(), Session: session.GetSession(), Leaving: true, Place: place}
-	go func() { done <- h.service.leave(h.t.Context(), h.Loop, 0, req) }()
+	go func() { done <- h.service.daemonLeaves(h.t.Context(), h.Loop, 0, req) }()
 	h.runPosted() // whether it has the session
 	h.runPosted() // that it has left
 	if err := get(h.t, "the end of the last word", done); err != nil {

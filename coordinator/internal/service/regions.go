@@ -15,8 +15,9 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// askLeader bounds how long a follower waits for the leader's soft state before it answers without it.
-const askLeader = 300 * time.Millisecond
+// leaderQueryTimeout bounds how long a follower waits for what only the leader knows, before it answers
+// without that.
+const leaderQueryTimeout = 300 * time.Millisecond
 
 // States of a region and of its part in a budget.
 const (
@@ -45,7 +46,7 @@ func (s *regionService) ListRegions(ctx context.Context, _ *aliquotv1.ListRegion
 
 // list returns the regions with what the leader knows of them.
 func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
-	ctx, cancel := context.WithTimeout(ctx, askLeader)
+	ctx, cancel := context.WithTimeout(ctx, leaderQueryTimeout)
 	defer cancel()
 	regions := s.declared()
 	if loop := s.leadership.Current(); loop != nil {

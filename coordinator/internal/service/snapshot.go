@@ -109,7 +109,7 @@ func (s *clusterService) restore(ctx context.Context, shot *aliquotv1.Snapshot, 
 	if comment == "" {
 		comment = fmt.Sprintf("restored from a snapshot of version %d, saved at %s", shot.GetRulesVersion(), time.UnixMilli(shot.GetTakenUnixMs()).UTC().Format(time.RFC3339))
 	}
-	out := &aliquotv1.RestoreSnapshotResponse{NotRestored: s.kept(shot)}
+	out := &aliquotv1.RestoreSnapshotResponse{NotRestored: s.differences(shot)}
 	if !same {
 		applied, err := s.rules.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{
 			Yaml: shot.GetRulesYaml(), ExpectedVersion: &version, FileName: "snapshot", AllowDenyAll: true, Author: author, Comment: comment,
@@ -141,8 +141,8 @@ func (s *clusterService) restore(ctx context.Context, shot *aliquotv1.Snapshot, 
 	return out, nil
 }
 
-// kept says what differs between a snapshot and this cluster and stays as it is here.
-func (s *clusterService) kept(shot *aliquotv1.Snapshot) (out []string) {
+// differences describes what differs between a snapshot and this cluster, and stays as it is here.
+func (s *clusterService) differences(shot *aliquotv1.Snapshot) (out []string) {
 	declared := s.regions.declared()
 	here := map[string]*aliquotv1.Region{}
 	for _, r := range declared {

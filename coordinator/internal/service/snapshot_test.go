@@ -69,7 +69,7 @@ func TestARestoreTakesNoBudgetBack(t *testing.T) {
 	must(err)
 	_, err = node.ChangeEntries(ctx, cluster.EntriesChange{Replace: true, Put: []rules.Entry{{EntryID: rules.EntryID{Kind: rules.AllowEntry, Name: "sk_new"}}}})
 	must(err)
-	epoch, err := node.MintEpoch(ctx)
+	epoch, err := node.CreateEpoch(ctx)
 	must(err)
 	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
 	must(node.CommitPlan(ctx, budget.Plan{Epoch: epoch, Changes: []budget.Entry{{Key: budget.KeyID{Rule: 1, Hash: [16]byte{7}}, Shares: []budget.Share{half, half}}}}))

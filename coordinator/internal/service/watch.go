@@ -147,28 +147,28 @@ func (w *watch) changedHotKeys(state *clusterstate.State, only *rules.Rule) []bu
 // changed reports whether a key differs from what was last sent, and stores its new state.
 func (w *watch) changed(state *clusterstate.State, key budget.KeyID, capacity int64, rate float64) bool {
 	shares := state.Ledger.Shares(key)
-	look := make([]byte, 0, 16+8*len(shares))
-	look = binary.BigEndian.AppendUint64(look, uint64(capacity))
-	look = binary.BigEndian.AppendUint64(look, math.Float64bits(rate))
+	now := make([]byte, 0, 16+8*len(shares))
+	now = binary.BigEndian.AppendUint64(now, uint64(capacity))
+	now = binary.BigEndian.AppendUint64(now, math.Float64bits(rate))
 	for _, s := range shares {
-		look = binary.BigEndian.AppendUint32(look, uint32(s.Rate))
-		look = binary.BigEndian.AppendUint32(look, uint32(s.Burst))
+		now = binary.BigEndian.AppendUint32(now, uint32(s.Rate))
+		now = binary.BigEndian.AppendUint32(now, uint32(s.Burst))
 	}
 	before, known := w.sent[key]
-	if known && before == string(look) {
+	if known && before == string(now) {
 		return false
 	}
-	w.sent[key] = string(look)
+	w.sent[key] = string(now)
 	return true
 }
 
 func (w *watch) send(ctx context.Context, get *aliquotv1.GetBudgetRequest, news []budgetView) error {
-	var ask func(context.Context) ([]*aliquotv1.Budget, error)
+	var query func(context.Context) ([]*aliquotv1.Budget, error)
 	if len(get.GetKey()) > 0 {
-		ask = w.service.getFromLeader(get)
+		query = w.service.getFromLeader(get)
 	}
 	for part := range slices.Chunk(news, watchChunk) {
-		w.service.addLeaderState(ctx, part, ask)
+		w.service.addLeaderState(ctx, part, query)
 		if err := w.stream.Send(&aliquotv1.WatchBudgetsResponse{Budgets: protosOf(part)}); err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func foundWithHotKeys(ctx context.Context, l *e2e.Cluster, keys int) (err error)
 	if err != nil {
 		return err
 	}
-	epoch, err := leader.MintEpoch(ctx)
+	epoch, err := leader.CreateEpoch(ctx)
 	if err != nil {
 		return err
 	}

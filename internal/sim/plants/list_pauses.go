@@ -12,7 +12,7 @@ func pauses() []Plant {
 	return []Plant{
 		{
 			Name: "chunk-by-an-earlier-clock", Breaks: "a check goes by the clock that it read when it came, however long it has waited for its limits' locks",
-			Edits: []Edit{{"regional/internal/engine/engine.go", "	now := l.later(came)\n", "	now := came\n"}},
+			Edits: []Edit{{"regional/internal/engine/engine.go", "	now := l.nowNotBefore(came)\n", "	now := came\n"}},
 		},
 		{
 			Name: "emergency-outlives-lease", Breaks: "the emergency limit goes by a right whose lease has ended since it was read",

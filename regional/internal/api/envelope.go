@@ -59,9 +59,9 @@ func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	case decoder:
 		return m.DecodeFrom(data)
 	case *envelope:
-		if size := int64(data.Len()); size > rpc.FreeBytes && c.weights != nil {
+		if size := int64(data.Len()); size > rpc.MaxUnweighed && c.weights != nil {
 			if m.leave, m.err = c.weights.Enter(context.Background(), size*memoryOf); m.err != nil {
-				m.err = rpc.ErrHeavy
+				m.err = rpc.ErrNoMemory
 				return nil
 			}
 		}
@@ -122,7 +122,7 @@ func open(receive func(any) error, in any) (leave func(), err error) {
 }
 
 func unreadable(err error) error {
-	if err == rpc.ErrHeavy {
+	if err == rpc.ErrNoMemory {
 		return grpcError(err)
 	}
 	return status.Errorf(grpccodes.InvalidArgument, "the message cannot be read: %v", err)

@@ -47,9 +47,9 @@ func grpcHandler(s *Service, of kind) grpc.MethodHandler {
 // decode reads a request from gRPC's buffers. weights bounds its memory; nil: nothing does. It leaves errors to the handler, because gRPC
 // would answer that the server failed.
 func (x *rawCall) decode(data mem.BufferSlice, weights *rpc.Gate) error {
-	if size := int64(data.Len()); size > rpc.FreeBytes && weights != nil {
+	if size := int64(data.Len()); size > rpc.MaxUnweighed && weights != nil {
 		if weights.TryEnter(context.Background(), size*memoryOf) != nil {
-			x.unreadable = rpc.ErrHeavy
+			x.unreadable = rpc.ErrNoMemory
 			return nil
 		}
 		x.weights, x.weight = weights, size*memoryOf

@@ -103,7 +103,7 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []envoyr
 	default:
 		return err
 	}
-	var counted telemetry.Tally
+	var counted telemetry.Batch
 	defer counted.Flush(e.service.metrics)
 	for i := 0; i < len(checks); {
 		n := 1
@@ -126,7 +126,7 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []envoyr
 }
 
 // charges decides checks that cost something.
-func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, counted *telemetry.Tally, out *envoyrls.Response) error {
+func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []charge.Request, room *charge.Scratch, counted *telemetry.Batch, out *envoyrls.Response) error {
 	limiter := e.service.limiter
 	decisions, err := limiter.DecideIn(ctx, requests, room)
 	if err != nil {
@@ -161,7 +161,7 @@ func (e *envoyService) peekBelow(
 		looks[j] = requests[i]
 		looks[j].Cost = limit.Token
 	}
-	seen, err := e.service.limiter.LookAll(ctx, looks, room)
+	seen, err := e.service.limiter.PeekBatch(ctx, looks, room)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (e *envoyService) answerPeeks(ctx context.Context, c *envoyCall, requests [
 	for i := range requests {
 		requests[i].Cost = limit.Token
 	}
-	seen, err := e.service.limiter.LookAll(ctx, requests, room)
+	seen, err := e.service.limiter.PeekBatch(ctx, requests, room)
 	if err != nil {
 		return err
 	}
@@ -322,7 +322,7 @@ func headed(a *checkwire.Answer) bool {
 
 // answerPeek answers a descriptor that costs nothing: over the limit if one more request would be denied.
 // A denial is recorded like any other one. A request that passes leaves no trace.
-func (e *envoyService) answerPeek(of *engine.Looked, out *checkwire.Answer) error {
+func (e *envoyService) answerPeek(of *engine.PeekResult, out *checkwire.Answer) error {
 	d := &of.Decision
 	if err := d.Undecided(); err != nil {
 		return err
@@ -331,7 +331,7 @@ func (e *envoyService) answerPeek(of *engine.Looked, out *checkwire.Answer) erro
 		e.service.answers.Answer(d, of.Request, out)
 		return nil
 	}
-	if !of.Near && out.Remaining >= 0 {
+	if !of.Cached && out.Remaining >= 0 {
 		out.Remaining++ // the peek describes the state after a charge
 	}
 	return nil

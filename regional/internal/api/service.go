@@ -201,7 +201,7 @@ func (s *Service) checkBatch(ctx context.Context, x *rawCall, each func(why erro
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
-	var counted telemetry.Tally
+	var counted telemetry.Batch
 	defer counted.Flush(s.metrics)
 	bad := x.invalid
 	for j := 0; j < len(decisions) || len(bad) > 0; {

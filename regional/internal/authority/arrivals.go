@@ -25,9 +25,10 @@ func (a *Authority) BorrowWait() time.Duration {
 	return min(baseBorrowWait+3*time.Duration(a.roundTrip.Load()), maxBorrowWait)
 }
 
-// Answered records how long the answer to a report took. held reports that the leader had nothing
-// to send and kept the answer for a while. The fastest answer counts, and is forgotten gradually.
-func (a *Authority) Answered(took time.Duration, held bool) {
+// ObserveRoundTrip records how long the answer to a report took. held reports that the leader had
+// nothing to send and kept the answer for a while. The fastest answer counts, and is forgotten
+// gradually.
+func (a *Authority) ObserveRoundTrip(took time.Duration, held bool) {
 	if held {
 		took -= budget.AnswerHold
 	}
@@ -42,7 +43,7 @@ type Arrival struct {
 	key     budget.KeyID
 	limit   budget.KeyLimit
 	held    budget.Share  // the share held meanwhile
-	Came    chan struct{} // closed when more than that is held
+	Done    chan struct{} // closed when more than that is held
 	waiters int64
 }
 
@@ -50,53 +51,53 @@ type Arrival struct {
 type borrowers struct {
 	arrivals map[budget.KeyID]*Arrival
 	waiting  int
-	// unlent holds the keys of which nothing came in time.
-	unlent map[budget.KeyID]unlent
+	// vain has the keys of which nothing came in time.
+	vain map[budget.KeyID]vainWaits
 }
 
-// unlent is a key of which nothing came while checks waited. The leader knows of the demand, and
-// sends what becomes free. One wait in vain says little, because the share may just have been late.
-// After the second one, checks of the key are denied at once for leastUnlent, and after each later
+// vainWaits describes a key of which nothing came while checks waited. The leader knows of the
+// demand, and sends what becomes free. One wait in vain says little, because the share may just have
+// been late. After the second one no check of the key waits for minVainPause, and after each later
 // one for twice as long as before. The zero value is a key that no check has waited for.
-type unlent struct {
-	noted budget.Instant // when the last wait in vain ended
-	until budget.Instant // no check waits before
-	next  time.Duration  // for how long no check waits after the next wait in vain
+type vainWaits struct {
+	ended budget.Instant // when the last wait in vain ended
+	until budget.Instant // no check waits before this instant
+	next  time.Duration  // how long no check waits after the next wait in vain
 }
 
 const (
-	leastUnlent, mostUnlent = 250 * time.Millisecond, 2 * time.Second
-	// unlentKnown is for how long after that the waits in vain count.
-	unlentKnown = 10 * time.Second
-	// maxUnlent bounds the keys that are remembered as unlent.
-	maxUnlent = 4096
+	minVainPause, maxVainPause = 250 * time.Millisecond, 2 * time.Second
+	// vainWaitsKept is how long after such a pause the waits in vain still count.
+	vainWaitsKept = 10 * time.Second
+	// maxVainKeys bounds the keys whose waits in vain are remembered.
+	maxVainKeys = 4096
 )
 
-// Await adds a denied group to those that wait for what its keys lack. lent is false if nothing can
-// be had of one of these keys, because the limit is used up. arrivals is nil if too many groups
-// wait already. A share that has come since the denial is not waited for. begun reports that a part
-// has come already, so that others may follow.
+// Await adds a denied group to those that wait for shares. lent is false if no share of one of its
+// denied keys can come, because the limit is used up. arrivals is nil if too many groups wait
+// already. The group does not wait for a share that has come since the denial. begun reports that a
+// share has come already, so that others may follow.
 func (a *Authority) Await(g *charge.Transaction, begun bool) (arrivals []*Arrival, lent bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	arrivals = []*Arrival{}
 	now := a.Now()
-	for i := range g.Asks {
-		ask := &g.Asks[i]
-		l := ask.KeyLimit()
+	for i := range g.Charges {
+		c := &g.Charges[i]
+		l := c.KeyLimit()
 		if g.Out[i].Decision.Allowed {
 			continue
 		}
-		if !a.mayCome(ask.Key, ask.Right, l, begun, now) {
-			a.borrow.leave(arrivals)
+		if !a.mayArriveLocked(c.Key, c.Right, l, begun, now) {
+			a.borrow.remove(arrivals)
 			return nil, false
 		}
-		if grown(ask.Right.Effective(), a.region.Right(ask.Key, l, now).Effective()) {
+		if grown(c.Right.Effective(), a.region.Right(c.Key, l, now).Effective()) {
 			continue
 		}
-		at := a.borrow.enter(ask.Key, l, ask.Right.Effective())
+		at := a.borrow.add(c.Key, l, c.Right.Effective())
 		if at == nil {
-			a.borrow.leave(arrivals)
+			a.borrow.remove(arrivals)
 			return nil, true
 		}
 		arrivals = append(arrivals, at)
@@ -104,10 +105,10 @@ func (a *Authority) Await(g *charge.Transaction, begun bool) (arrivals []*Arriva
 	return arrivals, true
 }
 
-// mayCome reports whether more of a key than a right holds may come from elsewhere soon. begun
-// reports that a part has come. The caller holds mu.
-func (a *Authority) mayCome(key budget.KeyID, right budget.Right, l budget.KeyLimit, begun bool, now budget.Instant) bool {
-	return a.region.Elsewhere(right, l, begun) && now >= a.borrow.unlent[key].until
+// mayArriveLocked reports whether more of a key than a right holds may soon come from another region.
+// begun reports that a part has come. The caller holds mu.
+func (a *Authority) mayArriveLocked(key budget.KeyID, right budget.Right, l budget.KeyLimit, begun bool, now budget.Instant) bool {
+	return a.region.Elsewhere(right, l, begun) && now >= a.borrow.vain[key].until
 }
 
 // grown reports whether after holds more of a limit's burst or rate than before.
@@ -122,42 +123,42 @@ func (a *Authority) Leave(arrivals []*Arrival, vain time.Duration) {
 		now := a.Now()
 		for _, at := range arrivals {
 			select {
-			case <-at.Came:
+			case <-at.Done:
 			default:
-				a.borrow.waitedInVain(at.key, now.Add(-vain), now)
+				a.borrow.addVainWait(at.key, now.Add(-vain), now)
 			}
 		}
 	}
-	a.borrow.leave(arrivals)
+	a.borrow.remove(arrivals)
 }
 
-// Lent records that a group was admitted with what it waited for.
-func (a *Authority) Lent(g *charge.Transaction) {
+// ClearVainWaits records that a group was admitted with the shares that it waited for.
+func (a *Authority) ClearVainWaits(g *charge.Transaction) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := range g.Asks {
-		delete(a.borrow.unlent, g.Asks[i].Key)
+	for i := range g.Charges {
+		delete(a.borrow.vain, g.Charges[i].Key)
 	}
 }
 
-// welcome wakes the checks whose share has come. The caller holds mu.
-func (a *Authority) welcome(changed []budget.ShareResult, now budget.Instant) {
+// wakeArrivalsLocked wakes the checks whose share has come. The caller holds mu.
+func (a *Authority) wakeArrivalsLocked(changed []budget.ShareResult, now budget.Instant) {
 	for i := range changed {
 		key := changed[i].Key
 		at := a.borrow.arrivals[key]
 		if at != nil && grown(at.held, a.region.Right(key, at.limit, now).Effective()) {
-			close(at.Came)
+			close(at.Done)
 			delete(a.borrow.arrivals, key) // a check that leaves does not find it any more
 		}
 	}
 }
 
-// enter adds a check that waits for a key, and returns nil if there are too many. The checks that
-// wait for one key are at most as many as its burst could ever serve.
-func (b *borrowers) enter(key budget.KeyID, l budget.KeyLimit, held budget.Share) *Arrival {
+// add adds a check that waits for a key. It returns nil if too many checks wait for all keys, or more
+// for this key than its burst can serve.
+func (b *borrowers) add(key budget.KeyID, l budget.KeyLimit, held budget.Share) *Arrival {
 	at := b.arrivals[key]
 	if at == nil {
-		at = &Arrival{key: key, limit: l, held: held, Came: make(chan struct{})}
+		at = &Arrival{key: key, limit: l, held: held, Done: make(chan struct{})}
 	}
 	if b.waiting >= maxBorrowers || at.waiters >= l.Capacity/int64(limit.Token) {
 		return nil
@@ -168,7 +169,7 @@ func (b *borrowers) enter(key budget.KeyID, l budget.KeyLimit, held budget.Share
 	return at
 }
 
-func (b *borrowers) leave(arrivals []*Arrival) {
+func (b *borrowers) remove(arrivals []*Arrival) {
 	for _, at := range arrivals {
 		at.waiters--
 		b.waiting--
@@ -178,24 +179,24 @@ func (b *borrowers) leave(arrivals []*Arrival) {
 	}
 }
 
-// waitedInVain records that a wait for a key, which began at began, ends now without a share.
-// Checks that wait together count as one wait. If there are too many keys, any one is forgotten.
-func (b *borrowers) waitedInVain(key budget.KeyID, began, now budget.Instant) {
-	was, known := b.unlent[key]
+// addVainWait records that a wait for a key, which began at began, ends now without a share. Checks
+// that wait together count as one wait. If there are too many keys, one of them is forgotten.
+func (b *borrowers) addVainWait(key budget.KeyID, began, now budget.Instant) {
+	was, known := b.vain[key]
 	switch {
-	case known && began < was.noted:
+	case known && began < was.ended:
 		return
-	case known && began < was.until.Add(unlentKnown):
-		next := max(was.next, leastUnlent)
-		b.unlent[key] = unlent{noted: now, until: now.Add(next), next: min(2*next, mostUnlent)}
+	case known && began < was.until.Add(vainWaitsKept):
+		next := max(was.next, minVainPause)
+		b.vain[key] = vainWaits{ended: now, until: now.Add(next), next: min(2*next, maxVainPause)}
 		return
-	case len(b.unlent) >= maxUnlent && !known:
-		for k := range b.unlent {
-			delete(b.unlent, k)
+	case len(b.vain) >= maxVainKeys && !known:
+		for k := range b.vain {
+			delete(b.vain, k)
 			break
 		}
 	}
-	b.unlent[key] = unlent{noted: now, until: now}
+	b.vain[key] = vainWaits{ended: now, until: now}
 }
 
 // Waiting returns how many checks wait for a share, and of how many keys.

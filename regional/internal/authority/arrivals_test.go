@@ -10,25 +10,25 @@ import (
 
 // TestBorrowersAreBounded: all together, and those of one key by what its limit could serve.
 func TestBorrowersAreBounded(t *testing.T) {
-	b := borrowers{arrivals: map[budget.KeyID]*Arrival{}, unlent: map[budget.KeyID]unlent{}}
+	b := borrowers{arrivals: map[budget.KeyID]*Arrival{}, vain: map[budget.KeyID]vainWaits{}}
 	l := budget.KeyLimit{Capacity: 2 * int64(limit.Token)}
 	var all []*Arrival
 	for i := range maxBorrowers {
-		at := b.enter(budget.KeyID{Rule: uint32(i / 2)}, l, budget.Share{})
+		at := b.add(budget.KeyID{Rule: uint32(i / 2)}, l, budget.Share{})
 		if at == nil {
 			t.Fatalf("borrower %d is refused", i)
 		}
 		all = append(all, at)
 	}
-	if b.enter(budget.KeyID{Rule: maxBorrowers}, l, budget.Share{}) != nil {
+	if b.add(budget.KeyID{Rule: maxBorrowers}, l, budget.Share{}) != nil {
 		t.Error("one more than there may be")
 	}
-	b.leave(all)
+	b.remove(all)
 	if b.waiting != 0 || len(b.arrivals) != 0 {
 		t.Errorf("left behind: %d waiting, %d keys", b.waiting, len(b.arrivals))
 	}
 	for i := range 3 {
-		if got := b.enter(budget.KeyID{}, l, budget.Share{}) != nil; got != (i < 2) {
+		if got := b.add(budget.KeyID{}, l, budget.Share{}) != nil; got != (i < 2) {
 			t.Errorf("borrower %d of a limit of two: %v", i, got)
 		}
 	}
@@ -37,25 +37,25 @@ func TestBorrowersAreBounded(t *testing.T) {
 // TestWaitsInVain: one wait in vain keeps no check from waiting, for the share may have been late. Each later one keeps
 // them from it for twice as long, two seconds at the most. Checks that wait together count once.
 func TestWaitsInVain(t *testing.T) {
-	b := borrowers{unlent: map[budget.KeyID]unlent{}}
+	b := borrowers{vain: map[budget.KeyID]vainWaits{}}
 	key, now := budget.KeyID{Rule: 1}, budget.Instant(time.Hour)
 	const wait = 500 * time.Millisecond
 	for i, want := range []time.Duration{0, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 2 * time.Second} {
 		began := now
 		for range 3 {
 			now = now.Add(wait)
-			b.waitedInVain(key, began, now)
+			b.addVainWait(key, began, now)
 			now = now.Add(time.Millisecond - wait)
 		}
 		noted := began.Add(wait)
-		if got := b.unlent[key].until.Sub(noted); got != want {
+		if got := b.vain[key].until.Sub(noted); got != want {
 			t.Errorf("after %d waits in vain none waits for %v, want %v", i+1, got, want)
 		}
-		now = max(b.unlent[key].until, noted)
+		now = max(b.vain[key].until, noted)
 	}
-	now = now.Add(unlentKnown)
-	b.waitedInVain(key, now, now.Add(wait))
-	if got := b.unlent[key].until; got != now.Add(wait) {
+	now = now.Add(vainWaitsKept)
+	b.addVainWait(key, now, now.Add(wait))
+	if got := b.vain[key].until; got != now.Add(wait) {
 		t.Errorf("long after that none waits for %v", got.Sub(now))
 	}
 }

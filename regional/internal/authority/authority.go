@@ -14,9 +14,9 @@ import (
 	"aliquot/regional/internal/charge"
 )
 
-// Authority is the region's state machine behind its lock: what this region may spend. Checks and
-// the session share it. Nothing under the lock waits for anything. The effects that a caller makes
-// the state machine ask for are left to the session, in order.
+// Authority is the region's state machine behind its lock. It knows what this region may spend.
+// Checks and the session share it. Nothing under the lock waits for anything. The session carries
+// out the state machine's effects, in order, whichever caller caused them. Safe for concurrent use.
 type Authority struct {
 	// Now returns the time of the boot clock. Clock maps that to the store's clock.
 	Now   func() budget.Instant
@@ -39,10 +39,10 @@ type Authority struct {
 	reports    budget.SessionID
 	// roundTrip is the round trip to the leader, in nanoseconds.
 	roundTrip atomic.Int64
-	// Local is the memory by which checks are decided without the store. It is valid only while
-	// standing describes the present.
+	// Local is the memory that decides checks without the store. It is valid only while validity
+	// describes the present.
 	Local    *charge.Table
-	standing prefetch.Standing
+	validity prefetch.Standing
 
 	// wake has room for one: the session has something to do before its tick.
 	wake chan struct{}
@@ -52,12 +52,12 @@ type Authority struct {
 func New(region *budget.Region, clock *storeclock.Map, now func() budget.Instant) *Authority {
 	return &Authority{
 		region: region, Clock: clock, Now: now, wake: make(chan struct{}, 1),
-		borrow: borrowers{arrivals: map[budget.KeyID]*Arrival{}, unlent: map[budget.KeyID]unlent{}}, Local: charge.NewTable(),
+		borrow: borrowers{arrivals: map[budget.KeyID]*Arrival{}, vain: map[budget.KeyID]vainWaits{}}, Local: charge.NewTable(),
 	}
 }
 
-// HoldFloor keeps the floor as it is until ReleaseFloor. Every decision calls it before it reads its
-// rights, and ReleaseFloor when it is made. Decisions do not wait for each other.
+// HoldFloor keeps the floor as it is until ReleaseFloor. Every decision calls HoldFloor before it
+// reads its rights, and ReleaseFloor once it is made. Decisions do not wait for each other.
 func (a *Authority) HoldFloor() { a.floors.RLock() }
 
 // ReleaseFloor ends a HoldFloor.
@@ -73,30 +73,30 @@ func (a *Authority) Post(ev budget.RegionEvent) {
 		for i := range ev.Results {
 			a.Local.EndKey(ev.Results[i].Key)
 		}
-		a.welcome(ev.Results, now)
+		a.wakeArrivalsLocked(ev.Results, now)
 	case budget.RulesReplaced:
-		a.standing.Rules++
+		a.validity.Rules++
 		a.unreported.rulesReplaced(now)
 		a.Local.End(false)
 		a.Local.EvictIdle(now)
 	}
-	a.stand()
+	a.revalidateLocked()
 	a.mu.Unlock()
 	a.nudge()
 }
 
-// stand ends the memory by which checks are decided without the store, if anything has changed on
-// which that memory rests. The caller holds mu.
-func (a *Authority) stand() {
+// revalidateLocked ends the memory that decides checks, if anything that it depends on has changed.
+// The caller holds mu.
+func (a *Authority) revalidateLocked() {
 	now := prefetch.Standing{
-		Session: a.region.Session(), Contents: a.epoch, Config: a.region.Config().Version, Rules: a.standing.Rules,
+		Session: a.region.Session(), Contents: a.epoch, Config: a.region.Config().Version, Rules: a.validity.Rules,
 	}
 	if latest := a.region.LatestSession(); latest != a.reports {
-		a.keepUntold()
+		a.keepUnreportedLocked()
 		a.reports = latest
 	}
-	ends, drops := a.standing.Ends(now)
-	if a.standing = now; ends {
+	ends, drops := a.validity.Ends(now)
+	if a.validity = now; ends {
 		a.Local.End(drops)
 	}
 }
@@ -130,7 +130,7 @@ func (a *Authority) Tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.pending = append(a.pending, a.region.Step(budget.RegionTick{}, a.Now())...)
-	a.stand()
+	a.revalidateLocked()
 }
 
 // Configure gives a state machine without a configuration its first one, before it decides
@@ -152,8 +152,8 @@ func (a *Authority) Effects() []budget.RegionEffect {
 	return out
 }
 
-// Woken receives a value when the session has something to do before its tick.
-func (a *Authority) Woken() <-chan struct{} { return a.wake }
+// Wake returns a channel that receives a value when the session has something to do before its tick.
+func (a *Authority) Wake() <-chan struct{} { return a.wake }
 
 func (a *Authority) nudge() {
 	select {
@@ -173,11 +173,11 @@ func (a *Authority) StoreEpoch(epoch string) (changed bool) {
 		a.epoch, a.stamp = epoch, limit.Stamp(epoch)
 		born, ok := limit.EpochBirth(epoch)
 		if !ok {
-			born = limit.MaxExact // for all that is known, nothing has been earned yet
+			born = limit.MaxExact // the birth is not known, so nothing counts as earned yet
 		}
 		a.born = born
 		a.pending = append(a.pending, a.region.Step(budget.StoreEpoch{Epoch: epoch}, a.Now())...)
-		a.stand()
+		a.revalidateLocked()
 	}
 	a.mu.Unlock()
 	if changed {
@@ -192,7 +192,7 @@ func (a *Authority) Sample(epoch string, s storeclock.Sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if epoch == a.epoch && s.Store > 0 && a.Clock.Add(s) {
-		a.distrust()
+		a.distrustClockLocked()
 	}
 }
 
@@ -201,15 +201,15 @@ func (a *Authority) ClockWasSet(epoch string, s storeclock.Sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if epoch == a.epoch && a.Clock.Restart(s) {
-		a.distrust()
+		a.distrustClockLocked()
 	}
 }
 
-// distrust ends the session, its lease and what was borrowed under it, because the clock that
-// measures them may have stopped for a while. The caller holds mu.
-func (a *Authority) distrust() {
+// distrustClockLocked ends the session, its lease and what was borrowed under it, because the clock
+// that measures them may have stopped for a while. The caller holds mu.
+func (a *Authority) distrustClockLocked() {
 	a.pending = append(a.pending, a.region.Step(budget.ClockStopped{}, a.Now())...)
-	a.stand()
+	a.revalidateLocked()
 	a.nudge()
 }
 
@@ -235,29 +235,29 @@ func (a *Authority) Contents() uint32 {
 	return a.stamp
 }
 
-// Grant sets the right of every ask at one instant, and returns what the views of one store call
+// Grant sets the right of every charge at one instant, and returns what the views of one store call
 // share.
 func (a *Authority) Grant(groups []*charge.Transaction) charge.Header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.Now()
-	h := charge.Header{Epoch: a.epoch, At: now, Latest: now.Add(storeclock.MaxFlight), Turn: a.Local.Turn.Load(), Rho: a.Clock.Drift()}
+	h := charge.Header{Epoch: a.epoch, At: now, Latest: now.Add(storeclock.MaxFlight), Resets: a.Local.Resets.Load(), Rho: a.Clock.Drift()}
 	for _, g := range groups {
-		for i := range g.Asks {
-			ask := &g.Asks[i]
-			tail := ask.Limit.Tail()
+		for i := range g.Charges {
+			c := &g.Charges[i]
+			tail := c.Limit.Tail()
 			f := h.Of(tail)
 			if f == nil {
 				f = a.frame(&h, tail, a.region.Right(budget.KeyID{}, budget.KeyLimit{Tail: tail}, now))
 			}
-			if ask.Alone() {
-				ask.Right = entitlement.Whole(f.Right)
+			if c.Independent() {
+				c.Right = entitlement.Whole(f.Right)
 			} else {
-				l := ask.KeyLimit()
-				ask.Right = a.region.Right(ask.Key, l, now)
-				ask.Elsewhere = ask.Local != nil && a.mayCome(ask.Key, ask.Right, l, false, now)
+				l := c.KeyLimit()
+				c.Right = a.region.Right(c.Key, l, now)
+				c.Elsewhere = c.Local != nil && a.mayArriveLocked(c.Key, c.Right, l, false, now)
 			}
-			a.since(ask)
+			a.setRuleSinceLocked(c)
 		}
 	}
 	h.Deadline = a.Clock.Until(h.Latest)
@@ -266,24 +266,24 @@ func (a *Authority) Grant(groups []*charge.Transaction) charge.Header {
 
 // HeaderFor returns the header for changes of shares, whose rights the state machine gave all at
 // one instant.
-func (a *Authority) HeaderFor(asks []charge.Charge) charge.Header {
+func (a *Authority) HeaderFor(charges []charge.Charge) charge.Header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h := charge.Header{Epoch: a.epoch}
-	for i := range asks {
-		if tail := asks[i].Limit.Tail(); h.Of(tail) == nil {
-			a.frame(&h, tail, asks[i].Right)
+	for i := range charges {
+		if tail := charges[i].Limit.Tail(); h.Of(tail) == nil {
+			a.frame(&h, tail, charges[i].Right)
 		}
-		a.since(&asks[i])
+		a.setRuleSinceLocked(&charges[i])
 	}
 	return h
 }
 
-// since sets the time on the store's clock from which only the present limit of an ask holds. The
-// caller holds mu.
-func (a *Authority) since(ask *charge.Charge) {
-	if ask.Changed != nil {
-		ask.RuleSince = a.Clock.Changed(ask.Changed.At.Add(entitlement.LateUse))
+// setRuleSinceLocked sets the time on the store's clock from which only the present limit of a charge
+// holds. The caller holds mu.
+func (a *Authority) setRuleSinceLocked(c *charge.Charge) {
+	if c.Changed != nil {
+		c.RuleSince = a.Clock.Changed(c.Changed.At.Add(entitlement.LateUse))
 	}
 }
 
@@ -301,8 +301,8 @@ func (a *Authority) frame(h *charge.Header, tail time.Duration, r budget.Right) 
 	return &h.Frames[len(h.Frames)-1]
 }
 
-// Observe reports decisions to the state machine. A decision with lost set means that the store had
-// lost a hot key's record.
+// Observe tells the state machine of decisions. If Lost is set in one, the store had lost a hot key's
+// record.
 func (a *Authority) Observe(seen []charge.Observation) {
 	if len(seen) == 0 {
 		return
@@ -312,8 +312,8 @@ func (a *Authority) Observe(seen []charge.Observation) {
 	}
 }
 
-// observeAll does the work of observe, and reports whether the session has something to do. A
-// panic in it ends a call and not the daemon, so it must not keep the lock.
+// observeAll does the work of Observe, and reports whether the session has something to do. A panic
+// in it ends a call and not the daemon, so it releases the lock by defer.
 func (a *Authority) observeAll(seen []charge.Observation) (wake bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -321,7 +321,7 @@ func (a *Authority) observeAll(seen []charge.Observation) (wake bool) {
 	for _, o := range seen {
 		if o.Lost {
 			a.pending = append(a.pending, a.region.Step(budget.StoreLost{}, now)...)
-			a.stand()
+			a.revalidateLocked()
 			wake = true
 		}
 		if o.Usage.Admitted && !a.region.Reports(o.Key) {
@@ -349,11 +349,11 @@ func (a *Authority) Rules() budget.RulesState {
 	return a.region.Rules()
 }
 
-// Standing returns what the memory of borrowed tokens rests on.
-func (a *Authority) Standing() prefetch.Standing {
+// Validity returns what the memory of borrowed tokens depends on.
+func (a *Authority) Validity() prefetch.Standing {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.standing
+	return a.validity
 }
 
 // Info describes the state machine.

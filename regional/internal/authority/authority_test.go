@@ -77,10 +77,10 @@ func TestALimitThatChangedWasUsedForAWhileLonger(t *testing.T) {
 	a.StoreEpoch("e1")
 	a.Sample("e1", storeclock.Sample{Store: int64(now) / 1000, Sent: now, Received: now})
 	changed := now.Add(-time.Second)
-	ask := charge.Charge{Changed: &entitlement.Change{At: changed}}
-	g := &charge.Transaction{Asks: []charge.Charge{ask}}
+	c := charge.Charge{Changed: &entitlement.Change{At: changed}}
+	g := &charge.Transaction{Charges: []charge.Charge{c}}
 	a.Grant([]*charge.Transaction{g})
-	if least := int64(changed.Add(entitlement.LateUse)) / 1000; g.Asks[0].RuleSince < least {
-		t.Errorf("only the present limit holds from %d of the store's clock, want %d at least", g.Asks[0].RuleSince, least)
+	if least := int64(changed.Add(entitlement.LateUse)) / 1000; g.Charges[0].RuleSince < least {
+		t.Errorf("only the present limit holds from %d of the store's clock, want %d at least", g.Charges[0].RuleSince, least)
 	}
 }

@@ -14,7 +14,7 @@ type Lease struct {
 	Phase     budget.Phase
 	Remaining time.Duration
 	session   budget.SessionID
-	// Epoch of the latest leader that opened a session; 0: none has.
+	// Epoch is that of the latest leader that opened a session; 0: none has.
 	Epoch uint64
 }
 
@@ -26,9 +26,9 @@ func (a *Authority) Lease() Lease {
 	return Lease{Phase: info.Phase, Remaining: info.LeaseRemaining, Epoch: info.Epoch, session: a.region.Session()}
 }
 
-// MayHold returns the bucket of a key that is in force now: the share of a hot key, or the floor of
-// a cold one. extra is what an elastic limit adds to a cold key.
-func (a *Authority) MayHold(key budget.KeyID, k budget.KeyLimit, l limit.Limit, elastic bool) (b limit.Bucket, extra limit.Tokens) {
+// BucketInForce returns the bucket of a key that is in force now: the share of a hot key, or the floor
+// of a cold one. extra is what an elastic limit adds to a cold key.
+func (a *Authority) BucketInForce(key budget.KeyID, k budget.KeyLimit, l limit.Limit, elastic bool) (b limit.Bucket, extra limit.Tokens) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var h charge.Header

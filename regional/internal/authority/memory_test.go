@@ -40,18 +40,18 @@ func TestNewRulesEndIdleEntries(t *testing.T) {
 	later := chargetest.Noon.Add(time.Second)
 	now := func() budget.Instant { return later }
 	auth := New(budget.NewRegion(0, budget.Config{}, 1, chargetest.Noon), storeclock.New(), now)
-	idle, busy := chargetest.Come(auth.Local, 1, charge.LocalWorth, chargetest.Noon), chargetest.Come(auth.Local, 2, charge.LocalWorth, chargetest.Noon)
+	idle, busy := chargetest.Arrive(auth.Local, 1, charge.AdmitAfter, chargetest.Noon), chargetest.Arrive(auth.Local, 2, charge.AdmitAfter, chargetest.Noon)
 	chargetest.Use(idle, chargetest.Noon)
 	chargetest.Use(busy, later)
 	auth.Post(budget.RulesReplaced{})
 	name, key := chargetest.KeyName(1)
-	if e, _ := auth.Local.Find(name); e != nil || auth.Local.OfKey(key) != nil || !idle.Gone {
+	if e, _ := auth.Local.Find(name); e != nil || auth.Local.ByKey(key) != nil || !idle.Evicted {
 		t.Error("an idle entry is kept")
 	}
-	if auth.Local.OfKey(busy.Key) != busy || busy.Gone {
+	if auth.Local.ByKey(busy.Key) != busy || busy.Evicted {
 		t.Error("a busy entry is gone")
 	}
-	if e := chargetest.Come(auth.Local, 1, 1, later); e == nil || e == idle {
+	if e := chargetest.Arrive(auth.Local, 1, 1, later); e == nil || e == idle {
 		t.Error("a key that comes again gets no entry")
 	}
 }

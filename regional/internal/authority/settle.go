@@ -6,17 +6,17 @@ import (
 	"aliquot/regional/internal/charge"
 )
 
-// Refund tells the state machine what a settlement may give back. It must be called before the
-// store is asked, because a request that takes these tokens again may be reported before the
-// store's answer arrives.
-func (a *Authority) Refund(asks []charge.Charge, used []limit.Tokens) {
+// Refund tells the state machine what a settlement may give back. The caller calls it before it sends
+// the settlement: a request that takes these tokens again may be reported before the store's answer
+// arrives.
+func (a *Authority) Refund(charges []charge.Charge, used []limit.Tokens) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := range asks {
-		if back := asks[i].Cost - used[i]; back > 0 && !asks[i].Alone() {
-			a.region.Refund(asks[i].Key, int64(back))
-			if !a.region.Reports(asks[i].Key) {
-				a.unreported.refund(asks[i].Key, int64(back))
+	for i := range charges {
+		if back := charges[i].Cost - used[i]; back > 0 && !charges[i].Independent() {
+			a.region.Refund(charges[i].Key, int64(back))
+			if !a.region.Reports(charges[i].Key) {
+				a.unreported.refund(charges[i].Key, int64(back))
 			}
 		}
 	}
@@ -24,23 +24,23 @@ func (a *Authority) Refund(asks []charge.Charge, used []limit.Tokens) {
 
 // Adjusted records the result of a settlement: the tokens for the pool, and the tokens that the
 // keys have now.
-func (a *Authority) Adjusted(asks []charge.Charge, adjusted []limit.Adjusted) {
+func (a *Authority) Adjusted(charges []charge.Charge, adjusted []limit.Adjusted) {
 	var seen []charge.Observation
-	for i := range asks {
-		a.Local.Forget(asks[i].Key)
+	for i := range charges {
+		a.Local.Forget(charges[i].Key)
 	}
 	a.mu.Lock()
 	for i, out := range adjusted {
-		ask := &asks[i]
-		if ask.Alone() {
+		c := &charges[i]
+		if c.Independent() {
 			continue
 		}
 		if out.Spare > 0 {
-			a.region.Release(ask.Key, ask.Right.Gen, int64(out.Spare))
+			a.region.Release(c.Key, c.Right.Gen, int64(out.Spare))
 		}
-		seen = append(seen, charge.Observation{Key: ask.Key, Lost: out.Amnesia, Usage: budget.Usage{
-			Rules: ask.Rules, Limit: ask.KeyLimit(), Admitted: true, Tokens: int64(out.Tokens),
-			FloorCap: int64(ask.FloorCap), ColdCap: int64(ask.ColdCap),
+		seen = append(seen, charge.Observation{Key: c.Key, Lost: out.Amnesia, Usage: budget.Usage{
+			Rules: c.Rules, Limit: c.KeyLimit(), Admitted: true, Tokens: int64(out.Tokens),
+			FloorCap: int64(c.FloorCap), ColdCap: int64(c.ColdCap),
 		}})
 	}
 	a.mu.Unlock()

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// maxUnreported caps the keys whose use beside the reports is remembered.
+	// maxUnreported is the largest number of keys whose unreported use is remembered.
 	maxUnreported = 1000
 	// decidedWithin bounds how long after a decision the state machine observes it: a call to the store,
-	// and what upkeep takes to tell the use that memory decided.
-	decidedWithin = 2*storeguard.Deadline + charge.TellEvery + charge.UpkeepEvery
-	// useKept is for how long use is remembered that may be as slow as the limit earns.
+	// and the janitor's intervals for what memory has decided.
+	decidedWithin = 2*storeguard.Deadline + charge.ObserveInterval + charge.JanitorInterval
+	// useKept is how long use is remembered that is no faster than the limit earns.
 	useKept = time.Minute
 )
 
-// unreported counts what a daemon admits that the counters of no session contain: of keys that are
-// not hot, without a session, by an emergency limit or before the rules were known. The next report
-// of the key tells it, or the next Hello of a daemon without a session, for the leader's audit of
-// promises. The leader knows only the times of its own answers, so an age tells how long before the
-// latest answer a count began. What belongs to a lost answer, or to keys beyond maxUnreported, is
-// not told. The zero value is empty. It is not safe for concurrent use.
+// unreported counts what a daemon admits and no session's counters contain: of keys that are not hot,
+// without a session, by an emergency limit, or before the rules were known. The next report of the
+// key tells the leader's audit of it, or the next Hello of a daemon without a session. The leader
+// knows only the times of its own answers, so an age is how long before the latest answer a count
+// began. Counts that belong to a lost answer, or to keys beyond maxUnreported, are never told. The
+// zero value is empty. It is not safe for concurrent use.
 type unreported struct {
 	since    uint64         // nonce of the Hello that was answered last without a session; 0: none
-	answered budget.Instant // when that answer had come
+	answered budget.Instant // when that answer came
 	keys     map[budget.KeyID]spentUse
 	told     map[budget.KeyID]spentUse // in Hellos since that answer, and not yet in an answered one
 }
@@ -58,9 +58,9 @@ func (u *unreported) admit(k budget.KeyID, l budget.KeyLimit, cost int64, began 
 	u.put(k, use)
 }
 
-// under returns the part of a use that counts beside further use under a limit at now. After useKept
-// the use begins again where the limit has earned it back meanwhile. What an earlier limit may have
-// admitted above the present one does not count.
+// under returns the part of a use that still counts under a limit at now. A use older than useKept
+// counts no more if the limit has earned it back meanwhile. What an earlier limit may have admitted
+// above the present one does not count.
 func (s spentUse) under(l budget.KeyLimit, now budget.Instant) spentUse {
 	if s.limit != l {
 		if s.replaced == 0 {
@@ -107,7 +107,7 @@ func (u *unreported) put(k budget.KeyID, use spentUse) {
 func (u *unreported) rulesReplaced(now budget.Instant) {
 	for k, use := range u.keys {
 		if use.replaced != 0 {
-			delete(u.keys, k) // two changes: which limit held when is not known
+			delete(u.keys, k) // after two changes it is not known when each limit held
 			continue
 		}
 		use.replaced = now
@@ -136,13 +136,13 @@ func (u *unreported) tell() (since uint64, spent []budget.Spent) {
 	return u.since, spent
 }
 
-// countFrom takes the answer to a Hello: what the Hello told is told. Ages count from the answer to
-// the Hello with this nonce; 0: a session was opened.
+// countFrom takes the answer to a Hello: the leader knows what the Hello told. From now on ages count
+// from the answer to the Hello with this nonce; 0: a session was opened.
 func (u *unreported) countFrom(nonce uint64, now budget.Instant) {
 	u.since, u.answered, u.told = nonce, now, nil
 }
 
-// report returns the counts of the keys of a report, of which nothing is remembered from then on.
+// report returns the counts of the keys of a report, and forgets them.
 func (u *unreported) report(keys []budget.KeyReport, now budget.Instant) (out []budget.Spent) {
 	for i := range keys {
 		if len(u.keys) == 0 {
@@ -188,8 +188,8 @@ func (a *Authority) ReportUnreported(keys []budget.KeyReport) []budget.Spent {
 	return a.unreported.report(keys, a.Now())
 }
 
-// keepUntold remembers what the session that has just ended was told in no report. The caller holds mu.
-func (a *Authority) keepUntold() {
+// keepUnreportedLocked counts what no report told the session that has just ended. The caller holds mu.
+func (a *Authority) keepUnreportedLocked() {
 	room, now := maxUnreported, a.Now()
 	for s := range a.region.Untold(now) {
 		a.unreported.admit(s.Key, s.Limit, s.Admitted, now.Add(-s.Age-decidedWithin))
@@ -203,8 +203,8 @@ func (a *Authority) keepUntold() {
 // maxEarly bounds the cost that counts of one client before the rules were known, in micro-tokens.
 const maxEarly = 1 << 60
 
-// AdmitEarly counts a cost that was admitted of a key so many times, from an instant before the rules were
-// known on.
+// AdmitEarly counts a cost that was admitted of a key so many times before the rules were known, the
+// first time at first.
 func (a *Authority) AdmitEarly(k budget.KeyID, l budget.KeyLimit, cost, times int64, first budget.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -19,7 +19,7 @@ func (a *Authority) Watch(m *telemetry.Metrics, reg prometheus.Registerer) {
 	lost := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "aliquot_chunks_lost_total",
 		Help: "Borrowed tokens that were neither spent nor returned in time, counted as chunks: a call failed, or this process had no CPU.",
-	}, func() float64 { return float64(a.Local.Lost.Load()) })
+	}, func() float64 { return float64(a.Local.LostChunks.Load()) })
 	borrowed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aliquot_local_keys_active", Help: "Keys for which tokens are borrowed, or which memory decided a moment ago.",
 	}, func() float64 { return float64(a.Local.ActiveKeys()) })

@@ -20,7 +20,7 @@ type Header struct {
 	Deadline int64
 	At       budget.Instant // when the rights were read
 	Latest   budget.Instant // the deadline, on the daemon's clock
-	Turn     uint64         // the Table's turn when the rights were read
+	Resets   uint64         // Table.Resets when the rights were read
 	Rho      int64          // in millionths
 	Frames   []Framed
 }
@@ -42,7 +42,7 @@ func (h *Header) Of(tail time.Duration) *Framed {
 	return nil
 }
 
-// View returns an ask's right in the store's form.
+// View returns a charge's right in the store's form.
 func (h *Header) View(a *Charge) limit.View {
 	f := &h.Of(a.Limit.Tail()).Frame
 	v := f.View(a.Right, a.Limit, a.Enforcement == rules.Elastic)
@@ -74,12 +74,12 @@ func NewSlotNames(incarnation uint64) *SlotNames {
 // Next returns a name that was not given before.
 func (n *SlotNames) Next() uint64 { return n.last.Add(1)%limit.MaxExact + 1 }
 
-// Name names the slots that groups ask for, unless they have names. A slot keeps its name when its
-// request is sent again or decided without the store, so that it is one slot wherever it is known.
+// Name gives a name to each slot that the groups want and that has none. A slot keeps its name when
+// its request is sent again or decided without the store. So it counts as one slot everywhere.
 func (n *SlotNames) Name(groups []*Transaction) {
 	for _, g := range groups {
-		for i := range g.Asks {
-			if a := &g.Asks[i]; a.Limit.Algorithm == limit.Concurrency && a.Slot == 0 {
+		for i := range g.Charges {
+			if a := &g.Charges[i]; a.Limit.Algorithm == limit.Concurrency && a.Slot == 0 {
 				a.Slot = n.Next()
 			}
 		}
@@ -93,26 +93,26 @@ type CallBuffer struct {
 	Seen  []Observation
 }
 
-// CallOf builds the store call of groups. The call has to leave at once. The result is valid until
-// w is used again.
+// CallOf builds the store call of groups. The caller sends it at once, because the call has checked
+// chunks out of local. The result is valid until w is used again.
 func (w *CallBuffer) CallOf(head *Header, groups []*Transaction, slots *SlotNames, local *Table, now budget.Instant) []lua.Group {
 	limits := 0
 	for _, g := range groups {
-		limits += len(g.Asks)
+		limits += len(g.Charges)
 	}
 	w.call, w.Views = slices.Grow(w.call[:0], len(groups))[:len(groups)], slices.Grow(w.Views[:0], limits)[:limits]
 	call, free := w.call, w.Views
 	for i, g := range groups {
-		local.Bring(head, g, now)
-		views := free[:len(g.Asks):len(g.Asks)]
-		free = free[len(g.Asks):]
-		for j := range g.Asks {
-			a := &g.Asks[j]
+		local.Checkout(head, g, now)
+		views := free[:len(g.Charges):len(g.Charges)]
+		free = free[len(g.Charges):]
+		for j := range g.Charges {
+			a := &g.Charges[j]
 			if a.Limit.Algorithm == limit.Concurrency && a.Slot == 0 {
 				a.Slot = slots.Next()
 			}
 			v := head.View(a)
-			v.Chunk = a.Asked
+			v.Chunk = a.Chunk
 			a.FloorCap, a.ColdCap = v.Floor.Cap, v.Cold().Cap
 			views[j] = lua.KeyView{Key: lua.Key(a.Limit.Algorithm, a.Key.Rule, a.Key.Hash), View: v}
 		}

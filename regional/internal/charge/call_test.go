@@ -13,10 +13,10 @@ import (
 func TestSlotsKeepTheirNames(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.Concurrency, Capacity: 4 * limit.Token, Window: time.Minute}
 	names, table := charge.NewSlotNames(7), charge.NewTable()
-	g := &charge.Transaction{Asks: []charge.Charge{{Rule: &rules.Rule{}, Limit: l, Enforcement: rules.Independent, Cost: limit.Token}}}
+	g := &charge.Transaction{Charges: []charge.Charge{{Rule: &rules.Rule{}, Limit: l, Enforcement: rules.Independent, Cost: limit.Token}}}
 	groups := []*charge.Transaction{g}
 	names.Name(groups)
-	name := g.Asks[0].Slot
+	name := g.Charges[0].Slot
 	head := &charge.Header{Frames: []charge.Framed{{Tail: l.Tail()}}}
 	for range 2 {
 		call := new(charge.CallBuffer).CallOf(head, groups, names, table, 0)
@@ -24,7 +24,7 @@ func TestSlotsKeepTheirNames(t *testing.T) {
 			t.Errorf("sent as %d, named %d", got, name)
 		}
 	}
-	if names.Name(groups); g.Asks[0].Slot != name || g.FreshCopy().Asks[0].Slot != name {
-		t.Errorf("renamed from %d: %d, %d in a copy", name, g.Asks[0].Slot, g.FreshCopy().Asks[0].Slot)
+	if names.Name(groups); g.Charges[0].Slot != name || g.FreshCopy().Charges[0].Slot != name {
+		t.Errorf("renamed from %d: %d, %d in a copy", name, g.Charges[0].Slot, g.FreshCopy().Charges[0].Slot)
 	}
 }

@@ -30,37 +30,37 @@ type Charge struct {
 	Enforcement string
 	Key         budget.KeyID
 	Right       budget.Right
-	// Ticket is the charge of the latest call that the ask was sent with. carried is the part of
-	// the key's debt that this call carries. own is the ticket of a call that was given up and may
-	// have been for this request.
-	Ticket  recall.Ticket
-	Carried recall.Debt
-	Own     *recall.Ticket
+	// Ticket is the ticket of the latest call that carried this charge. Carried is the part of the
+	// key's debt in that call. PriorTicket is the ticket of an earlier call that was given up and
+	// may have made this charge; nil if there was none.
+	Ticket      recall.Ticket
+	Carried     recall.Debt
+	PriorTicket *recall.Ticket
 	// Memory is the daemon's knowledge of the key's record, in case the store has lost it; nil if
 	// it knows nothing.
 	Memory *limit.Memory
 	// Forgives is Rule.Forgives of a charge without a rule.
 	Forgives bool
-	// Changed is the change of the limit that is remembered, or nil. RuleSince is the time by the
-	// store's clock from which on only the present limit applies.
+	// Changed is the latest change of the limit, or nil. RuleSince is the time by the store's clock
+	// from which on only the present limit applies.
 	Changed   *entitlement.Change
 	RuleSince int64
-	// Slot names the slot that the request asks for at a concurrency limit. It is set before the request
-	// is sent or decided, and does not change.
+	// Slot is the name of the slot that the request wants from a concurrency limit; 0 until it has
+	// one. It is set before the request is sent or decided, and does not change.
 	Slot uint64
-	// Lasts is for how long a reservation may hold the slot; 0 means as long as the rule allows.
+	// Lasts is how long a reservation may hold the slot; 0 means as long as the rule allows.
 	Lasts time.Duration
 	// Override is the pattern of the override that set the limit, or empty.
 	Override string
-	// FloorCap is the floor's part of the capacity, and ColdCap the whole contents of a full bucket
-	// while the key is cold. Both are from the latest view.
+	// FloorCap is the floor's part of the capacity. ColdCap is the contents of a full bucket while
+	// the key is cold. Both are from the latest view.
 	FloorCap, ColdCap limit.Tokens
 	Borrowing
 }
 
-// Alone reports whether this region enforces the whole limit by itself. The budget protocol does
-// not know such a key.
-func (a *Charge) Alone() bool { return a.Enforcement == rules.Independent }
+// Independent reports whether this region enforces the whole limit by itself. The budget protocol
+// does not know such a key.
+func (a *Charge) Independent() bool { return a.Enforcement == rules.Independent }
 
 // KeyLimit returns the limit in the budget protocol's type.
 func (a *Charge) KeyLimit() budget.KeyLimit {
@@ -83,15 +83,15 @@ func PlacementOf(r *rules.Rule) budget.Placement {
 	}
 }
 
-// passesBy reports whether the key has no record of its own in the store, which was full, and has
-// not come often recently. The state found then describes the use of other keys. If each such key
-// asked for a share, a flood of keys that come once would fill the table of hot keys in every
-// coordinator. A key that comes often becomes hot and so gets a record of its own.
-func (a *Charge) passesBy(crowded []int, limit int) bool {
+// sharesRecord reports whether the store, which was full, keeps the key in a record that it shares
+// with other keys, and the key is not frequent. The store's answer then describes the use of other
+// keys, and the leader is not told of it: a flood of keys that come once would fill every
+// coordinator's table of hot keys. A frequent key becomes hot, and so gets a record of its own.
+func (a *Charge) sharesRecord(crowded []int, limit int) bool {
 	return a.Local == nil && slices.Contains(crowded, limit)
 }
 
-// TimeToFull returns after what time the store's bucket is full, whatever the store is told.
+// TimeToFull returns the time after which the store's bucket is certainly full.
 func (a *Charge) TimeToFull() time.Duration {
 	return entitlement.TimeToFull(a.Right, a.Limit, a.Enforcement == rules.Elastic)
 }
@@ -109,8 +109,8 @@ func (a *Charge) HeldBack(h penalty.Hold, now budget.Instant) Verdict {
 	return v
 }
 
-// Verdict returns the verdict of d on the ask. Only a queue that admitted a request makes it wait.
-// A leaky bucket that is a meter does not.
+// Verdict returns the verdict of d on the charge. Only a queue that admitted a request delays it. A
+// leaky bucket that is a meter does not.
 func (a *Charge) Verdict(g *Transaction, mode string, d limit.Decision) Verdict {
 	if !a.Rule.Queue || !g.Allowed {
 		d.Delay = 0

@@ -20,15 +20,15 @@ func TestOutcomesAreInTheOrderOfTheirNodesClocks(t *testing.T) {
 	table := charge.NewTable()
 	asks := make([]charge.Charge, 2)
 	for i := range asks {
-		e := chargetest.Come(table, uint64(i), charge.LocalWorth, chargetest.Noon)
+		e := chargetest.Arrive(table, uint64(i), charge.AdmitAfter, chargetest.Noon)
 		e.Rule = &rules.Rule{}
 		chargetest.Use(e, chargetest.Noon)
 		asks[i] = charge.Charge{Rule: e.Rule, Key: e.Key, Cost: limit.Token, Borrowing: charge.Borrowing{Local: e}}
 	}
 	call := func(now budget.Instant, storeNow int64, r lua.Result) {
-		g := &charge.Transaction{Asks: asks[:len(r.Limits)]}
-		table.Bring(&charge.Header{}, g, now)
-		g.Took(table, &r, storeNow, now)
+		g := &charge.Transaction{Charges: asks[:len(r.Limits)]}
+		table.Checkout(&charge.Header{}, g, now)
+		g.Complete(table, &r, storeNow, now)
 	}
 	const behind, ahead = 1_000_000, 1_090_000
 	denied := limit.Outcome{Bucket: limit.Bucket{Cap: 10 * limit.Token, Rate: limit.Rate{Micro: 1}}}

@@ -9,104 +9,105 @@ import (
 	"aliquot/internal/prefetch"
 )
 
-// At most one call of a busy key is under way, as far as that helps. While it brings a chunk, calls
-// of other checks would only take away from one another what it brings. So those checks wait for it
-// and are then decided again. The waits of one request together are bounded by callerPatience. A
-// call that fails ends all waits for it: with a silent store no check gets an answer sooner by
-// waiting for another one.
+// Checks of one busy key share a call to the store. While one call that may bring a chunk is in
+// flight, the other checks wait for it and are then decided again: calls of their own would only
+// compete for the same tokens. Scratch.Until bounds all waits of one request together. A call that
+// fails ends all waits for it, because a silent store answers no check sooner.
 
-// ParkRounds is how often a check waits for another check's call before it makes its own.
-const ParkRounds = 3
+// MaxWaitRounds is how often a check waits for another check's call before it makes its own.
+const MaxWaitRounds = 3
 
-// Parks records what a request with these entries has to wait for. It returns false if the request
-// should ask the store itself. The caller holds the locks.
-func (l *LocalPlan) Parks(s *Scratch, now budget.Instant) bool {
+// JoinInFlight adds to s the calls in flight that a request with these entries waits for. It returns
+// false if there are none, so that the request asks the store itself. The caller holds the locks.
+func (l *LocalPlan) JoinInFlight(s *Scratch, now budget.Instant) bool {
 	waits := false
 	for i, e := range l.Entries[:l.N] {
-		if l.found[i] == prefetch.Holds || e.Gone || !e.Shares || e.Stalled || !e.Chunk.Busy(now) || !e.Claimed && !e.Chunk.Awaits() {
+		if l.found[i] == prefetch.Holds || e.Evicted || !e.Shares || e.Stalled || !e.Chunk.Busy(now) || !e.InFlight && !e.Chunk.Awaits() {
 			continue
 		}
 		waits = true
-		s.awaits = append(s.awaits, e.landing())
+		s.waits = append(s.waits, e.doneLocked())
 	}
 	return waits
 }
 
-// landing returns a channel that is closed when the tokens on their way to the entry have arrived.
-// The caller holds mu.
-func (e *Entry) landing() <-chan struct{} {
-	if e.landed == nil {
-		e.landed = make(chan struct{})
+// doneLocked returns a channel that is closed when no call in flight can bring tokens to the entry
+// any more. The caller holds mu.
+func (e *Entry) doneLocked() <-chan struct{} {
+	if e.done == nil {
+		e.done = make(chan struct{})
 	}
-	return e.landed
+	return e.done
 }
 
-// land wakes the checks that wait for tokens on their way here, once none are. The caller holds mu.
-func (e *Entry) land() {
-	if e.landed != nil && !e.Claimed && !e.Chunk.Awaits() {
-		close(e.landed)
-		e.landed = nil
+// finishLocked wakes the waiting checks once no call in flight can bring tokens any more. The caller
+// holds mu.
+func (e *Entry) finishLocked() {
+	if e.done != nil && !e.InFlight && !e.Chunk.Awaits() {
+		close(e.done)
+		e.done = nil
 	}
 }
 
-// fail wakes all checks that wait for the entry's calls, because one of these calls failed, or was
-// given up and is still under way. Until a call is answered, no check waits for another one. The
+// stallLocked wakes all checks that wait for the entry's calls, because one of these calls failed or
+// was given up. Until the store answers a call of the key, no check waits for another one. The
 // caller holds mu.
-func (e *Entry) fail() {
+func (e *Entry) stallLocked() {
 	e.Stalled = true
-	if e.landed != nil {
-		close(e.landed)
-		e.landed = nil
+	if e.done != nil {
+		close(e.done)
+		e.done = nil
 	}
 }
 
-// Claim makes other checks of the keys of these groups wait, until unclaim.
-func (s *Scratch) Claim(groups []*Transaction, now budget.Instant) {
+// MarkInFlight makes other checks of the busy keys of these groups wait, until ClearInFlight.
+func (s *Scratch) MarkInFlight(groups []*Transaction, now budget.Instant) {
 	for _, g := range groups {
-		for i := range g.Asks {
-			e := g.Asks[i].Local
+		for i := range g.Charges {
+			e := g.Charges[i].Local
 			if e == nil {
 				continue
 			}
 			e.mu.Lock()
-			if e.Shares && !e.Claimed && !e.Stalled && e.Chunk.Busy(now) {
-				e.Claimed = true
-				s.claimed = append(s.claimed, e)
+			if e.Shares && !e.InFlight && !e.Stalled && e.Chunk.Busy(now) {
+				e.InFlight = true
+				s.inFlight = append(s.inFlight, e)
 			}
 			e.mu.Unlock()
 		}
 	}
 }
 
-// Unclaim ends the claims of a round, whatever the results of its calls. failed: the store did not
-// answer all of them.
-func (s *Scratch) Unclaim(failed bool) {
-	for _, e := range s.claimed {
+// ClearInFlight ends what MarkInFlight began. failed reports that the store did not answer all calls
+// of the round.
+func (s *Scratch) ClearInFlight(failed bool) {
+	for _, e := range s.inFlight {
 		e.mu.Lock()
-		e.Claimed = false
+		e.InFlight = false
 		if failed {
-			e.fail()
+			e.stallLocked()
 		} else {
-			e.land()
+			e.finishLocked()
 		}
 		e.mu.Unlock()
 	}
-	clear(s.claimed)
-	s.claimed = s.claimed[:0]
+	clear(s.inFlight)
+	s.inFlight = s.inFlight[:0]
 }
 
-// WaitParked waits for the calls that the parked requests wait for, at most until s.until.
-func (s *Scratch) WaitParked(ctx context.Context) error {
+// WaitInFlight waits until the calls that JoinInFlight has added are over, at most until s.Until. Its
+// error is ErrGone.
+func (s *Scratch) WaitInFlight(ctx context.Context) error {
 	defer func() {
-		clear(s.awaits)
-		s.awaits = s.awaits[:0]
+		clear(s.waits)
+		s.waits = s.waits[:0]
 	}()
-	if len(s.awaits) == 0 {
+	if len(s.waits) == 0 {
 		return nil
 	}
 	enough := time.NewTimer(time.Until(s.Until))
 	defer enough.Stop()
-	for _, landed := range s.awaits {
+	for _, landed := range s.waits {
 		select {
 		case <-landed:
 		case <-enough.C:

@@ -24,41 +24,41 @@ func busy() *Entry {
 	return e
 }
 
-// TestChecksWaitForTheOneThatAsks: of a busy key one call is under way; the others are
-// parked, and woken when it has landed, whatever came of it.
+// TestChecksWaitForTheOneThatAsks: a busy key has one call in flight; the other checks wait for it,
+// and go on when it is over, whatever its result.
 func TestChecksWaitForTheOneThatAsks(t *testing.T) {
 	e := busy()
 	e.Shares = true
-	groups := []*Transaction{{Asks: []Charge{{Borrowing: Borrowing{Local: e}}}}}
+	groups := []*Transaction{{Charges: []Charge{{Borrowing: Borrowing{Local: e}}}}}
 	var first, second Scratch
 	var plan LocalPlan
 	plan.add(e, limit.Token)
-	if plan.Parks(&second, noon) {
-		t.Error("parked though nothing is under way")
+	if plan.JoinInFlight(&second, noon) {
+		t.Error("it waits though nothing is in flight")
 	}
-	first.Claim(groups, noon)
-	if second.Claim(groups, noon); len(first.claimed) != 1 || len(second.claimed) != 0 {
-		t.Errorf("claimed %d and %d times", len(first.claimed), len(second.claimed))
+	first.MarkInFlight(groups, noon)
+	if second.MarkInFlight(groups, noon); len(first.inFlight) != 1 || len(second.inFlight) != 0 {
+		t.Errorf("marked %d and %d times", len(first.inFlight), len(second.inFlight))
 	}
-	if !plan.Parks(&second, noon) {
-		t.Fatal("not parked")
+	if !plan.JoinInFlight(&second, noon) {
+		t.Fatal("it does not wait")
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	awaits := slices.Clone(second.awaits)
+	waits := slices.Clone(second.waits)
 	second.Until = time.Now().Add(time.Minute)
-	if err := second.WaitParked(ended); !errors.Is(err, ErrGone) {
+	if err := second.WaitInFlight(ended); !errors.Is(err, ErrGone) {
 		t.Errorf("%v for a caller that has gone", err)
 	}
-	second.awaits = awaits
-	first.Unclaim(false)
-	if err := second.WaitParked(t.Context()); err != nil || plan.Parks(&second, noon) {
-		t.Errorf("%v, parked after the call", err)
+	second.waits = waits
+	first.ClearInFlight(false)
+	if err := second.WaitInFlight(t.Context()); err != nil || plan.JoinInFlight(&second, noon) {
+		t.Errorf("%v, or it waits after the call", err)
 	}
-	// A call that brings nothing to others has nobody wait.
+	// No check waits for a call that brings nothing to others.
 	e.Shares = false
-	if first.Claim(groups, noon); len(first.claimed) != 0 {
-		t.Error("claimed")
+	if first.MarkInFlight(groups, noon); len(first.inFlight) != 0 {
+		t.Error("marked")
 	}
 }
 
@@ -67,12 +67,12 @@ func TestChecksWaitForTheOneThatAsks(t *testing.T) {
 func TestUseIsToldBeforeASecondTry(t *testing.T) {
 	e := busy()
 	e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, noon) // on its way
-	g := &Transaction{Until: time.Now().Add(time.Hour), Asks: []Charge{{
+	g := &Transaction{Until: time.Now().Add(time.Hour), Charges: []Charge{{
 		Limit: limit.Limit{Capacity: 10 * limit.Token}, Rule: &rules.Rule{}, Cost: limit.Token,
 		Borrowing: Borrowing{Local: e, Left: 2 * limit.Token, admitted: 7 * limit.Token, denied: 3 * limit.Token},
 	}}}
-	seen := g.SettleHere(NewTable(), lua.Result{Limits: make([]limit.Outcome, 1)}, func() budget.Instant { return noon }, nil)
-	if g.Awaits == nil {
+	seen := g.ApplyResultOrRetry(NewTable(), lua.Result{Limits: make([]limit.Outcome, 1)}, func() budget.Instant { return noon }, nil)
+	if g.InFlight == nil {
 		t.Fatal("it is not asked once more")
 	}
 	told := map[bool]int64{}

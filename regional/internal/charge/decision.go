@@ -54,28 +54,29 @@ func (v *Verdict) Never() bool { return v.Decision.RetryAfter == limit.Never }
 // Decision holds the course of one request: what was decided at once, and the groups that the store
 // decides.
 type Decision struct {
-	// Mode is set if no limit was asked.
+	// Mode is set if no limit took part in the decision.
 	Mode string
 	// TooMany is the number of matching limits, if one store call cannot hold them.
 	TooMany int
-	// Never holds the verdicts of limits whose capacity the cost exceeds, or whose clients are held
-	// back. If there are any, no limit is asked.
+	// Never holds the denials that need no store: the cost exceeds the limit's capacity, or the
+	// client is held back. If one of them is not of a shadow limit, no limit is charged.
 	Never  []Verdict
 	Groups []*Transaction
 	// Order holds the matched rules in the order of the rules file.
 	Order []*rules.Rule
 	// Policy is the policy that decided.
 	Policy *policy.Policy
-	// All holds the verdicts if memory decided. Only policy is set then besides.
-	All []Verdict
-	// Denier is the entry of a limit that memory denied, at the instant at.
+	// CachedVerdicts holds the verdicts if memory decided. Then only Policy, Denier and At are set
+	// besides.
+	CachedVerdicts []Verdict
+	// Denier is the entry of a limit that memory denied, at the instant At; nil if memory denied none.
 	Denier *Entry
 	At     budget.Instant
-	// Parked: the request has waited for another request's call.
-	Parked bool
+	// Coalesced: the request has waited for another request's call.
+	Coalesced bool
 }
 
-// Undecided returns the reason why the request cannot be decided, or nil if it was.
+// Undecided returns why the request could not be decided, or nil if it was decided.
 func (d *Decision) Undecided() error {
 	if d.TooMany == 0 {
 		return nil
@@ -94,7 +95,7 @@ func (d *Decision) Plan(p *policy.Policy, r *Request, nowMS int64, buf []rules.M
 	return matched
 }
 
-// Match finds the rules that apply, in buf. It sets mode if no limit decides.
+// Match finds the rules that apply, in buf. It sets d.Mode if no limit decides.
 func (d *Decision) Match(p *policy.Policy, r *Request, nowMS int64, buf []rules.Matched) []rules.Matched {
 	d.Policy = p
 	if !p.Known() {
@@ -102,16 +103,16 @@ func (d *Decision) Match(p *policy.Policy, r *Request, nowMS int64, buf []rules.
 		return buf
 	}
 	list, matched := p.Set.Match(r.Attributes, nowMS, buf)
-	free := false
+	unlimited := false
 	if r.Descriptor || p.Set.HasUnlimited() {
-		matched, free = r.applying(matched)
+		matched, unlimited = r.applying(matched)
 	}
 	switch {
 	case list == rules.Blacklisted:
 		d.Mode = modes.BlockList
 	case list == rules.Whitelisted:
 		d.Mode = modes.AllowList
-	case free:
+	case unlimited:
 		d.Mode = modes.Unlimited
 	case len(matched) == 0:
 		d.Mode = modes.NoRule
@@ -119,7 +120,7 @@ func (d *Decision) Match(p *policy.Policy, r *Request, nowMS int64, buf []rules.
 	return matched
 }
 
-// Passes reports whether a request passes of which no limit was asked.
+// Passes reports whether a request passes that d.Mode decides.
 func (d *Decision) Passes() bool {
 	switch d.Mode {
 	case modes.BlockList:
@@ -130,9 +131,9 @@ func (d *Decision) Passes() bool {
 	return true
 }
 
-// Limits makes the groups: one for all limits that can deny, and one for each shadow limit. So a
-// shadow rule never gets in the way of the others. If t is not nil, the request is a check at now
-// and is counted in t. The buffer holds keys, and is kept for the next request.
+// Limits sets the groups: one for all limits that can deny, and one for each shadow limit. So a
+// shadow rule never influences the others. If t is not nil, the request is a check at now, and t
+// counts it. buf is memory for keys, which the next request uses again.
 func (d *Decision) Limits(p *policy.Policy, r *Request, matched []rules.Matched, t *Table, now budget.Instant, buf *[]byte) {
 	strict := NewTransaction(r.Cost)
 	var shadows []*Transaction
@@ -158,29 +159,29 @@ func (d *Decision) Limits(p *policy.Policy, r *Request, matched []rules.Matched,
 			a.Override = m.Override.Pattern
 		}
 		if cost > m.Limit.Capacity {
-			d.tooCostly(&a, shadow)
+			d.rejectTooCostly(&a, shadow)
 			continue
 		}
-		if a.Alone() {
+		if a.Independent() {
 			a.Key.Rule |= policy.IndependentBit
 		}
 		if t != nil && m.Rule.LocalCache {
-			a.Local = t.seen(&a, r, shadow, now)
+			a.Local = t.countCheck(&a, r, shadow, now)
 		}
 		if shadow {
-			alone := NewTransaction(r.Cost)
-			alone.Shadow, alone.Asks = true, append(alone.Asks, a)
-			shadows = append(shadows, alone)
+			one := NewTransaction(r.Cost)
+			one.Shadow, one.Charges = true, append(one.Charges, a)
+			shadows = append(shadows, one)
 		} else {
-			strict.Asks = append(strict.Asks, a)
+			strict.Charges = append(strict.Charges, a)
 		}
 	}
 	if len(d.Order) == 0 {
 		d.Mode = modes.NoRule
 		return
 	}
-	if len(strict.Asks) > lua.MaxLimits {
-		d.TooMany = len(strict.Asks)
+	if len(strict.Charges) > lua.MaxLimits {
+		d.TooMany = len(strict.Charges)
 		return
 	}
 	for i := range d.Never {
@@ -188,7 +189,7 @@ func (d *Decision) Limits(p *policy.Policy, r *Request, matched []rules.Matched,
 			return // denied for ever: nothing is consumed anywhere
 		}
 	}
-	if len(strict.Asks) > 0 {
+	if len(strict.Charges) > 0 {
 		d.Groups = strict.self[:]
 	}
 	if len(shadows) > 0 {
@@ -196,7 +197,7 @@ func (d *Decision) Limits(p *policy.Policy, r *Request, matched []rules.Matched,
 	}
 }
 
-func (d *Decision) tooCostly(a *Charge, shadow bool) {
+func (d *Decision) rejectTooCostly(a *Charge, shadow bool) {
 	d.Never = append(d.Never, a.Verdict(&Transaction{Shadow: shadow}, modes.Store, limit.Decision{
 		Limit: int64(a.Limit.Capacity / limit.Token), RetryAfter: limit.Never,
 	}))
@@ -205,8 +206,8 @@ func (d *Decision) tooCostly(a *Charge, shadow bool) {
 // Verdicts returns the verdicts of all limits in the order of the rules, and the headline among
 // them.
 func (d *Decision) Verdicts() (all []Verdict, headline *Verdict) {
-	if d.All != nil {
-		return d.All, strictest(d.All)
+	if d.CachedVerdicts != nil {
+		return d.CachedVerdicts, strictest(d.CachedVerdicts)
 	}
 	all = append(all, d.Never...)
 	for _, g := range d.Groups {
@@ -272,8 +273,8 @@ func Why(all []Verdict, headline *Verdict) string {
 func (d *Decision) Hold(now budget.Instant, held func(*Charge) penalty.Hold) {
 	denied := false
 	for _, g := range d.Groups {
-		for i := range g.Asks {
-			a := &g.Asks[i]
+		for i := range g.Charges {
+			a := &g.Charges[i]
 			if g.Shadow || !a.Rule.Watched() {
 				continue
 			}

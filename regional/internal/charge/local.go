@@ -8,28 +8,28 @@ import (
 	"aliquot/regional/internal/modes"
 )
 
-// Borrowing is the part of an ask that concerns memory. Its zero value means that memory takes no
-// part.
+// Borrowing is the part of a charge that concerns this daemon's memory. Its zero value means that
+// memory takes no part.
 type Borrowing struct {
-	Local *Entry // of the ask's key; nil if it has none
-	// Asked is the call's report about this daemon's chunk. trip is the chunk's memory of the call,
-	// valid while away is set.
-	Asked limit.ChunkView
-	trip  prefetch.Trip
-	away  bool
-	// worded: upkeep filled in asked before the call was made.
-	worded bool
-	// Left is the rest of the chunk after the call. It can be spent too.
+	Local *Entry // of the charge's key; nil if it has none
+	// Chunk is what the call tells the store about this daemon's chunk, and wants of it. While
+	// checkedOut is set, call identifies the store call to the chunk.
+	Chunk      limit.ChunkView
+	call       prefetch.Trip
+	checkedOut bool
+	// prepared: the janitor has set Chunk already.
+	prepared bool
+	// Left is the rest of the chunk after the call. The daemon can spend it without the store.
 	Left limit.Tokens
-	// admitted and denied were decided here. The state machine has to learn of them.
+	// admitted and denied are what memory decided and the state machine does not know yet.
 	admitted, denied limit.Tokens
-	// Elsewhere: another region has the share of the limit.
+	// Elsewhere: another region holds the share of the limit.
 	Elsewhere bool
 }
 
-// seen counts a check that goes to the store. It returns the entry of the key, if the key has one
-// or gets one.
-func (t *Table) seen(a *Charge, r *Request, shadow bool, now budget.Instant) *Entry {
+// countCheck counts a check that goes to the store. It returns the entry of the key, or nil if the
+// key is not frequent enough to have one.
+func (t *Table) countCheck(a *Charge, r *Request, shadow bool, now budget.Instant) *Entry {
 	var room [256]byte
 	e := t.Admit(AppendName(room[:0], a.Key.Rule, a.Rule, r), a.Key, now)
 	if e == nil {
@@ -37,13 +37,13 @@ func (t *Table) seen(a *Charge, r *Request, shadow bool, now budget.Instant) *En
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.Gone {
+	if e.Evicted {
 		return nil
 	}
 	if e.Rule != a.Rule {
-		e.Shares = a.lendable()
+		e.Shares = a.usesChunks()
 	}
-	if !e.records(a) {
+	if !e.sameRecordLocked(a) {
 		e.Chunk.Drop() // the chunk is of a record that no check uses any more
 	}
 	e.Rule, e.Limit, e.window, e.shadow = a.Rule, a.Limit, a.Window, shadow
@@ -51,30 +51,29 @@ func (t *Table) seen(a *Charge, r *Request, shadow bool, now budget.Instant) *En
 	return e
 }
 
-// records reports whether the ask is about the record that the entry's chunk was taken from. The
-// store has one record for each algorithm that a rule had. The caller holds mu.
-func (e *Entry) records(a *Charge) bool { return e.Limit.Algorithm == a.Limit.Algorithm }
+// sameRecordLocked reports whether the charge is for the record that the entry's chunk was taken
+// from. The store has one record for each algorithm that a rule has had.
+func (e *Entry) sameRecordLocked(a *Charge) bool { return e.Limit.Algorithm == a.Limit.Algorithm }
 
-// borrows reports whether a call may ask for chunks of the limit, by its rule and the region's
-// right.
-func (a *Charge) borrows() bool {
-	return a.lendable() && a.Right.Phase != budget.Limbo
+// mayBorrow reports whether the limit's rule and the region's right let a call borrow a chunk.
+func (a *Charge) mayBorrow() bool {
+	return a.usesChunks() && a.Right.Phase != budget.Limbo
 }
 
-// lendable reports whether chunks make sense for the limit.
-func (a *Charge) lendable() bool { return !a.Limit.Algorithm.Counts() && !a.Rule.Queue }
+// usesChunks reports whether chunks are of use for the limit: it neither counts nor queues.
+func (a *Charge) usesChunks() bool { return !a.Limit.Algorithm.Counts() && !a.Rule.Queue }
 
-// Bring adds to the asks of a group what this daemon has of their keys. If all of the keys are
-// busy, it also asks for more. It is called right before the call leaves.
-func (t *Table) Bring(head *Header, g *Transaction, now budget.Instant) {
+// Checkout adds to the charges of a group what this daemon has borrowed of their keys. If all of the
+// keys are busy, the call also borrows more. The caller sends the call right after it.
+func (t *Table) Checkout(head *Header, g *Transaction, now budget.Instant) {
 	lends := !g.Reserves
-	for i := range g.Asks {
-		a := &g.Asks[i]
-		lends = lends && a.Local != nil && a.borrows() && a.Local.Busy(now)
+	for i := range g.Charges {
+		a := &g.Charges[i]
+		lends = lends && a.Local != nil && a.mayBorrow() && a.Local.Busy(now)
 	}
-	for i := range g.Asks {
-		if a := &g.Asks[i]; a.Local != nil && !a.worded {
-			a.Local.bring(t, head, a, lends, now)
+	for i := range g.Charges {
+		if a := &g.Charges[i]; a.Local != nil && !a.prepared {
+			a.Local.checkout(t, head, a, lends, now)
 		}
 	}
 }
@@ -86,45 +85,45 @@ func (e *Entry) Busy(now budget.Instant) bool {
 	return e.Chunk.Busy(now)
 }
 
-func (e *Entry) bring(t *Table, head *Header, a *Charge, lends bool, now budget.Instant) {
+func (e *Entry) checkout(t *Table, head *Header, a *Charge, lends bool, now budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.Gone || !e.records(a) {
-		a.Local, a.Asked = nil, limit.ChunkView{}
+	if e.Evicted || !e.sameRecordLocked(a) {
+		a.Local, a.Chunk = nil, limit.ChunkView{}
 		return
 	}
-	a.Asked, a.trip = e.Chunk.Bring(a.Cost, e.terms(t, head, a, lends), now)
-	a.away = true
-	// A call that asks for no tokens brings none for which other checks could wait.
+	a.Chunk, a.call = e.Chunk.Bring(a.Cost, e.terms(t, head, a, lends), now)
+	a.checkedOut = true
+	// A call that borrows nothing brings no tokens for which other checks could wait.
 	e.Shares = e.Chunk.Awaits()
 }
 
-// terms returns what a call with this header may ask for. If all chunks were ended after the header
-// was read, the call must not borrow.
+// terms returns what a call with this header may borrow. If all chunks were ended after the header
+// was read, that is nothing.
 func (e *Entry) terms(t *Table, head *Header, a *Charge, lends bool) prefetch.Terms {
 	return prefetch.Terms{
-		Algorithm: a.Limit.Algorithm, Lends: lends && head.Turn == t.Turn.Load(), Rho: head.Rho, Until: a.Right.Until,
+		Algorithm: a.Limit.Algorithm, Lends: lends && head.Resets == t.Resets.Load(), Rho: head.Rho, Until: a.Right.Until,
 	}
 }
 
-// Took passes the results of a group's call to the entries of its keys.
-func (g *Transaction) Took(t *Table, r *lua.Result, storeNow int64, received budget.Instant) {
-	for i := range g.Asks {
-		a := &g.Asks[i]
-		if !a.away {
+// Complete gives the results of a group's call to the entries of its keys.
+func (g *Transaction) Complete(t *Table, r *lua.Result, storeNow int64, received budget.Instant) {
+	for i := range g.Charges {
+		a := &g.Charges[i]
+		if !a.checkedOut {
 			continue
 		}
-		a.away = false
-		a.Local.took(t, a, r.Allowed, r.Limits[i], r.Clock(i, storeNow), received)
+		a.checkedOut = false
+		a.Local.complete(t, a, r.Allowed, r.Limits[i], r.Clock(i, storeNow), received)
 	}
 }
 
-func (e *Entry) took(t *Table, a *Charge, allowed bool, out limit.Outcome, storeNow int64, received budget.Instant) {
+func (e *Entry) complete(t *Table, a *Charge, allowed bool, out limit.Outcome, storeNow int64, received budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.Chunk.Took(a.trip, allowed, out, storeNow, received)
+	e.Chunk.Took(a.call, allowed, out, storeNow, received)
 	e.Stalled = false
-	e.land()
+	e.finishLocked()
 	e.floorCap, e.coldCap = a.FloorCap, a.ColdCap
 	if a.Elsewhere {
 		// A check that was denied only because the share is elsewhere may wait for the share.
@@ -135,37 +134,37 @@ func (e *Entry) took(t *Table, a *Charge, allowed bool, out limit.Outcome, store
 	}
 	a.Left = e.Chunk.Left()
 	a.admitted, a.denied = e.Chunk.Tell()
-	t.Lost.Add(e.Chunk.TellLost())
+	t.LostChunks.Add(e.Chunk.TellLost())
 }
 
-// Lost ends what the groups of a call took along, if the call failed or was never made. If the call
-// is repeated, it does not take that along again.
-func Lost(groups []*Transaction) {
-	landed(groups, func(a *Charge) {
-		a.Asked = void(a.Asked)
-		a.Local.Chunk.Lost(a.trip)
-		a.Local.fail()
+// Fail ends the checkouts of a call that failed or was never made. If the call is repeated, it does
+// not carry these chunks again.
+func Fail(groups []*Transaction) {
+	endCheckouts(groups, func(a *Charge) {
+		a.Chunk = voidView(a.Chunk)
+		a.Local.Chunk.Lost(a.call)
+		a.Local.stallLocked()
 	})
 }
 
-// Unmade ends what the groups of a call took along, if the store did not make the call.
-func Unmade(groups []*Transaction) {
-	landed(groups, func(a *Charge) {
-		a.Local.Chunk.Unmade(a.trip, a.Asked)
-		a.Asked = limit.ChunkView{}
-		a.Local.land()
+// NotExecuted ends the checkouts of a call that the store answered without executing it.
+func NotExecuted(groups []*Transaction) {
+	endCheckouts(groups, func(a *Charge) {
+		a.Local.Chunk.Unmade(a.call, a.Chunk)
+		a.Chunk = limit.ChunkView{}
+		a.Local.finishLocked()
 	})
 }
 
-// landed calls end, under the entry's lock, for each ask whose call has something with it.
-func landed(groups []*Transaction, end func(*Charge)) {
+// endCheckouts calls end for each charge with a checkout, under its entry's lock.
+func endCheckouts(groups []*Transaction, end func(*Charge)) {
 	for _, g := range groups {
-		for i := range g.Asks {
-			a := &g.Asks[i]
-			if !a.away {
+		for i := range g.Charges {
+			a := &g.Charges[i]
+			if !a.checkedOut {
 				continue
 			}
-			a.away = false
+			a.checkedOut = false
 			a.Local.mu.Lock()
 			end(a)
 			a.Local.mu.Unlock()
@@ -173,35 +172,35 @@ func landed(groups []*Transaction, end func(*Charge)) {
 	}
 }
 
-// Awaited returns a channel that is closed when the tokens on their way here have arrived. It
-// returns nil if none are.
-func (e *Entry) Awaited() <-chan struct{} {
+// PendingTokens returns a channel that is closed when no call in flight can bring tokens any more.
+// It returns nil if that is so now.
+func (e *Entry) PendingTokens() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.Chunk.Awaits() {
 		return nil
 	}
-	return e.landing()
+	return e.doneLocked()
 }
 
-// void returns a view of a chunk of which nothing counts.
-func void(v limit.ChunkView) limit.ChunkView {
+// voidView returns the view of the same chunk with which the store counts none of its tokens.
+func voidView(v limit.ChunkView) limit.ChunkView {
 	if v.Was == 0 {
 		return limit.ChunkView{}
 	}
 	return limit.ChunkView{Was: v.Was, Until: limit.Void}
 }
 
-// Second decides a group that the store denied again, by what is here now: another call may have
-// borrowed the tokens that this one lacked. It returns false if that is not enough. The clock is
-// read when the group's limits are locked, as in decision.local.
-func (t *Table) Second(g *Transaction, clock func() budget.Instant) bool {
-	if g.Upkeep || g.Peek || len(g.Asks) > MostLocal {
+// RetryCached decides again, from memory, a group that the store has denied: another call may have
+// borrowed the tokens that it lacked. It returns false, and charges nothing, if they do not suffice.
+// The clock is read after the group's entries are locked.
+func (t *Table) RetryCached(g *Transaction, clock func() budget.Instant) bool {
+	if g.ChunkOnly || g.Peek || len(g.Charges) > MaxCached {
 		return false
 	}
 	var plan LocalPlan
-	for i := range g.Asks {
-		a := &g.Asks[i]
+	for i := range g.Charges {
+		a := &g.Charges[i]
 		if a.Local == nil {
 			return false
 		}
@@ -211,13 +210,13 @@ func (t *Table) Second(g *Transaction, clock func() budget.Instant) bool {
 	defer plan.Unlock()
 	now := clock()
 	for i, e := range plan.Entries[:plan.N] {
-		if e.Gone || e.Rule != g.Asks[i].Rule || e.Chunk.Look(plan.Costs[i], now) != prefetch.Holds {
+		if e.Evicted || e.Rule != g.Charges[i].Rule || e.Chunk.Look(plan.Costs[i], now) != prefetch.Holds {
 			return false
 		}
 	}
 	g.Allowed, g.Out = true, g.EmptyVerdicts()
 	for i, e := range plan.Entries[:plan.N] {
-		a := &g.Asks[i]
+		a := &g.Charges[i]
 		e.Chunk.Spend(a.Cost, now)
 		t.activate(e)
 		found := e.Chunk.Outcome(now)
@@ -226,9 +225,9 @@ func (t *Table) Second(g *Transaction, clock func() budget.Instant) bool {
 	return true
 }
 
-// used adds the observations of what was decided here about an ask's key.
-func (a *Charge) used(tokens limit.Tokens, seen []Observation) []Observation {
-	if a.Alone() || a.admitted == 0 && a.denied == 0 {
+// observeCached adds the observations of what memory decided for the charge's key.
+func (a *Charge) observeCached(tokens limit.Tokens, seen []Observation) []Observation {
+	if a.Independent() || a.admitted == 0 && a.denied == 0 {
 		return seen
 	}
 	u := budget.Usage{
@@ -246,31 +245,31 @@ func (a *Charge) used(tokens limit.Tokens, seen []Observation) []Observation {
 	return seen
 }
 
-// Ended ends one key's chunk and returns the view that gives it back, for a change of the key's
-// share. The caller calls the function after the change.
-func (t *Table) Ended(a *Charge, now budget.Instant) (limit.ChunkView, func()) {
-	e := t.OfKey(a.Key)
+// BeginReturn ends one key's chunk and returns the view that gives it back, for a change of the
+// key's share. The caller calls finish after the change.
+func (t *Table) BeginReturn(a *Charge, now budget.Instant) (view limit.ChunkView, finish func()) {
+	e := t.ByKey(a.Key)
 	if e == nil {
 		return limit.ChunkView{}, func() {}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.Chunk.End()
-	if !e.records(a) {
+	if !e.sameRecordLocked(a) {
 		return limit.ChunkView{}, func() {}
 	}
-	view, trip := e.Chunk.Bring(0, prefetch.Terms{}, now)
+	view, call := e.Chunk.Bring(0, prefetch.Terms{}, now)
 	return view, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.Chunk.Lost(trip)
+		e.Chunk.Lost(call)
 		e.Chunk.End() // also what was borrowed under the share before
 	}
 }
 
 // EndKey ends one key's chunk and memory, because the key has another share.
 func (t *Table) EndKey(key budget.KeyID) {
-	if e := t.OfKey(key); e != nil {
+	if e := t.ByKey(key); e != nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.Chunk.End()
@@ -279,7 +278,7 @@ func (t *Table) EndKey(key budget.KeyID) {
 
 // Forget drops a key's memory of denials, because tokens were given back.
 func (t *Table) Forget(key budget.KeyID) {
-	if e := t.OfKey(key); e != nil {
+	if e := t.ByKey(key); e != nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.Chunk.Forget()
@@ -288,7 +287,7 @@ func (t *Table) Forget(key budget.KeyID) {
 
 // Left returns what is left of a key's chunk.
 func (t *Table) Left(key budget.KeyID) limit.Tokens {
-	e := t.OfKey(key)
+	e := t.ByKey(key)
 	if e == nil {
 		return 0
 	}

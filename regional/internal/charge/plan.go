@@ -12,12 +12,13 @@ import (
 	"aliquot/rules"
 )
 
-// MostLocal is the largest number of limits of a request that is decided from memory. The locks of
-// all its limits are held at once.
-const MostLocal = 8
+// MaxCached is the largest number of limits of a request that memory decides. The locks of all its
+// limits are held at once.
+const MaxCached = 8
 
-// Scratch is the memory that deciding requests needs, so that those decided from memory allocate
-// nothing else. The decisions in it are valid until it is used again.
+// Scratch is working memory for deciding requests, so that a decision from memory allocates nothing
+// else. The decisions in it are valid until it is used again. The zero value is ready for use. It
+// belongs to one call at a time.
 type Scratch struct {
 	now budget.Instant
 	// Crowded: the requests got no turn at the store, so memory or their rules' fallbacks decide.
@@ -27,21 +28,21 @@ type Scratch struct {
 	Matched   []rules.Matched
 	Name      []byte
 	One       [1]Request // the request of a caller that has only one
-	// Todo are the indexes of requests that are not decided yet. asks are those of them that the
-	// store is asked about in this round.
-	Todo, Asks []int
-	// Until is how long the requests wait for calls of other checks. It is set when one has to wait
-	// or to ask the store.
+	// Pending has the indexes of the requests that are not decided yet. ForStore has those of them
+	// that the store decides in this round.
+	Pending, ForStore []int
+	// Until is when the requests stop to wait for calls of other checks. It is set when the first of
+	// them waits or asks the store.
 	Until time.Time
-	// awaits are the calls that parked requests wait for. claimed are the entries that the requests
-	// at the store have claimed.
-	awaits  []<-chan struct{}
-	claimed []*Entry
+	// waits has a channel for each call in flight that requests wait for. inFlight has the entries
+	// that MarkInFlight has marked.
+	waits    []<-chan struct{}
+	inFlight []*Entry
 }
 
-// mostKept is the largest number of verdicts with which a scratch is kept: those of a large batch
-// whose requests have a few limits each.
-const mostKept = 4096
+// maxVerdictsKept is the largest number of verdicts with which a scratch is kept: those of a large
+// batch whose requests have a few limits each.
+const maxVerdictsKept = 4096
 
 // Scratches keeps scratches for the next calls. Safe for concurrent use.
 type Scratches struct{ kept sync.Pool }
@@ -57,7 +58,7 @@ func (p *Scratches) Take() *Scratch {
 // Done takes back a scratch whose decisions are no longer used. It drops references to requests
 // that are over.
 func (p *Scratches) Done(s *Scratch) {
-	if cap(s.verdicts) > mostKept {
+	if cap(s.verdicts) > maxVerdictsKept {
 		return
 	}
 	clear(s.Decisions)
@@ -74,18 +75,18 @@ func (s *Scratch) Reset(n int, now budget.Instant) {
 	if cap(s.Decisions) < n {
 		s.Decisions = make([]Decision, n)
 	}
-	s.Decisions, s.verdicts, s.Todo = s.Decisions[:n], s.verdicts[:0], s.Todo[:0]
+	s.Decisions, s.verdicts, s.Pending = s.Decisions[:n], s.verdicts[:0], s.Pending[:0]
 	for i := range n {
-		s.Todo = append(s.Todo, i)
+		s.Pending = append(s.Pending, i)
 	}
 }
 
 // LocalPlan is a request that memory may decide.
 type LocalPlan struct {
-	Entries [MostLocal]*Entry
-	Costs   [MostLocal]limit.Tokens
-	found   [MostLocal]prefetch.Finding
-	order   [MostLocal]uint8 // of their locks
+	Entries [MaxCached]*Entry
+	Costs   [MaxCached]limit.Tokens
+	found   [MaxCached]prefetch.Finding
+	order   [MaxCached]uint8 // of their locks
 	N       int
 }
 
@@ -139,14 +140,14 @@ func (l *LocalPlan) Unlock() {
 	}
 }
 
-// Look finds out whether all limits that can deny hold the cost, or one of them would deny it.
-// known is false if the store has to be asked. The caller holds the locks.
-func (l *LocalPlan) Look(s *Scratch, now budget.Instant) (allowed, known bool) {
+// Evaluate reports whether memory allows the request: all limits that can deny it hold its cost.
+// known is false if memory cannot tell, so that the store has to decide. The caller holds the locks.
+func (l *LocalPlan) Evaluate(s *Scratch, now budget.Instant) (allowed, known bool) {
 	allowed, known = true, true
 	denied, told := false, true
 	for i, e := range l.Entries[:l.N] {
 		m := &s.Matched[i]
-		if e.Gone || e.Rule != m.Rule || e.Limit != m.Limit {
+		if e.Evicted || e.Rule != m.Rule || e.Limit != m.Limit {
 			return false, false
 		}
 		found := e.Chunk.Look(l.Costs[i], now)
@@ -177,17 +178,17 @@ func (l *LocalPlan) Charge(t *Table, allowed bool, now budget.Instant) {
 		case e.shadow || allowed:
 			e.Chunk.Spend(cost, now)
 			if e.Chunk.Due(now) != prefetch.Nothing {
-				t.nudge()
+				t.wakeJanitor()
 			}
 		default:
-			continue // it would have held the cost
+			continue // another limit denied the request, and this one would have held the cost
 		}
 		t.activate(e)
 	}
 }
 
-// Word creates the verdicts, in the order of the rules.
-func (d *Decision) Word(l *LocalPlan, s *Scratch, allowed bool, now budget.Instant) {
+// SetVerdicts sets the verdicts of a decision from memory, in the order of the rules.
+func (d *Decision) SetVerdicts(l *LocalPlan, s *Scratch, allowed bool, now budget.Instant) {
 	from := len(s.verdicts)
 	d.At = now
 	for i, e := range l.Entries[:l.N] {
@@ -203,5 +204,5 @@ func (d *Decision) Word(l *LocalPlan, s *Scratch, allowed bool, now budget.Insta
 			d.Denier = e
 		}
 	}
-	d.All = s.verdicts[from:len(s.verdicts):len(s.verdicts)]
+	d.CachedVerdicts = s.verdicts[from:len(s.verdicts):len(s.verdicts)]
 }

@@ -44,9 +44,9 @@ func (r *Request) CostOf(rule *rules.Rule) (cost limit.Tokens, applies bool) {
 	return limit.Tokens(whole) * limit.Token, applies
 }
 
-// applying filters in place the rules that match a request, and returns those that apply to it
-// under the limit that it brings. unlimited is true if none applies because a rule says that
-// nothing limits the request.
+// applying filters the rules that match a request, in place, and returns those that apply to it with
+// the limit that it brings. unlimited is true if none applies, because a rule says that the request
+// has no limit.
 func (r *Request) applying(matched []rules.Matched) (applying []rules.Matched, unlimited bool) {
 	kept := matched[:0]
 	for i := range matched {

@@ -21,27 +21,27 @@ func TestChunkIsOfItsRecord(t *testing.T) {
 		return table, e, charge.Charge{Rule: since, Limit: limit.Limit{Algorithm: limit.FixedWindow}, Key: e.Key, Cost: limit.Token}
 	}
 	table, _, counts := start()
-	if view, _ := table.Ended(&counts, chargetest.Noon); view.Asked() {
+	if view, _ := table.BeginReturn(&counts, chargetest.Noon); view.Asked() {
 		t.Errorf("a change of its share says %+v", view)
 	}
 	table, e, counts := start()
 	table.End(false) // as new rules do
-	bucket := e.Upkeep().Asks[0]
+	bucket := e.ChunkTransaction().Charges[0]
 	e.Rule, e.Limit = counts.Rule, counts.Limit
-	if bucket.Keep(table, &charge.Header{}, chargetest.Noon) {
-		t.Errorf("its return says %+v", bucket.Asked)
+	if bucket.RenewOrReturn(table, &charge.Header{}, chargetest.Noon) {
+		t.Errorf("its return says %+v", bucket.Chunk)
 	}
 	// An ask by the rules before, which has found the entry and then another came.
-	if table.Bring(&charge.Header{}, &charge.Transaction{Asks: []charge.Charge{bucket}}, chargetest.Noon); bucket.Asked.Asked() {
-		t.Errorf("a check by the rules before says %+v", bucket.Asked)
+	if table.Checkout(&charge.Header{}, &charge.Transaction{Charges: []charge.Charge{bucket}}, chargetest.Noon); bucket.Chunk.Asked() {
+		t.Errorf("a check by the rules before says %+v", bucket.Chunk)
 	}
 	table, e, counts = start()
 	if counts.Local = table.Seen(&counts, &charge.Request{}, false, chargetest.Noon); counts.Local != e {
 		t.Fatal("it is another entry")
 	}
-	g := &charge.Transaction{Asks: []charge.Charge{counts}}
-	if table.Bring(&charge.Header{}, g, chargetest.Noon); g.Asks[0].Asked.Asked() || e.Chunk.Left() != 0 {
-		t.Errorf("a check says %+v", g.Asks[0].Asked)
+	g := &charge.Transaction{Charges: []charge.Charge{counts}}
+	if table.Checkout(&charge.Header{}, g, chargetest.Noon); g.Charges[0].Chunk.Asked() || e.Chunk.Left() != 0 {
+		t.Errorf("a check says %+v", g.Charges[0].Chunk)
 	}
 }
 
@@ -51,18 +51,18 @@ func TestNothingIsBorrowedByAHeaderFromBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, ended := range []bool{false, true} {
 		table := charge.NewTable()
-		e := chargetest.Come(table, 1, charge.LocalWorth, chargetest.Noon)
+		e := chargetest.Arrive(table, 1, charge.AdmitAfter, chargetest.Noon)
 		e.Rule, e.Limit = &rules.Rule{ID: "r0", LocalCache: true}, limit.Limit{Capacity: 100 * limit.Token}
-		head := charge.Header{Turn: table.Turn.Load()}
+		head := charge.Header{Resets: table.Resets.Load()}
 		if ended {
 			table.End(false)
 		}
 		chargetest.Use(e, chargetest.Noon)
 		chargetest.Use(e, chargetest.Noon)
-		g := &charge.Transaction{Asks: e.Upkeep().Asks}
-		g.Asks[0].Cost, g.Asks[0].Right.Phase = limit.Token, budget.Live
-		if table.Bring(&head, g, chargetest.Noon); (g.Asks[0].Asked.Want == 0) != ended {
-			t.Errorf("all chunks were ended since: %t; the call wants %v", ended, g.Asks[0].Asked.Want)
+		g := &charge.Transaction{Charges: e.ChunkTransaction().Charges}
+		g.Charges[0].Cost, g.Charges[0].Right.Phase = limit.Token, budget.Live
+		if table.Checkout(&head, g, chargetest.Noon); (g.Charges[0].Chunk.Want == 0) != ended {
+			t.Errorf("all chunks were ended since: %t; the call wants %v", ended, g.Charges[0].Chunk.Want)
 		}
 	}
 }
@@ -74,8 +74,8 @@ func TestADeniedCheckIsNotDecidedByOtherRules(t *testing.T) {
 	for _, by := range []*rules.Rule{rule, other} {
 		table := charge.NewTable()
 		e := chargetest.Lent(t, table, rule)
-		g := &charge.Transaction{Asks: []charge.Charge{{Rule: by, Limit: e.Limit, Key: e.Key, Cost: limit.Token, Borrowing: charge.Borrowing{Local: e}}}}
-		if table.Second(g, func() budget.Instant { return chargetest.Noon }) != (by == rule) {
+		g := &charge.Transaction{Charges: []charge.Charge{{Rule: by, Limit: e.Limit, Key: e.Key, Cost: limit.Token, Borrowing: charge.Borrowing{Local: e}}}}
+		if table.RetryCached(g, func() budget.Instant { return chargetest.Noon }) != (by == rule) {
 			t.Errorf("by the entry's own rules: %t; decided: %t", by == rule, g.Allowed)
 		}
 	}
@@ -87,8 +87,8 @@ func TestWhatWasBorrowedUnderAnotherShareEnds(t *testing.T) {
 	t.Parallel()
 	table := charge.NewTable()
 	e := chargetest.Lent(t, table, &rules.Rule{ID: "r0", LocalCache: true})
-	a := e.Upkeep().Asks[0]
-	_, made := table.Ended(&a, chargetest.Noon)
+	a := e.ChunkTransaction().Charges[0]
+	_, made := table.BeginReturn(&a, chargetest.Noon)
 	chargetest.Use(e, chargetest.Noon)
 	chargetest.Use(e, chargetest.Noon)
 	chargetest.Brings(table, chargetest.Asks(table, e, chargetest.Noon), chargetest.Noon)

@@ -3,14 +3,14 @@ package charge
 import "sync/atomic"
 
 const (
-	// sketchWidth is the number of counters in a row. It keeps the keys of a flood apart: after as
-	// many additions as the sketch remembers, one key in some hundred that came once seems to have
-	// come more often.
+	// sketchWidth is the number of counters in a row. It keeps the keys of a flood apart: after
+	// sketchHalveAfter additions, one in some hundred keys that came once seems to have come more
+	// often.
 	sketchWidth = 1 << 18
 	sketchRows  = 4
-	// sketchRemembers is the number of additions after which all counts are halved.
-	sketchRemembers = sketchWidth / 4
-	sketchMost      = 255
+	// sketchHalveAfter is the number of additions after which all counts are halved.
+	sketchHalveAfter = sketchWidth / 4
+	sketchMax        = 255
 )
 
 // sketch counts approximately how often keys come, without storing the keys. It is a count-min
@@ -23,15 +23,15 @@ type sketch struct {
 
 // add counts a key by its hash. It returns how often the key came; the result may be too high.
 func (s *sketch) add(hash uint64) (count uint32) {
-	if s.added.Add(1)%sketchRemembers == 0 {
+	if s.added.Add(1)%sketchHalveAfter == 0 {
 		s.halve()
 	}
-	count = sketchMost
+	count = sketchMax
 	for row := range s.rows {
 		word, shift := s.place(row, hash)
 		old := word.Load()
-		n := old >> shift & sketchMost
-		if n < sketchMost {
+		n := old >> shift & sketchMax
+		if n < sketchMax {
 			n++
 			word.CompareAndSwap(old, old+1<<shift)
 		}
@@ -42,10 +42,10 @@ func (s *sketch) add(hash uint64) (count uint32) {
 
 // count returns how often a key came; the result may be too high.
 func (s *sketch) count(hash uint64) (count uint32) {
-	count = sketchMost
+	count = sketchMax
 	for row := range s.rows {
 		word, shift := s.place(row, hash)
-		count = min(count, word.Load()>>shift&sketchMost)
+		count = min(count, word.Load()>>shift&sketchMax)
 	}
 	return count
 }

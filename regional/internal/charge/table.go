@@ -14,53 +14,54 @@ import (
 )
 
 const (
-	// localKeys caps the keys that a daemon decides from memory: 43 MiB, and their names.
-	localKeys = 65_536
-	// localName caps a name in bytes. The store decides keys with longer names.
-	localName = 512
-	// localWays is the number of places in which one key may be.
-	localWays = 8
-	// LocalWorth is how often a key must have come recently to get an entry. So a flood of keys
+	// maxKeys is the largest number of keys that a daemon decides from memory. They take 43 MiB, and
+	// their names.
+	maxKeys = 65_536
+	// maxNameBytes is the longest name of an entry. The store decides keys with longer names.
+	maxNameBytes = 512
+	// ways is the number of places in which one key may be: the places of one set.
+	ways = 8
+	// AdmitAfter is how often a key must have come recently to get an entry. So a flood of keys
 	// that come once creates no entries.
-	LocalWorth = 3
+	AdmitAfter = 3
 )
 
 // Table holds the keys that this daemon decides from memory. It is searched by the plain
 // attributes of a request, without the keyed hash that names the key in the store. A search takes
 // no lock. An entry has its own lock, which is held for a few additions. Safe for concurrent use.
 type Table struct {
-	sets   [localKeys / localWays]localSet // first, so that a set is one cache line of the processor
-	tags   [localKeys / localWays]localTags
+	sets   [maxKeys / ways]placeSet // first, so that a set is one cache line of the processor
+	tags   [maxKeys / ways]tagSet
 	seed   maphash.Seed
 	sketch sketch
 
-	// Turn counts the events that ended all chunks.
-	Turn atomic.Uint64
-	// Lost counts how often borrowed tokens ended before they were spent or returned.
-	Lost atomic.Int64
+	// Resets counts the events that ended all chunks.
+	Resets atomic.Uint64
+	// LostChunks counts how often borrowed tokens ended before they were spent or returned.
+	LostChunks atomic.Int64
 
-	mu    sync.Mutex // guards admission and the fields below; taken before the locks of entries
-	byKey map[budget.KeyID]*Entry
-	made  uint64
+	mu      sync.Mutex // guards admission and the fields below; taken before the locks of entries
+	byKey   map[budget.KeyID]*Entry
+	created uint64
 
 	activeMu sync.Mutex // taken after the locks of entries
 	active   []*Entry
-	Wake     chan struct{} // holds one value: something is due before its time
+	Wake     chan struct{} // has room for one value, which wakes the janitor before its interval ends
 }
 
-// localSet holds the places of one set.
-type localSet [localWays]atomic.Pointer[Entry]
+// placeSet holds the places of one set.
+type placeSet [ways]atomic.Pointer[Entry]
 
-// localTags holds one byte of the hash of each entry of a set, in the order of its places. So a
-// search need not read most of the other entries, which are far apart in memory. A tag changes a
-// moment after its place. A search that finds nothing meanwhile asks the store.
-type localTags struct{ all atomic.Uint64 }
+// tagSet holds one byte of the hash of each entry of a set, in the order of its places. So a search
+// reads few other entries, which are far apart in memory. A tag changes a moment after its place. A
+// search in that moment may find nothing; the store then decides.
+type tagSet struct{ all atomic.Uint64 }
 
 // tagOf returns a byte of the hash that does not take part in the choice of the set.
 func tagOf(hash uint64) uint8 { return uint8(hash >> 56) }
 
 // put sets the tag of a place. The caller holds the table's mu.
-func (t *localTags) put(place int, tag uint8) {
+func (t *tagSet) put(place int, tag uint8) {
 	at := 8 * place
 	t.all.Store(t.all.Load()&^(0xff<<at) | uint64(tag)<<at)
 }
@@ -73,24 +74,24 @@ type Entry struct {
 	Key    budget.KeyID
 	number uint64 // the order in which several entries are locked
 
-	mu    sync.Mutex
-	Gone  bool // it is no longer in the table
-	Chunk prefetch.Key
-	// Rule and limit are those of the latest check of the key. A check with others asks the store.
+	mu      sync.Mutex
+	Evicted bool // it is no longer in the table
+	Chunk   prefetch.Key
+	// Rule and Limit are those of the latest check of the key. The store decides a check with others.
 	Rule   *rules.Rule
 	Limit  limit.Limit
 	window time.Duration
 	shadow bool
-	// FloorCap and ColdCap are from the latest view.
+	// floorCap and coldCap are Charge.FloorCap and ColdCap of the latest view.
 	floorCap, coldCap limit.Tokens
 	// active: the entry is in the table's list of entries that have a chunk or unreported use.
 	active bool
-	// landed is closed when no call that may bring tokens is under way any more; it is nil if no
-	// check waits for that. claimed: such a call is about to be made. shares: other checks gain by
-	// waiting for it, as far as the latest call showed.
-	landed          chan struct{}
-	Claimed, Shares bool
-	Stalled         bool // the latest call that ended, or was given up, had no answer
+	// done is closed when no call in flight can bring tokens any more; it is nil if no check waits
+	// for that. InFlight: a check makes such a call, or is about to. Shares: by the latest call,
+	// other checks gain by waiting for it.
+	done             chan struct{}
+	InFlight, Shares bool
+	Stalled          bool // the latest call that ended, or was given up, had no answer
 	// denial is the id that denials from memory have had since deniedAt.
 	denial   string
 	deniedAt budget.Instant
@@ -106,7 +107,7 @@ func (t *Table) Find(name []byte) (e *Entry, hash uint64) {
 	hash = maphash.Bytes(t.seed, name)
 	at := hash % uint64(len(t.sets))
 	tags, tag := t.tags[at].all.Load(), tagOf(hash)
-	for i := range localWays {
+	for i := range ways {
 		if uint8(tags>>(8*i)) != tag {
 			continue
 		}
@@ -117,17 +118,17 @@ func (t *Table) Find(name []byte) (e *Entry, hash uint64) {
 	return nil, hash
 }
 
-// OfKey returns the entry of a key, or nil.
-func (t *Table) OfKey(key budget.KeyID) *Entry {
+// ByKey returns the entry of a key, or nil.
+func (t *Table) ByKey(key budget.KeyID) *Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byKey[key]
 }
 
-// Admit returns the entry of a name. It creates one if the key has come often enough recently and a
-// place is free, or has an idle key that came less often. Otherwise it returns nil.
+// Admit returns the entry of a name. It creates one if the key has come often enough recently, and a
+// place is free or has an idle key that came less often. Otherwise it returns nil.
 func (t *Table) Admit(name []byte, key budget.KeyID, now budget.Instant) *Entry {
-	if len(name) > localName {
+	if len(name) > maxNameBytes {
 		return nil
 	}
 	e, hash := t.Find(name)
@@ -135,7 +136,7 @@ func (t *Table) Admit(name []byte, key budget.KeyID, now budget.Instant) *Entry 
 		return e
 	}
 	count := t.sketch.add(hash)
-	if count < LocalWorth {
+	if count < AdmitAfter {
 		return nil
 	}
 	t.mu.Lock()
@@ -147,8 +148,8 @@ func (t *Table) Admit(name []byte, key budget.KeyID, now budget.Instant) *Entry 
 	if !free {
 		return nil
 	}
-	t.made++
-	e = &Entry{hash: hash, name: string(name), Key: key, number: t.made}
+	t.created++
+	e = &Entry{hash: hash, name: string(name), Key: key, number: t.created}
 	t.byKey[key] = e
 	at := hash % uint64(len(t.sets))
 	t.sets[at][place].Store(e)
@@ -183,17 +184,17 @@ func (e *Entry) WhileLocked(do func()) {
 func (e *Entry) idle(now budget.Instant) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return !e.active && !e.Claimed && e.Chunk.Idle(now)
+	return !e.active && !e.InFlight && e.Chunk.Idle(now)
 }
 
 // evict removes an entry if it is still idle. The caller holds mu.
 func (t *Table) evict(e *Entry, now budget.Instant) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.active || e.Claimed || !e.Chunk.Idle(now) {
+	if e.active || e.InFlight || !e.Chunk.Idle(now) {
 		return false
 	}
-	e.Gone = true
+	e.Evicted = true
 	delete(t.byKey, e.Key)
 	return true
 }
@@ -213,10 +214,10 @@ func (t *Table) EvictIdle(now budget.Instant) {
 	}
 }
 
-// End ends all chunks and memories. drop also voids the chunks, because the store's contents are
-// others. After it has returned, no check is decided by what was known before.
+// End ends all chunks and all remembered denials. drop also voids the chunks, because the store has
+// other contents. After End has returned, no check is decided by what was known before.
 func (t *Table) End(drop bool) {
-	t.Turn.Add(1)
+	t.Resets.Add(1)
 	for i := range t.sets {
 		for j := range t.sets[i] {
 			e := t.sets[i][j].Load()
@@ -232,10 +233,10 @@ func (t *Table) End(drop bool) {
 			e.mu.Unlock()
 		}
 	}
-	t.nudge()
+	t.wakeJanitor()
 }
 
-// activate puts an entry on the list of entries that upkeep visits. The caller holds e.mu.
+// activate puts an entry on the list of entries that the janitor visits. The caller holds e.mu.
 func (t *Table) activate(e *Entry) {
 	if e.active {
 		return
@@ -246,8 +247,8 @@ func (t *Table) activate(e *Entry) {
 	t.activeMu.Unlock()
 }
 
-// nudge makes upkeep run now.
-func (t *Table) nudge() {
+// wakeJanitor makes the janitor run now.
+func (t *Table) wakeJanitor() {
 	select {
 	case t.Wake <- struct{}{}:
 	default:
@@ -281,9 +282,9 @@ func (t *Table) Keys() int {
 	return len(t.byKey)
 }
 
-// Named returns the id of an earlier denial of the key that also stands for a denial at now; empty
-// if there is none.
-func (e *Entry) Named(now budget.Instant) string {
+// RecentDenial returns the id of an earlier denial of the key that a denial at now shares; empty if
+// there is none.
+func (e *Entry) RecentDenial(now budget.Instant) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.denial == "" || now.Sub(e.deniedAt) >= prefetch.Life {

@@ -18,13 +18,13 @@ import (
 // TestEntryIsMadeForWhatComesOften, and found by its name and by its key.
 func TestEntryIsMadeForWhatComesOften(t *testing.T) {
 	table := charge.NewTable()
-	if e := chargetest.Come(table, 1, charge.LocalWorth-1, chargetest.Noon); e != nil {
+	if e := chargetest.Arrive(table, 1, charge.AdmitAfter-1, chargetest.Noon); e != nil {
 		t.Error("an entry for a key that has hardly come")
 	}
-	e := chargetest.Come(table, 1, 1, chargetest.Noon)
+	e := chargetest.Arrive(table, 1, 1, chargetest.Noon)
 	name, key := chargetest.KeyName(1)
-	if found, _ := table.Find(name); e == nil || found != e || table.OfKey(key) != e {
-		t.Errorf("%p, found %p and %p", e, found, table.OfKey(key))
+	if found, _ := table.Find(name); e == nil || found != e || table.ByKey(key) != e {
+		t.Errorf("%p, found %p and %p", e, found, table.ByKey(key))
 	}
 }
 
@@ -34,7 +34,7 @@ func TestFloodOfKeys(t *testing.T) {
 	table := charge.NewTable()
 	const busy = 1000
 	for n := range uint64(busy) {
-		chargetest.Use(chargetest.Come(table, n, 100, chargetest.Noon), chargetest.Noon)
+		chargetest.Use(chargetest.Arrive(table, n, 100, chargetest.Noon), chargetest.Noon)
 	}
 	name, key := chargetest.KeyName(0)
 	n := uint64(1 << 32)
@@ -64,7 +64,7 @@ func TestTableIsBounded(t *testing.T) {
 	table := charge.NewTable()
 	var busy []*charge.Entry
 	for n := range uint64(2 * keys) {
-		if e := chargetest.Come(table, n, charge.LocalWorth, chargetest.Noon); e != nil {
+		if e := chargetest.Arrive(table, n, charge.AdmitAfter, chargetest.Noon); e != nil {
 			chargetest.Use(e, chargetest.Noon)
 			busy = append(busy, e)
 		}
@@ -73,17 +73,17 @@ func TestTableIsBounded(t *testing.T) {
 		t.Fatalf("%d entries", n)
 	}
 	for n := range uint64(keys) {
-		chargetest.Come(table, n+1<<40, charge.LocalWorth+4, chargetest.Noon)
+		chargetest.Arrive(table, n+1<<40, charge.AdmitAfter+4, chargetest.Noon)
 	}
 	for _, e := range busy {
-		if table.OfKey(e.Key) != e {
+		if table.ByKey(e.Key) != e {
 			t.Fatal("a busy key was evicted")
 		}
 	}
 	made := 0
 	later := chargetest.Noon.Add(time.Second)
 	for n := range uint64(1000) {
-		if chargetest.Come(table, n+1<<41, 30, later) != nil {
+		if chargetest.Arrive(table, n+1<<41, 30, later) != nil {
 			made++
 		}
 	}

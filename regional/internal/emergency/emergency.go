@@ -108,8 +108,8 @@ func (e *Limit) Holds(g *charge.Transaction, contents string) bool {
 	if e.see(contents, now); e.last.HoldsBack(e.contents) {
 		return false
 	}
-	for i := range g.Asks {
-		c := e.charge(&g.Asks[i], now)
+	for i := range g.Charges {
+		c := e.charge(&g.Charges[i], now)
 		if !e.table.Holds(&c, now) {
 			return false
 		}
@@ -134,13 +134,13 @@ func (e *Limit) Sent(groups []*charge.Transaction, head *charge.Header) {
 	e.see(head.Epoch, now)
 	e.carry(groups, now)
 	for _, g := range groups {
-		for i := range g.Asks {
-			a := &g.Asks[i]
+		for i := range g.Charges {
+			a := &g.Charges[i]
 			c := recall.Charge{Key: a.Key, Limit: a.Limit}
 			if !e.table.Knows(a.Key) {
 				c = e.charge(a, now)
 			}
-			if c.Cost = a.Cost; g.Peek || g.Upkeep {
+			if c.Cost = a.Cost; g.Peek || g.ChunkOnly {
 				c.Cost = 0
 			}
 			a.Memory = e.memory(a, now)
@@ -153,16 +153,16 @@ func (e *Limit) Sent(groups []*charge.Transaction, head *charge.Header) {
 func (e *Limit) carry(groups []*charge.Transaction, now budget.Instant) {
 	if e.table.Owing() == 0 {
 		for _, g := range groups {
-			for i := range g.Asks {
-				g.Asks[i].Carried = recall.Debt{} // of an earlier try
+			for i := range g.Charges {
+				g.Charges[i].Carried = recall.Debt{} // of an earlier try
 			}
 		}
 		return
 	}
 	call := e.table.Call()
 	for _, g := range groups {
-		for i := range g.Asks {
-			a := &g.Asks[i]
+		for i := range g.Charges {
+			a := &g.Charges[i]
 			a.Carried = recall.Debt{}
 			if e.table.Owes(a.Key) {
 				c := e.charge(a, now)
@@ -178,15 +178,15 @@ func (e *Limit) carry(groups []*charge.Transaction, now budget.Instant) {
 func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, received budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range g.Asks {
-		a := &g.Asks[i]
+	for i := range g.Charges {
+		a := &g.Charges[i]
 		c := e.named(a)
-		if c.Cost = a.Cost; g.Peek || g.Upkeep {
+		if c.Cost = a.Cost; g.Peek || g.ChunkOnly {
 			c.Cost = 0
 		}
 		e.pays(a)
 		e.table.Answered(&a.Ticket, &c, r.Allowed, r.Limits[i], a.Carried, storeNow, received)
-		if held, most, known := a.Asked.Holds(&r.Limits[i]); known {
+		if held, most, known := a.Chunk.Holds(&r.Limits[i]); known {
 			e.table.Borrowed(a.Key, held, received.Add(most), storeNow)
 		}
 	}
@@ -200,8 +200,8 @@ func (e *Limit) Failed(groups []*charge.Transaction, err error, latest budget.In
 	defer e.mu.Unlock()
 	nothing := decidedNothing(err)
 	for _, g := range groups {
-		for i := range g.Asks {
-			a := &g.Asks[i]
+		for i := range g.Charges {
+			a := &g.Charges[i]
 			c := e.named(a)
 			e.table.Paid(a.Key, a.Carried, false)
 			if a.Carried = (recall.Debt{}); nothing {
@@ -229,19 +229,19 @@ type Turn struct{ keys []budget.KeyID }
 // subtract the debt, and one for this group would subtract it once more. If not, the turn is the caller's, until
 // TurnOver.
 func (e *Limit) Settling(g *charge.Transaction, turn *Turn) bool {
-	if !e.Owes() || g.Peek || g.Upkeep {
+	if !e.Owes() || g.Peek || g.ChunkOnly {
 		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range g.Asks {
-		key := g.Asks[i].Key
+	for i := range g.Charges {
+		key := g.Charges[i].Key
 		if has := e.turns[key]; e.table.Settling(key) || has != nil && has != turn {
 			return true
 		}
 	}
-	for i := range g.Asks {
-		if key := g.Asks[i].Key; e.table.Owes(key) && e.turns[key] == nil {
+	for i := range g.Charges {
+		if key := g.Charges[i].Key; e.table.Owes(key) && e.turns[key] == nil {
 			e.turns[key] = turn
 			turn.keys = append(turn.keys, key)
 		}
@@ -270,9 +270,9 @@ func (e *Limit) Applying(changed *charge.Transaction, contents string) {
 	now := e.now()
 	e.see(contents, now)
 	e.carry([]*charge.Transaction{changed}, now)
-	for i := range changed.Asks {
-		changed.Asks[i].Memory = e.memory(&changed.Asks[i], now)
-		e.table.Forget(changed.Asks[i].Key, now)
+	for i := range changed.Charges {
+		changed.Charges[i].Memory = e.memory(&changed.Charges[i], now)
+		e.table.Forget(changed.Charges[i].Key, now)
 	}
 }
 
@@ -281,8 +281,8 @@ func (e *Limit) Applied(changed *charge.Transaction, shares []limit.Bucket, made
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
-	for i := range changed.Asks {
-		a := &changed.Asks[i]
+	for i := range changed.Charges {
+		a := &changed.Charges[i]
 		is := made != nil && !made[i].Stale && !made[i].Late
 		e.pays(a)
 		e.table.Paid(a.Key, a.Carried, is)
@@ -306,8 +306,8 @@ func (e *Limit) Overran(parts *charge.Transaction, used []limit.Tokens, contents
 	now := e.now()
 	e.see(contents, now)
 	e.carry([]*charge.Transaction{parts}, now)
-	for i := range parts.Asks {
-		a := &parts.Asks[i]
+	for i := range parts.Charges {
+		a := &parts.Charges[i]
 		if a.Limit.Algorithm == limit.Concurrency {
 			c := e.named(a)
 			e.table.Releasing(&a.Ticket, &c, now)
@@ -324,8 +324,8 @@ func (e *Limit) Adjusted(parts *charge.Transaction, adjusted []limit.Adjusted, s
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
-	for i := range parts.Asks {
-		a := &parts.Asks[i]
+	for i := range parts.Charges {
+		a := &parts.Charges[i]
 		if e.pays(a); len(adjusted) > 0 && a.Limit.Algorithm == limit.Concurrency {
 			c := e.named(a)
 			if adjusted[i] == (limit.Adjusted{}) {
@@ -409,13 +409,13 @@ func (e *Limit) count() { e.owing.Store(int64(e.table.Owing())) }
 // holds mu.
 func (e *Limit) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 	c := recall.Charge{
-		Key: a.Key, Limit: a.Limit, Cost: a.Cost, Bucket: e.bucketOf(a, now), Own: a.Own,
+		Key: a.Key, Limit: a.Limit, Cost: a.Cost, Bucket: e.bucketOf(a, now), Own: a.PriorTicket,
 		RhoPPM: e.clock.Drift(), Slot: a.Slot, Lasts: a.Lasts,
 	}
 	known := false
 	c.StoreNow, c.StoreLatest, known = e.clock.Bounds(now)
 	c.OldClock = !known
-	if c.From = e.alone; !a.Alone() {
+	if c.From = e.alone; !a.Independent() {
 		c.From = max(entitlement.OwnSince(a.Right), e.back)
 	}
 	if c.Own == nil {
@@ -438,7 +438,7 @@ func (e *Limit) memory(a *charge.Charge, now budget.Instant) *limit.Memory {
 	c := e.charge(a, now)
 	c.Forgives, c.Birth = forgives, e.born
 	c.Full, c.Extra = a.TimeToFull(), a.Right.Hot && a.Enforcement == rules.Elastic
-	c.Foreign = e.left || e.isBeside || e.isUnread || !a.Alone() && a.Right.Blind && a.Right.Phase != budget.CutOff
+	c.Foreign = e.left || e.isBeside || e.isUnread || !a.Independent() && a.Right.Blind && a.Right.Phase != budget.CutOff
 	return e.table.Memory(&c, now)
 }
 
@@ -543,7 +543,7 @@ func (e *Limit) bucketOf(a *charge.Charge, now budget.Instant) limit.Bucket {
 	switch {
 	case e.isBeside, e.isUnread:
 		return limit.Bucket{} // the other daemon may spend by the store what is this region's alone, too
-	case a.Alone():
+	case a.Independent():
 	case a.Right.Until != 0 && now >= a.Right.Until:
 		return limit.Bucket{}
 	case e.left, a.Right.Blind && a.Right.Phase != budget.CutOff:

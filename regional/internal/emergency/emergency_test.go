@@ -297,7 +297,7 @@ func answeredFull(e *Limit, a charge.Charge, now budget.Instant) { answeredAs(e,
 
 // answeredAs has the store do so with other contents.
 func answeredAs(e *Limit, a charge.Charge, contents string, now budget.Instant) {
-	g := &charge.Transaction{Asks: []charge.Charge{a}}
+	g := &charge.Transaction{Charges: []charge.Charge{a}}
 	e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: contents})
 	full := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 50 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
 	e.Answered(g, &full, 1, now)
@@ -328,9 +328,9 @@ func TestADecisionThatComesLateIsNoChange(t *testing.T) {
 		t.Fatal("what the store said is not remembered")
 	}
 	latest = "second"
-	g := &charge.Transaction{Asks: []charge.Charge{a}}
+	g := &charge.Transaction{Charges: []charge.Charge{a}}
 	e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: "second"})
-	if e.Take([]*charge.Charge{&a}, true, "first", make([]limit.Outcome, 1)); g.Asks[0].Carried.Amount == 0 {
+	if e.Take([]*charge.Charge{&a}, true, "first", make([]limit.Outcome, 1)); g.Charges[0].Carried.Amount == 0 {
 		t.Fatal("what is owed is not carried")
 	}
 	few := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 10 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
@@ -370,7 +370,7 @@ func TestADebtIsOwedUntilACallHasPaidIt(t *testing.T) {
 	now := 100 * second
 	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
 	a := anAsk(1)
-	g := &charge.Transaction{Asks: []charge.Charge{a}}
+	g := &charge.Transaction{Charges: []charge.Charge{a}}
 	first := &charge.Header{Epoch: "first"}
 	e.Sent([]*charge.Transaction{g}, first)
 	full := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 50 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
@@ -379,10 +379,10 @@ func TestADebtIsOwedUntilACallHasPaidIt(t *testing.T) {
 		t.Fatal("nothing was admitted without the store")
 	}
 	e.Sent([]*charge.Transaction{g}, first)
-	carried := g.Asks[0].Carried.Amount
+	carried := g.Charges[0].Carried.Amount
 	e.Failed([]*charge.Transaction{g}, context.DeadlineExceeded, now)
-	if e.Sent([]*charge.Transaction{g}, first); carried != limit.Token || g.Asks[0].Carried.Amount != carried {
-		t.Errorf("of %v that are owed the first call carries %v, and the next one %v", limit.Token, carried, g.Asks[0].Carried.Amount)
+	if e.Sent([]*charge.Transaction{g}, first); carried != limit.Token || g.Charges[0].Carried.Amount != carried {
+		t.Errorf("of %v that are owed the first call carries %v, and the next one %v", limit.Token, carried, g.Charges[0].Carried.Amount)
 	}
 }
 
@@ -400,7 +400,7 @@ func TestAnOlderAnswerWhileAShareChanges(t *testing.T) {
 		ask := func() *charge.Transaction {
 			a := anAsk(1)
 			a.Limit = l
-			return &charge.Transaction{Asks: []charge.Charge{a}}
+			return &charge.Transaction{Charges: []charge.Charge{a}}
 		}
 		answered := func(g *charge.Transaction, left limit.Tokens, storeNow int64) {
 			out := limit.Outcome{Tokens: left * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token}, Reset: 1}

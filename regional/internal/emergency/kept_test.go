@@ -54,12 +54,12 @@ func TestWhatAnotherDaemonSpentBeforeARestart(t *testing.T) {
 		told := func(e *Limit, n uint64, enforcement string) limit.Tokens {
 			a := anAsk(n)
 			a.Enforcement = enforcement
-			g := &charge.Transaction{Asks: []charge.Charge{a}}
+			g := &charge.Transaction{Charges: []charge.Charge{a}}
 			e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
-			if g.Asks[0].Memory == nil {
+			if g.Charges[0].Memory == nil {
 				return -1
 			}
-			return g.Asks[0].Memory.Tokens
+			return g.Charges[0].Memory.Tokens
 		}
 		last := started()
 		a := anAsk(1)
@@ -110,9 +110,9 @@ func TestContentsAreLearnedWithoutACheck(t *testing.T) {
 		check := func(n uint64) *limit.Memory {
 			a := anAsk(n)
 			a.Limit.Rate.Micro = int64(limit.Token)
-			g := &charge.Transaction{Asks: []charge.Charge{a}}
+			g := &charge.Transaction{Charges: []charge.Charge{a}}
 			e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
-			return g.Asks[0].Memory
+			return g.Charges[0].Memory
 		}
 		learn("contents-1")
 		if is.checked {
@@ -145,7 +145,7 @@ func TestARestartAfterALoss(t *testing.T) {
 	send := func(e *Limit, n uint64, cost limit.Tokens) *charge.Transaction {
 		a := anAsk(n)
 		a.Cost, a.Limit.Rate.Micro = cost, 1
-		g := &charge.Transaction{Asks: []charge.Charge{a}}
+		g := &charge.Transaction{Charges: []charge.Charge{a}}
 		e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
 		return g
 	}
@@ -169,7 +169,7 @@ func TestARestartAfterALoss(t *testing.T) {
 	e.Resume(latest)
 	e.InSession(now)
 	for n, want := range []limit.Tokens{30 * limit.Token, 20 * limit.Token} {
-		if m := send(e, uint64(n), 0).Asks[0].Memory; m == nil || m.Tokens != want {
+		if m := send(e, uint64(n), 0).Charges[0].Memory; m == nil || m.Tokens != want {
 			t.Errorf("key %d: the store is told %+v, want %v", n, m, want)
 		}
 		passed, a := limit.Tokens(0), anAsk(uint64(n))
@@ -232,7 +232,7 @@ func TestWhatIsAdmittedBeforeTheStoreIsBack(t *testing.T) {
 		last.Learned()
 		left := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 30 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}}}}}
 		for n, enforcement := range map[uint64]string{1: rules.Strict, 2: rules.Independent} {
-			g := &charge.Transaction{Asks: []charge.Charge{ask(n, enforcement)}}
+			g := &charge.Transaction{Charges: []charge.Charge{ask(n, enforcement)}}
 			last.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
 			last.Answered(g, &left, 1, now)
 		}
@@ -263,9 +263,9 @@ func TestWhatIsAdmittedBeforeTheStoreIsBack(t *testing.T) {
 			if n == 1 {
 				enforcement = rules.Strict
 			}
-			g := &charge.Transaction{Asks: []charge.Charge{ask(n, enforcement)}}
+			g := &charge.Transaction{Charges: []charge.Charge{ask(n, enforcement)}}
 			e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
-			m, owed := g.Asks[0].Memory, g.Asks[0].Carried.Amount
+			m, owed := g.Charges[0].Memory, g.Charges[0].Carried.Amount
 			if m == nil || m.Tokens < want.least*limit.Token || m.Tokens > want.most*limit.Token || owed != want.owed*limit.Token {
 				t.Errorf("key %d, the same clock %t: the store is told %+v less %v", n, sameClock, m, owed)
 			}
@@ -291,7 +291,7 @@ func TestWhatTheNextRunSpendsBeforeItIsDecided(t *testing.T) {
 		if e.Learned(); spends {
 			a := anAsk(1)
 			a.Limit.Rate.Micro = 1
-			g := &charge.Transaction{Asks: []charge.Charge{a}}
+			g := &charge.Transaction{Charges: []charge.Charge{a}}
 			e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
 			none := lua.Result{Allowed: true, Limits: []limit.Outcome{{Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: limit.Rate{Micro: 1}}}}}
 			e.Answered(g, &none, 2, now)
@@ -300,9 +300,9 @@ func TestWhatTheNextRunSpendsBeforeItIsDecided(t *testing.T) {
 		e.Learned()
 		e.Resume(latest)
 		e.InSession(now)
-		g := &charge.Transaction{Asks: []charge.Charge{anAsk(1)}}
+		g := &charge.Transaction{Charges: []charge.Charge{anAsk(1)}}
 		e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
-		if m := g.Asks[0].Memory; (m == nil || m.Tokens == 0) != spends {
+		if m := g.Charges[0].Memory; (m == nil || m.Tokens == 0) != spends {
 			t.Errorf("it has spent all that was left: %t; the store is told %+v", spends, m)
 		}
 	}

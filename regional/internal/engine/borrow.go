@@ -20,12 +20,13 @@ const (
 )
 
 // borrow lets a denied request wait if it was denied only because other regions hold what it lacks.
-// It decides the request again each time that a part of it has come, until the rule's wait is over.
-// Once a part has come it also waits, one time, for what the bucket earns before that: parts are
-// rounded down, so the last one may leave a millionth of a token to earn.
-// The denial has already told the state machine of the demand. borrow is for single checks, because
-// in a batch all other answers would wait too. again decides the group at an index. The error is
-// charge.ErrGone, or that of again.
+// The denial has told the state machine of the demand, so shares may come. borrow decides the
+// request again each time that a share has come, until the rule's wait is over. Once a share has
+// come it also waits, one time, for what the bucket still has to earn: shares are rounded down, so
+// a millionth of a token may be missing.
+//
+// borrow is for single checks, because in a batch all other answers would wait too. again decides
+// the group at an index. The error is charge.ErrGone, or that of again.
 func (l *Engine) borrow(ctx context.Context, groups []*charge.Transaction, again func(i int) error) error {
 	for i := range groups {
 		if err := l.borrowFor(ctx, groups, i, again); err != nil {
@@ -44,9 +45,9 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 		if g.Shadow || g.Allowed || !ok || wait <= waited {
 			break
 		}
-		if rest := earnedIn(g); result == borrowMoved && !rested && rest <= within(ctx, wait-waited) {
+		if rest := earnTime(g); result == borrowMoved && !rested && rest <= beforeDeadline(ctx, wait-waited) {
 			rested = true
-			if l.withoutTurn(func() string { return passed(ctx, rest) }) == borrowGone {
+			if l.withoutTurn(func() string { return waitFor(ctx, rest) }) == borrowGone {
 				result = borrowGone
 				break
 			}
@@ -61,12 +62,7 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 		}
 		result = borrowFull
 		if arrivals != nil {
-			result = l.withoutTurn(func() string { return arrived(ctx, arrivals, within(ctx, wait-waited)) })
-			vain := time.Duration(0)
-			if result == borrowExpired {
-				vain = time.Since(began)
-			}
-			l.Auth.Leave(arrivals, vain)
+			result = l.waitForShares(ctx, arrivals, began, wait-waited)
 		}
 		if result != borrowMoved {
 			break
@@ -76,10 +72,10 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 		}
 	}
 	if result != "" {
-		l.metrics.Borrowed(result)
+		l.metrics.CountBorrow(result)
 	}
 	if result == borrowMoved && groups[i].Allowed {
-		l.Auth.Lent(groups[i])
+		l.Auth.ClearVainWaits(groups[i])
 	}
 	if result == borrowGone {
 		return fmt.Errorf("%w: %w", charge.ErrGone, ctx.Err())
@@ -87,8 +83,20 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 	return nil
 }
 
-// withoutTurn gives the turn of a check back while it waits, because other checks could not be
-// decided meanwhile. It then takes the turn again at once, because the share has come.
+// waitForShares waits until every share has come, at most for wait, and returns the outcome. began is when
+// the check began to wait for its first share.
+func (l *Engine) waitForShares(ctx context.Context, arrivals []*authority.Arrival, began time.Time, wait time.Duration) string {
+	result := l.withoutTurn(func() string { return waitArrivals(ctx, arrivals, beforeDeadline(ctx, wait)) })
+	vain := time.Duration(0)
+	if result == borrowExpired {
+		vain = time.Since(began)
+	}
+	l.Auth.Leave(arrivals, vain)
+	return result
+}
+
+// withoutTurn gives the turn of a check back while the check waits, so that other checks are decided
+// meanwhile. After the wait it takes a turn at once.
 func (l *Engine) withoutTurn(wait func() string) string {
 	if l.turns == nil {
 		return wait()
@@ -101,43 +109,44 @@ func (l *Engine) withoutTurn(wait func() string) string {
 // mayBorrow returns how long a denied group may wait, and false if waiting would not help one of
 // its denied limits.
 func (l *Engine) mayBorrow(g *charge.Transaction) (wait time.Duration, ok bool) {
-	for i := range g.Asks {
-		a, v := &g.Asks[i], &g.Out[i]
+	for i := range g.Charges {
+		a, v := &g.Charges[i], &g.Out[i]
 		if v.Decision.Allowed {
 			continue
 		}
-		if v.Mode != modes.Store || a.Alone() || a.Rule.BorrowWait == 0 || a.Cost > a.Limit.Capacity {
+		if v.Mode != modes.Store || a.Independent() || a.Rule.BorrowWait == 0 || a.Cost > a.Limit.Capacity {
 			return 0, false
 		}
-		most := a.Rule.BorrowWait
-		if most == rules.AutoBorrowWait {
-			most = l.Auth.BorrowWait()
+		longest := a.Rule.BorrowWait
+		if longest == rules.AutoBorrowWait {
+			longest = l.Auth.BorrowWait()
 		}
-		if !ok || most < wait {
-			wait, ok = most, true
+		if !ok || longest < wait {
+			wait, ok = longest, true
 		}
 	}
 	return wait, ok
 }
 
-// earnedIn returns the time after which a group's buckets have earned what its denied limits lack.
-func earnedIn(g *charge.Transaction) (rest time.Duration) {
+// earnTime returns the time after which a group's buckets have earned what its denied limits lack.
+func earnTime(g *charge.Transaction) (rest time.Duration) {
 	for i := range g.Out {
 		rest = max(rest, g.Out[i].Decision.RetryAfter)
 	}
 	return rest
 }
 
-// within returns how long a caller can wait and still get its denial before its deadline.
-func within(ctx context.Context, wait time.Duration) time.Duration {
+// beforeDeadline returns how much of a wait leaves the caller time to get its denial before its
+// deadline.
+func beforeDeadline(ctx context.Context, wait time.Duration) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(end)*3/4)
 	}
 	return wait
 }
 
-// passed waits for a time, and returns borrowMoved, or borrowGone if the caller left.
-func passed(ctx context.Context, wait time.Duration) string {
+// waitFor waits for a time, and returns borrowMoved, or borrowGone if the caller left.
+func waitFor(ctx context.Context, wait time.Duration) string {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -148,13 +157,13 @@ func passed(ctx context.Context, wait time.Duration) string {
 	}
 }
 
-// arrived waits until every share has come, and returns the outcome.
-func arrived(ctx context.Context, arrivals []*authority.Arrival, wait time.Duration) string {
+// waitArrivals waits until every share has come, at most for a time, and returns the outcome.
+func waitArrivals(ctx context.Context, arrivals []*authority.Arrival, wait time.Duration) string {
 	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	for _, at := range arrivals {
 		select {
-		case <-at.Came:
+		case <-at.Done:
 		case <-patience.C:
 			return borrowExpired
 		case <-ctx.Done():

@@ -13,44 +13,44 @@ import (
 	"aliquot/regional/internal/storeguard"
 )
 
-// storeCalls sends groups to the store, in one call. Safe for concurrent use.
-type storeCalls struct {
+// storeClient makes calls to the store. Safe for concurrent use.
+type storeClient struct {
 	auth      *authority.Authority
 	guard     *storeguard.Guard
 	emergency *emergency.Limit
 	slots     *charge.SlotNames
 	held      heldReservations
-	known     knownReservations
-	wordings  sync.Pool // of *wording
+	own       ownReservations
+	buffers   sync.Pool // of *charge.CallBuffer
 }
 
-// mostWorded is the maximum number of limits of a call whose buffers are kept for another call.
-const mostWorded = 4 * storeguard.GroupsPerCall
+// maxLimitsKept is the largest number of limits of a call whose buffers are kept for another call.
+const maxLimitsKept = 4 * storeguard.GroupsPerCall
 
-// keep takes back buffers that are no longer in use. Those of a failed call are dropped instead.
-func (a *storeCalls) keep(w *charge.CallBuffer) {
-	if cap(w.Views) <= mostWorded {
-		a.wordings.Put(w)
+// putBuffer takes back a buffer that is no longer in use. That of a failed call is dropped instead.
+func (a *storeClient) putBuffer(w *charge.CallBuffer) {
+	if cap(w.Views) <= maxLimitsKept {
+		a.buffers.Put(w)
 	}
 }
 
 // errNoEpoch: the store has not answered since the start.
 var errNoEpoch = errors.New("regional: the store's contents are not known yet")
 
-// ask decides groups, at most storeguard.GroupsPerCall, in order. After an error nothing was admitted. A group
+// decide decides groups, at most storeguard.GroupsPerCall, in order. After an error nothing was admitted. A group
 // that a store of several servers could decide only in part is left undecided.
-func (a *storeCalls) ask(ctx context.Context, groups []*charge.Transaction) error {
-	return a.again(ctx, func() error { return a.try(ctx, groups) })
+func (a *storeClient) decide(ctx context.Context, groups []*charge.Transaction) error {
+	return a.withRetry(ctx, func() error { return a.attempt(ctx, groups) })
 }
 
-// again makes a call. If the store has other contents than expected, it learns them and makes the
-// call once more, unless too many calls are repeated already.
-func (a *storeCalls) again(ctx context.Context, try func() error) error {
+// withRetry makes a call. If the store has other contents than expected, it learns them and makes
+// the call once more, unless the retry budget is spent.
+func (a *storeClient) withRetry(ctx context.Context, try func() error) error {
 	a.guard.Retries.Called()
 	err := try()
 	if _, late := errors.AsType[*lua.LateError](err); late && a.guard.Retries.Retry() {
-		// By this daemon's clock the call was not late, or it would have given up. So the store's
-		// clock was set, and has been learnt again meanwhile.
+		// By this daemon's clock the call was not late, because a late one is given up. So somebody
+		// set the store's clock, and the daemon has learned it again by now.
 		err = try()
 	}
 	if _, other := errors.AsType[*lua.EpochError](err); !other {
@@ -65,13 +65,13 @@ func (a *storeCalls) again(ctx context.Context, try func() error) error {
 	return try()
 }
 
-// try makes the call. It reads all rights at one instant, so that all views of the call have the
-// same phase, contents and deadline, whichever callers the groups came from.
-func (a *storeCalls) try(ctx context.Context, groups []*charge.Transaction) error {
+// attempt makes the call once. It reads all rights at one instant, so that all views of the call
+// have the same phase, contents and deadline, whichever callers the groups came from.
+func (a *storeClient) attempt(ctx context.Context, groups []*charge.Transaction) error {
 	a.auth.HoldFloor()
 	defer a.auth.ReleaseFloor()
-	defer charge.Lost(groups) // the borrowed tokens that have not come back by then, also after a panic
-	if groups = wanted(groups); len(groups) == 0 {
+	defer charge.Fail(groups) // ends the checkouts that are open by then, also after a panic
+	if groups = withoutAbandoned(groups); len(groups) == 0 {
 		return storeguard.ErrGivenUp
 	}
 	head, err := a.grant(ctx, groups)
@@ -79,12 +79,12 @@ func (a *storeCalls) try(ctx context.Context, groups []*charge.Transaction) erro
 		return err
 	}
 	local := a.auth.Local
-	w, _ := a.wordings.Get().(*charge.CallBuffer)
+	w, _ := a.buffers.Get().(*charge.CallBuffer)
 	if w == nil {
 		w = &charge.CallBuffer{}
 	}
 	ended := false
-	defer a.panicked(&ended, groups, &head)
+	defer a.failUnended(&ended, groups, &head)
 	results, storeNow, err := a.guard.Take(ctx, head.Epoch, func() []lua.Group {
 		a.emergency.Sent(groups, &head)
 		return w.CallOf(&head, groups, a.slots, local, head.At)
@@ -101,43 +101,44 @@ func (a *storeCalls) try(ctx context.Context, groups []*charge.Transaction) erro
 			continue
 		}
 		a.emergency.Answered(g, &results[i], storeNow, received)
-		g.Took(local, &results[i], storeNow, received)
+		g.Complete(local, &results[i], storeNow, received)
 	}
 	seen := w.Seen[:0]
 	for i, g := range groups {
 		if results[i].Err != nil {
 			g.Undecided, g.Answer = results[i].Undecided, results[i]
-			a.guard.TurnedAway(results[i].Err)
-			charge.Lost(groups[i : i+1])
+			a.guard.CountRefused(results[i].Err)
+			charge.Fail(groups[i : i+1])
 			continue
 		}
-		seen = g.SettleHere(local, results[i], a.auth.Now, seen)
+		seen = g.ApplyResultOrRetry(local, results[i], a.auth.Now, seen)
 	}
 	a.auth.Observe(seen)
 	w.Seen = seen
-	a.keep(w)
+	a.putBuffer(w)
 	return nil
 }
 
-// panicked ends the charges of a call that has not ended otherwise. The store may have made it.
-func (a *storeCalls) panicked(ended *bool, groups []*charge.Transaction, head *charge.Header) {
+// failUnended ends the charges of a call that has not ended otherwise, because it panicked. The store may have
+// made it.
+func (a *storeClient) failUnended(ended *bool, groups []*charge.Transaction, head *charge.Header) {
 	if !*ended {
 		a.emergency.Failed(groups, storeguard.ErrBroken, head.Latest)
 	}
 }
 
-// wanted returns the groups whose callers have not given up their call. The others were decided without the store, and a
-// call that leaves after that would charge them twice.
-func wanted(groups []*charge.Transaction) []*charge.Transaction {
+// withoutAbandoned returns the groups whose callers have not given up their call. The others were decided without the
+// store, and a call that leaves after that would charge them twice.
+func withoutAbandoned(groups []*charge.Transaction) []*charge.Transaction {
 	if !slices.ContainsFunc(groups, (*charge.Transaction).Abandoned) {
 		return groups
 	}
 	return slices.DeleteFunc(slices.Clone(groups), (*charge.Transaction).Abandoned)
 }
 
-// grant reads the rights of all asks. If the store's clock is not known it reads the clock first,
-// because no lease holds by an unknown clock.
-func (a *storeCalls) grant(ctx context.Context, groups []*charge.Transaction) (charge.Header, error) {
+// grant reads the rights of all charges. If the store's clock is not known, it reads the clock first,
+// because no lease holds by a clock that is not known.
+func (a *storeClient) grant(ctx context.Context, groups []*charge.Transaction) (charge.Header, error) {
 	head := a.auth.Grant(groups)
 	if head.Epoch != "" && head.Deadline == 0 {
 		if err := a.guard.ReadClock(ctx, head.Epoch); err != nil {

@@ -29,18 +29,17 @@ type Engine struct {
 	emergency *emergency.Limit
 	metrics   *telemetry.Metrics
 	log       *slog.Logger
-	// Ask sends at most storeguard.GroupsPerCall groups to the store. It is storeCalls.ask, or batcher.decide where
-	// it is worth it that requests share calls.
-	Ask func(ctx context.Context, groups []*charge.Transaction) error
-	// direct makes calls to the store that are not shared. alone runs such a call with the same
-	// patience as shared calls: it is atOnce or batcher.alone.
-	direct *storeCalls
-	alone  func(ctx context.Context, call func(context.Context) error) error
+	// Send sends at most storeguard.GroupsPerCall groups to the store. It is storeClient.decide, or
+	// Batcher.Decide where requests share calls.
+	Send func(ctx context.Context, groups []*charge.Transaction) error
+	// direct makes calls to the store that are not shared. unbatched runs such a call with the same
+	// patience as shared calls: it is callNow or a method of the batcher.
+	direct    *storeClient
+	unbatched func(ctx context.Context, call func(context.Context) error) error
 	// Keys learns of all decisions.
 	Keys      *keywatch.Watch
 	Scratches charge.Scratches
-	// turns are those of the callers of decide, one turn to a single check. If it is nil, no turn is
-	// needed.
+	// turns has the turns of the callers of Decide: one for each single check. Nil: none is needed.
 	turns Turns
 	// clock reads the boot clock faster; nil if the daemon uses another clock.
 	clock *boottime.Clock
@@ -75,21 +74,21 @@ type Config struct {
 
 // New returns an engine.
 func New(c Config) *Engine {
-	direct := &storeCalls{auth: c.Auth, guard: c.Guard, emergency: c.Emergency, slots: c.Slots}
+	direct := &storeClient{auth: c.Auth, guard: c.Guard, emergency: c.Emergency, slots: c.Slots}
 	l := &Engine{
 		Policies: c.Policies, Auth: c.Auth, emergency: c.Emergency, Keys: c.Keys, metrics: c.Metrics, log: c.Log,
-		Ask: direct.ask, direct: direct, alone: atOnce, turns: c.Turns, clock: c.Clock,
+		Send: direct.decide, direct: direct, unbatched: callNow, turns: c.Turns, clock: c.Clock,
 	}
 	if c.Shared {
-		b := &storeguard.Batcher{Ask: direct.ask, Refused: c.Guard.TurnedAway, Caught: func(cause any) { _ = c.Bugs.Caught("a call of the store", cause) }}
-		l.Ask, l.alone = c.Guard.WhileClosed(b.Decide), b.Alone
+		b := &storeguard.Batcher{Send: direct.decide, Refused: c.Guard.CountRefused, Caught: func(cause any) { _ = c.Bugs.Caught("a call of the store", cause) }}
+		l.Send, l.unbatched = c.Guard.WhileClosed(b.Decide), b.Unbatched
 	}
 	return l
 }
 
-// NewUpkeep returns the upkeep of what the engine has borrowed.
-func (l *Engine) NewUpkeep(bugs *background.Panics) *Upkeep {
-	return &Upkeep{table: l.Auth.Local, auth: l.Auth, ask: l.Ask, bugs: bugs}
+// NewJanitor returns the janitor of what the engine has borrowed.
+func (l *Engine) NewJanitor(bugs *background.Panics) *Janitor {
+	return &Janitor{table: l.Auth.Local, auth: l.Auth, send: l.Send, bugs: bugs}
 }
 
 // Decide answers each request. No answer depends on another one, but requests for the same key are
@@ -99,21 +98,21 @@ func (l *Engine) Decide(ctx context.Context, requests []charge.Request) ([]charg
 	return l.DecideIn(ctx, requests, &charge.Scratch{})
 }
 
-// DecideIn is decide in the caller's memory: the decisions are valid until s is used again.
+// DecideIn is Decide in the caller's memory: the decisions are valid until s is used again.
 func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *charge.Scratch) ([]charge.Decision, error) {
 	now, wall := l.read()
 	s.Reset(len(requests), now)
-	defer s.Unclaim(true) // after a panic no check waits for this call; otherwise nothing is claimed any more
-	for round := 0; len(s.Todo) > 0; round++ {
+	defer s.ClearInFlight(true) // after a panic no check waits for this call; otherwise nothing is marked any more
+	for round := 0; len(s.Pending) > 0; round++ {
 		if round > 0 {
-			if err := s.WaitParked(ctx); err != nil {
+			if err := s.WaitInFlight(ctx); err != nil {
 				return nil, err
 			}
 			now, _ = l.read()
 		}
-		patient := !s.Crowded && (round == 0 || round < charge.ParkRounds && time.Now().Before(s.Until))
-		groups := l.near(requests, s, now, wall.UnixMilli(), patient)
-		if round == 0 && len(groups)+len(s.Todo) > 0 {
+		patient := !s.Crowded && (round == 0 || round < charge.MaxWaitRounds && time.Now().Before(s.Until))
+		groups := l.decideCached(requests, s, now, wall.UnixMilli(), patient)
+		if round == 0 && len(groups)+len(s.Pending) > 0 {
 			s.Until = time.Now().Add(storeguard.CallerPatience)
 		}
 		for _, g := range groups {
@@ -127,11 +126,11 @@ func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *cha
 		}
 		// A call may still use the groups of a caller that is gone. Checks that wait for that call
 		// go on waiting.
-		s.Unclaim(err == nil && slices.ContainsFunc(groups, (*charge.Transaction).Unanswered))
+		s.ClearInFlight(err == nil && slices.ContainsFunc(groups, (*charge.Transaction).Unanswered))
 		if err != nil {
 			return nil, err
 		}
-		for _, i := range s.Asks {
+		for _, i := range s.ForStore {
 			groups = groups[copy(s.Decisions[i].Groups, groups):]
 		}
 	}
@@ -148,32 +147,31 @@ func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *cha
 	return s.Decisions, nil
 }
 
-// near decides those requests of todo that this daemon can decide from memory, and returns the
-// groups that the store has to decide. If patient, requests that wait for another call stay in
-// todo.
-func (l *Engine) near(requests []charge.Request, s *charge.Scratch, now budget.Instant, nowMS int64, patient bool) (groups []*charge.Transaction) {
+// decideCached decides those pending requests that memory can decide, and returns the groups that
+// the store has to decide. If patient, requests that wait for another call stay pending.
+func (l *Engine) decideCached(requests []charge.Request, s *charge.Scratch, now budget.Instant, nowMS int64, patient bool) (groups []*charge.Transaction) {
 	p := l.Policies.At(nowMS)
-	parked := s.Todo[:0]
-	s.Asks = s.Asks[:0]
-	for _, i := range s.Todo {
+	waiting := s.Pending[:0]
+	s.ForStore = s.ForStore[:0]
+	for _, i := range s.Pending {
 		d, r := &s.Decisions[i], &requests[i]
 		s.Matched = d.Match(p, r, nowMS, s.Matched)
 		if d.Mode != "" {
 			continue
 		}
-		switch localWayOf(d, l, p, r, now, s, patient) {
-		case wayDecided:
+		switch routeOf(d, l, p, r, now, s, patient) {
+		case routeDecided:
 			continue
-		case wayParked:
-			parked = append(parked, i)
+		case routeWait:
+			waiting = append(waiting, i)
 			continue
 		}
 		d.Limits(p, r, s.Matched, l.Auth.Local, now, &s.Name)
 		l.Keys.Hold(d, now)
-		s.Claim(d.Groups, now)
-		groups, s.Asks = append(groups, d.Groups...), append(s.Asks, i)
+		s.MarkInFlight(d.Groups, now)
+		groups, s.ForStore = append(groups, d.Groups...), append(s.ForStore, i)
 	}
-	s.Todo = parked
+	s.Pending = waiting
 	return groups
 }
 
@@ -185,11 +183,11 @@ func (l *Engine) read() (budget.Instant, time.Time) {
 	return l.Auth.Now(), time.Now()
 }
 
-// later returns the time of the boot clock, but no earlier than the given instant: readings of the
+// nowNotBefore returns the time of the boot clock, but no earlier time than earliest: readings of the
 // fast clock may go back a little.
-func (l *Engine) later(than budget.Instant) budget.Instant {
+func (l *Engine) nowNotBefore(earliest budget.Instant) budget.Instant {
 	now, _ := l.read()
-	return max(now, than)
+	return max(now, earliest)
 }
 
 // spendAll decides groups, storeguard.GroupsPerCall in one call, as many calls at once as may be shared. Its error is charge.ErrGone.
@@ -224,7 +222,7 @@ func (l *Engine) spendAll(ctx context.Context, groups []*charge.Transaction) err
 // Their client loses what the store charges for them.
 func (l *Engine) spend(ctx context.Context, groups []*charge.Transaction) error {
 	if !l.emergency.Owes() {
-		return l.put(ctx, groups, nil)
+		return l.decideByStore(ctx, groups, nil)
 	}
 	rest, places := make([]*charge.Transaction, 0, len(groups)), make([]int, 0, len(groups))
 	turn := &emergency.Turn{}
@@ -234,7 +232,7 @@ func (l *Engine) spend(ctx context.Context, groups []*charge.Transaction) error 
 			rest, places = append(rest, g), append(places, i)
 		}
 	}
-	err := l.put(ctx, rest, turn)
+	err := l.decideByStore(ctx, rest, turn)
 	for j, i := range places {
 		groups[i] = rest[j]
 	}
@@ -258,14 +256,14 @@ func (l *Engine) decidedWhileSettling(g *charge.Transaction, turn *emergency.Tur
 	return held
 }
 
-// put has the store decide groups, and the rules' fallbacks those that the store does not decide. It ends the turn that
-// the caller has for the call; nil: none.
-func (l *Engine) put(ctx context.Context, groups []*charge.Transaction, turn *emergency.Turn) error {
+// decideByStore lets the store decide groups. The rules' fallbacks decide those that the store does
+// not decide. It ends the turn that the caller has for the call; nil: none.
+func (l *Engine) decideByStore(ctx context.Context, groups []*charge.Transaction, turn *emergency.Turn) error {
 	if len(groups) == 0 {
 		return nil
 	}
-	l.name(groups)
-	err := l.Ask(ctx, groups)
+	l.nameSlots(groups)
+	err := l.Send(ctx, groups)
 	l.emergency.TurnOver(turn)
 	if errors.Is(err, charge.ErrGone) {
 		return err
@@ -278,7 +276,7 @@ func (l *Engine) put(ctx context.Context, groups []*charge.Transaction, turn *em
 				}
 			}
 		}
-		return l.askAgain(ctx, groups)
+		return l.retryWaiting(ctx, groups)
 	}
 	if errors.Is(err, lua.ErrInvalid) {
 		l.log.Error("the store was asked for something it cannot count with; this is a bug", "error", err)
@@ -292,18 +290,19 @@ func (l *Engine) put(ctx context.Context, groups []*charge.Transaction, turn *em
 	return nil
 }
 
-// askAgain decides the groups that wait for a call a second time. Its error is charge.ErrGone.
-func (l *Engine) askAgain(ctx context.Context, groups []*charge.Transaction) error {
+// retryWaiting waits for the calls that denied groups wait for, and lets the store decide these groups
+// a second time. Its error is charge.ErrGone.
+func (l *Engine) retryWaiting(ctx context.Context, groups []*charge.Transaction) error {
 	var again []*charge.Transaction
 	for _, g := range groups {
-		if g.Awaits != nil {
+		if g.InFlight != nil {
 			again = append(again, g)
 		}
 	}
 	if again == nil {
 		return nil
 	}
-	asked := slices.Clone(again)
+	before := slices.Clone(again)
 	for _, g := range again {
 		if err := g.Wait(ctx); err != nil {
 			return err
@@ -312,57 +311,56 @@ func (l *Engine) askAgain(ctx context.Context, groups []*charge.Transaction) err
 	if err := l.spend(ctx, again); err != nil {
 		return err
 	}
-	for i, g := range asked { // a group whose caller gave up was replaced by a copy
+	for i, g := range before { // a group whose caller gave up was replaced by a copy
 		groups[slices.Index(groups, g)] = again[i]
 	}
 	return nil
 }
 
-// localWay says how a request continues.
-type localWay uint8
+// route says how a request continues after memory has looked at it.
+type route uint8
 
 const (
-	wayStore   localWay = iota // the store has to be asked
-	wayParked                  // the request waits for another check's call
-	wayDecided                 // the request is decided
+	routeStore   route = iota // the store has to be asked
+	routeWait                 // the request waits for another check's call
+	routeDecided              // the request is decided
 )
 
-// localWayOf decides a request from memory if it can: each of its limits holds the cost, or would deny
-// it, by what this daemon has and knows. If it has to ask the store about a limit, it changes
-// nothing. A patient request then waits for other checks' calls. The request came at one instant
-// and is decided at another, which is read when its limits are locked: the wait for a lock may be
-// longer than a chunk's life, and the process may be stopped at any line before.
-func localWayOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request, came budget.Instant, s *charge.Scratch, patient bool) localWay {
+// routeOf decides a request from memory if memory knows enough of each of its limits. Otherwise it
+// changes nothing; a patient request then waits for other checks' calls, if there are any. came is
+// when the request came. The instant of the decision is read after its limits are locked: the wait
+// for a lock may be longer than a chunk's life, and the process may pause at any line before.
+func routeOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request, came budget.Instant, s *charge.Scratch, patient bool) route {
 	var plan charge.LocalPlan
 	t := l.Auth.Local
-	if len(s.Matched) > charge.MostLocal || !plan.Find(t, p, r, s) {
-		return wayStore
+	if len(s.Matched) > charge.MaxCached || !plan.Find(t, p, r, s) {
+		return routeStore
 	}
-	if !d.Parked && l.Keys.HoldLocal(d, &plan, s, came) {
-		return wayDecided
+	if !d.Coalesced && l.Keys.HoldLocal(d, &plan, s, came) {
+		return routeDecided
 	}
 	plan.Lock()
 	defer plan.Unlock()
-	now := l.later(came)
-	allowed, known := plan.Look(s, now)
+	now := l.nowNotBefore(came)
+	allowed, known := plan.Evaluate(s, now)
 	switch {
 	case known:
-	case patient && plan.Parks(s, now):
-		d.Parked = true
-		return wayParked
+	case patient && plan.JoinInFlight(s, now):
+		d.Coalesced = true
+		return routeWait
 	default:
-		return wayStore
+		return routeStore
 	}
 	plan.Charge(t, allowed, now)
-	d.Word(&plan, s, allowed, now)
-	return wayDecided
+	d.SetVerdicts(&plan, s, allowed, now)
+	return routeDecided
 }
 
-// answerAlone makes a call that is not shared with other calls, and returns its result. The result
-// of a call that was given up is dropped.
-func answerAlone[T any](ctx context.Context, l *Engine, call func(context.Context) (T, error)) (T, error) {
+// callUnbatched makes a call that no other check shares, and returns its result. The result of a
+// call that was given up is dropped.
+func callUnbatched[T any](ctx context.Context, l *Engine, call func(context.Context) (T, error)) (T, error) {
 	var out, none T
-	err := l.alone(ctx, func(ctx context.Context) (err error) {
+	err := l.unbatched(ctx, func(ctx context.Context) (err error) {
 		out, err = call(ctx)
 		return err
 	})
@@ -372,5 +370,5 @@ func answerAlone[T any](ctx context.Context, l *Engine, call func(context.Contex
 	return out, nil
 }
 
-// atOnce makes a call that is not shared, of a store that always answers.
-func atOnce(ctx context.Context, call func(context.Context) error) error { return call(ctx) }
+// callNow makes an unbatched call of a store that always answers.
+func callNow(ctx context.Context, call func(context.Context) error) error { return call(ctx) }

@@ -16,7 +16,7 @@ func (l *Engine) FallBack(groups []*charge.Transaction) {
 	l.Auth.HoldFloor()
 	defer l.Auth.ReleaseFloor()
 	contents := l.Auth.Grant(groups).Epoch
-	l.name(groups)
+	l.nameSlots(groups)
 	var seen []charge.Observation
 	for _, g := range groups {
 		seen = l.fallBackGroup(g, contents, seen)
@@ -24,8 +24,8 @@ func (l *Engine) FallBack(groups []*charge.Transaction) {
 	l.Auth.Observe(seen)
 }
 
-// name names the slots that groups ask for. An engine without a store has no reservations.
-func (l *Engine) name(groups []*charge.Transaction) {
+// nameSlots gives names to the slots that groups want. An engine without a store has no reservations.
+func (l *Engine) nameSlots(groups []*charge.Transaction) {
 	if l.direct != nil {
 		l.direct.slots.Name(groups)
 	}
@@ -36,21 +36,21 @@ func (l *Engine) fallBackGroup(g *charge.Transaction, contents string, seen []ch
 	var asks [1]*charge.Charge // room for the number that most groups have
 	var outcomes [1]limit.Outcome
 	local := asks[:0]
-	for i := range g.Asks {
-		switch g.Asks[i].Rule.OnRedisFailure {
+	for i := range g.Charges {
+		switch g.Charges[i].Rule.OnRedisFailure {
 		case rules.FailClosed:
 			closed = true
 		case rules.FailOpen:
 		default:
-			local = append(local, &g.Asks[i])
+			local = append(local, &g.Charges[i])
 		}
 	}
 	out := append(outcomes[:0], make([]limit.Outcome, len(local))...)
 	held := len(local) == 0 || l.emergency.Take(local, closed, contents, out)
 	g.Allowed = held && !closed
 	g.Out = g.EmptyVerdicts()
-	for i := range g.Asks {
-		a := &g.Asks[i]
+	for i := range g.Charges {
+		a := &g.Charges[i]
 		var found limit.Outcome
 		d, mode, unknown := limit.Decision{Limit: int64(a.Limit.Capacity / limit.Token)}, modes.Emergency, false
 		switch a.Rule.OnRedisFailure {
@@ -61,7 +61,7 @@ func (l *Engine) fallBackGroup(g *charge.Transaction, contents string, seen []ch
 		default:
 			d = limit.Decide(a.Limit, out[0], a.Cost, g.Allowed || out[0].Tokens >= a.Cost)
 			unknown = !d.Allowed && !l.emergency.Knows(a)
-			seen = demand(seen, a, g, out[0])
+			seen = appendDemand(seen, a, g, out[0])
 			found, out = out[0], out[1:]
 		}
 		if !d.Allowed {
@@ -73,8 +73,7 @@ func (l *Engine) fallBackGroup(g *charge.Transaction, contents string, seen []ch
 	return seen
 }
 
-// probeIn returns after what time the next trial of the store will have its answer, if the store is
-// well.
+// probeIn returns the time until the answer to the next trial of the store, if the store is well.
 func (l *Engine) probeIn() time.Duration {
 	if l.direct == nil {
 		return storeguard.Deadline
@@ -95,10 +94,10 @@ func untilProbe(d limit.Decision, probe time.Duration, unknown bool) limit.Decis
 	return d
 }
 
-// demand adds an observation of what was asked of a hot key, so that the region keeps the share it
-// will need when its store is back. Of a cold key, whose record is not known, only what was admitted
-// counts.
-func demand(seen []charge.Observation, a *charge.Charge, g *charge.Transaction, out limit.Outcome) []charge.Observation {
+// appendDemand appends an observation of the demand for a hot key, so that the region keeps the
+// share that it needs when its store is back. The record of a cold key is not known, so only what
+// was admitted counts.
+func appendDemand(seen []charge.Observation, a *charge.Charge, g *charge.Transaction, out limit.Outcome) []charge.Observation {
 	if g.Peek || !g.Allowed && (!a.Right.Hot || out.Tokens >= a.Cost) {
 		return seen
 	}

@@ -17,11 +17,11 @@ import (
 	"aliquot/regional/internal/modes"
 )
 
-// Without the store a reservation is held in memory. When the store answers again, it is handed over:
-// first what is owed of its limits is taken off the records, then the store remembers the reservation
-// like any other. Only the store settles reservations, so each is settled once. A held reservation
-// ends with the daemon, and so does what is owed for it. What its holder says it has used meanwhile is
-// kept until then; see later.go.
+// Without the store the daemon holds a reservation in memory. When the store answers again, the daemon
+// hands it over: first the debt of its limits is charged to the records, then the store remembers the
+// reservation like any other. Only the store settles reservations, so each is settled once. A held
+// reservation ends with the daemon, and so does its debt. If its holder settles it meanwhile, the daemon
+// keeps the usage; see later.go.
 
 const (
 	// maxHeldLimits bounds the limits of all held reservations, about 500 bytes each. Beyond it a
@@ -39,7 +39,7 @@ type held struct {
 	over        budget.Instant   // its end
 }
 
-// limits returns what a reservation takes of maxHeldLimits.
+// limits returns how much of maxHeldLimits a reservation takes.
 func (h *held) limits() int { return 1 + len(h.reservation.Limits) }
 
 // heldReservations are the held reservations by key. The zero value has none. Safe for concurrent
@@ -51,8 +51,8 @@ type heldReservations struct {
 	limits int
 }
 
-// of returns the held reservation under a key, or nil.
-func (t *heldReservations) of(key string) *held {
+// get returns the held reservation under a key, or nil.
+func (t *heldReservations) get(key string) *held {
 	if !t.some.Load() {
 		return nil
 	}
@@ -108,39 +108,40 @@ func (t *heldReservations) remove(key string) {
 }
 
 // hold decides groups without the store, and holds the reservation of an admitted request. Repeated
-// requests with the same id are charged once. made: the store has made the reservation after all.
+// requests with the same id are charged once. made becomes true if the store makes the reservation
+// after all.
 func (l *Engine) hold(groups []*charge.Transaction, one held, made *atomic.Bool, out *ReserveResult) error {
 	l.direct.held.mu.Lock()
 	defer l.direct.held.mu.Unlock()
 	if earlier := l.direct.held.byKey[one.key]; earlier != nil {
-		return out.repeat(&earlier.reservation, &lua.Kept{}, one.reservation.Print)
+		return out.repeat(&earlier.reservation, &lua.Kept{}, one.reservation.Fingerprint)
 	}
 	one.since = l.emergency.Moment()
 	l.FallBack(groups)
 	ends := one.reservation.Ends
 	if decides(groups) && !groups[0].Allowed {
-		out.made(false, ends)
+		out.setMade(false, ends)
 		return nil
 	}
 	ttl := time.Duration(one.reservation.TTL) * time.Microsecond
 	one.over = l.Auth.Now().Add(ttl)
-	one.reservation = describeWithout(out.Decision, one.reservation.Print, ttl, ends, groups, one.since.At)
+	one.reservation = describeWithout(out.Decision, one.reservation.Fingerprint, ttl, ends, groups, one.since.At)
 	added := l.direct.held.add(&one)
 	if made.Load() { // the store's answer came meanwhile, and found nothing held
 		l.direct.held.remove(one.key)
 	}
-	out.made(added || made.Load(), ends)
+	out.setMade(added || made.Load(), ends)
 	return nil
 }
 
-// describeWithout returns the reservation of groups that were decided without the store, at a time of
-// its clock.
+// describeWithout returns the reservation of groups that were decided without the store. at is the time
+// of the decision by the store's clock.
 func describeWithout(d *charge.Decision, print string, ttl time.Duration, ends int64, groups []*charge.Transaction, at int64) reservation {
 	out := describe(d, print, ttl, ends, groups)
 	out.Without = true
 	limits := out.Limits
 	for _, g := range groups {
-		for i := range g.Asks {
+		for i := range g.Charges {
 			l := &limits[0]
 			limits = limits[1:]
 			l.Before = &charge.ChargedBefore{At: at, Allowed: g.Allowed, Outcome: g.Out[i].Found}
@@ -154,8 +155,8 @@ func describeWithout(d *charge.Decision, print string, ttl time.Duration, ends i
 	return out
 }
 
-// decidedWithout makes the verdicts of groups those of a decision without the store.
-func (r *reservation) decidedWithout(groups []*charge.Transaction) {
+// markDecidedWithout makes the verdicts of groups those of a decision without the store.
+func (r *reservation) markDecidedWithout(groups []*charge.Transaction) {
 	limits := slices.DeleteFunc(slices.Clone(r.Limits), func(l reservedLimit) bool { return l.Never })
 	for _, g := range groups {
 		for i := range g.Out {
@@ -198,32 +199,32 @@ func (l *Engine) handOverAll(ctx context.Context) {
 	l.settleDue(ctx)
 }
 
-// errForgotten: the store has lost the contents that a held reservation was charged in. It says nothing
-// of how the store is.
+// errForgotten: the store has lost the contents that a held reservation was charged in. It is no failure
+// of the store.
 var errForgotten = fmt.Errorf("%w: the store has lost what was reserved", lua.ErrInvalid)
 
-// handOver makes the store remember a held reservation, and drops it. It also drops one that the
-// store cannot know any more.
+// handOver makes the store remember a held reservation, and drops it. It also drops one whose contents
+// the store has lost.
 func (l *Engine) handOver(ctx context.Context, one *held) error {
-	if groups := l.debtors(one); len(groups) > 0 && l.emergency.Owes() {
-		if err := l.alone(ctx, func(ctx context.Context) error { return l.direct.ask(ctx, groups) }); err != nil {
+	if groups := l.debtPeeks(one); len(groups) > 0 && l.emergency.Owes() {
+		if err := l.unbatched(ctx, func(ctx context.Context) error { return l.direct.decide(ctx, groups) }); err != nil {
 			return err
 		}
 	}
-	err := l.alone(ctx, func(ctx context.Context) error { return l.direct.takeOver(ctx, one) })
+	err := l.unbatched(ctx, func(ctx context.Context) error { return l.direct.storeHeld(ctx, one) })
 	if err != nil && !errors.Is(err, errForgotten) && !errors.Is(err, errOtherStore) {
 		return err
 	}
 	if slots := slotsOf(one.reservation.Limits); err == nil && len(slots) > 0 {
-		l.direct.known.add(&known{key: one.key, slots: slots, over: one.over})
+		l.direct.own.add(&ownReservation{key: one.key, slots: slots, over: one.over})
 	}
 	l.direct.held.drop(one.key)
 	return nil
 }
 
-// debtors returns groups that only look at the limits that a held reservation was charged to. Their call
-// carries what is owed of these limits.
-func (l *Engine) debtors(one *held) (out []*charge.Transaction) {
+// debtPeeks returns peeks of the limits that a held reservation was charged to. Their call carries the
+// debt of these limits.
+func (l *Engine) debtPeeks(one *held) (out []*charge.Transaction) {
 	p := l.Policies.At(time.Now().UnixMilli())
 	for i := range one.reservation.Limits {
 		part := &one.reservation.Limits[i]
@@ -231,16 +232,16 @@ func (l *Engine) debtors(one *held) (out []*charge.Transaction) {
 			continue
 		}
 		if a, ok := part.current(p, l.Auth.Now()); ok {
-			out = append(out, &charge.Transaction{Cost: a.Cost, Peek: true, Asks: []charge.Charge{a, blockerOf(&a)}})
+			out = append(out, &charge.Transaction{Cost: a.Cost, Peek: true, Charges: []charge.Charge{a, blockerOf(&a)}})
 		}
 	}
 	return out
 }
 
-// takeOver makes the store remember a held reservation.
-func (a *storeCalls) takeOver(ctx context.Context, one *held) error {
+// storeHeld makes the store remember a held reservation.
+func (a *storeClient) storeHeld(ctx context.Context, one *held) error {
 	left := one.over.Sub(a.auth.Now())
-	var found remembered
+	var found reserveAnswer
 	var made atomic.Bool
 	return a.reserve(ctx, nil, one.key, max(time.Millisecond, left+keepReservation), func([]*charge.Transaction) (string, error) {
 		stands, same := a.emergency.Stands(one.since)

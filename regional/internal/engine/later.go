@@ -15,14 +15,14 @@ import (
 	"aliquot/regional/internal/policy"
 )
 
-// A reservation that is settled while the store does not answer is settled later: the daemon keeps what
-// was used, and carries that out once when the store answers. The slots of the reservation are free at
-// once, because its holder has given them back. The daemon does so for the reservations that it holds,
-// and for those with slots that it has made. It loses this knowledge when it ends; then the caller has to
-// settle again, as for any other reservation.
+// A reservation that is settled while the store does not answer is settled later: the daemon keeps the
+// usage, and settles once when the store answers. The slots of the reservation are free at once, because
+// its holder has given them back. The daemon does so for the reservations that it holds, and for those
+// with slots that it has made. It forgets them when it ends; then the caller has to settle again, as for
+// any other reservation.
 
-// known is a reservation of this daemon.
-type known struct {
+// ownReservation is a reservation of this daemon.
+type ownReservation struct {
 	key   string
 	slots []reservedLimit // its limits that have slots
 	over  budget.Instant  // its end
@@ -30,27 +30,27 @@ type known struct {
 	usage *Usage
 }
 
-// limits returns what a reservation takes of maxHeldLimits.
-func (k *known) limits() int { return 1 + len(k.slots) }
+// limits returns how much of maxHeldLimits a reservation takes.
+func (k *ownReservation) limits() int { return 1 + len(k.slots) }
 
-// knownReservations are the reservations of this daemon by key. The zero value has none. Safe for
+// ownReservations are the reservations of this daemon by key. The zero value has none. Safe for
 // concurrent use.
-type knownReservations struct {
+type ownReservations struct {
 	some   atomic.Bool // there may be some
 	mu     sync.Mutex
-	byKey  map[string]*known
+	byKey  map[string]*ownReservation
 	limits int
 }
 
 // add remembers a reservation, if there is room and it is not known already.
-func (t *knownReservations) add(one *known) {
+func (t *ownReservations) add(one *ownReservation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byKey[one.key] != nil || t.limits+one.limits() > maxHeldLimits {
 		return
 	}
 	if t.byKey == nil {
-		t.byKey = map[string]*known{}
+		t.byKey = map[string]*ownReservation{}
 	}
 	t.byKey[one.key] = one
 	t.limits += one.limits()
@@ -58,7 +58,7 @@ func (t *knownReservations) add(one *known) {
 }
 
 // drop forgets the reservation under a key.
-func (t *knownReservations) drop(key string) {
+func (t *ownReservations) drop(key string) {
 	if !t.some.Load() {
 		return
 	}
@@ -68,7 +68,7 @@ func (t *knownReservations) drop(key string) {
 }
 
 // remove is drop for a caller that holds mu.
-func (t *knownReservations) remove(key string) {
+func (t *ownReservations) remove(key string) {
 	if one := t.byKey[key]; one != nil {
 		delete(t.byKey, key)
 		t.limits -= one.limits()
@@ -76,9 +76,9 @@ func (t *knownReservations) remove(key string) {
 	}
 }
 
-// settles sets what is to be settled later of a reservation. It returns its slots the first time; what is
-// said later changes nothing.
-func (t *knownReservations) settles(key string, said Usage) (slots []reservedLimit, known bool) {
+// setUsage sets what is to be settled later of a reservation. The first call returns the reservation's
+// slots; a further call changes nothing.
+func (t *ownReservations) setUsage(key string, usage Usage) (slots []reservedLimit, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	one := t.byKey[key]
@@ -86,13 +86,13 @@ func (t *knownReservations) settles(key string, said Usage) (slots []reservedLim
 		return nil, false
 	}
 	if one.usage == nil {
-		one.usage, slots = &said, one.slots
+		one.usage, slots = &usage, one.slots
 	}
 	return slots, true
 }
 
-// kept reports whether a reservation is to be settled later.
-func (t *knownReservations) kept(key string) bool {
+// settlesLater reports whether a reservation is to be settled later.
+func (t *ownReservations) settlesLater(key string) bool {
 	if !t.some.Load() {
 		return false
 	}
@@ -103,7 +103,7 @@ func (t *knownReservations) kept(key string) bool {
 }
 
 // due returns the reservations that are to be settled, and forgets those that are over.
-func (t *knownReservations) due(now budget.Instant) (out []known) {
+func (t *ownReservations) due(now budget.Instant) (out []ownReservation) {
 	if !t.some.Load() {
 		return nil
 	}
@@ -130,29 +130,29 @@ func slotsOf(limits []reservedLimit) (out []reservedLimit) {
 	return out
 }
 
-// tookSlots remembers a reservation that the store has made, if it has slots.
-func (a *storeCalls) tookSlots(key string, groups []*charge.Transaction, results []lua.Result, now budget.Instant) {
+// recordSlots remembers a reservation that the store has made, if it has slots.
+func (a *storeClient) recordSlots(key string, groups []*charge.Transaction, results []lua.Result, now budget.Instant) {
 	var slots []reservedLimit
 	ttl := time.Duration(0)
 	for i, g := range groups {
-		for j := range g.Asks {
-			if c := &g.Asks[j]; c.Limit.Algorithm == limit.Concurrency && results[i].Allowed {
-				slots, ttl = append(slots, reserved(c)), c.Lasts
+		for j := range g.Charges {
+			if c := &g.Charges[j]; c.Limit.Algorithm == limit.Concurrency && results[i].Allowed {
+				slots, ttl = append(slots, newReservedLimit(c)), c.Lasts
 			}
 		}
 	}
 	if len(slots) > 0 {
-		a.known.add(&known{key: key, slots: slots, over: now.Add(ttl)})
+		a.own.add(&ownReservation{key: key, slots: slots, over: now.Add(ttl)})
 	}
 }
 
 // settleLater keeps a settlement that the store did not make, if the reservation is one of this daemon.
 // Its slots are free from now on.
-func (l *Engine) settleLater(p *policy.Policy, key string, said Usage) bool {
-	if one := l.direct.held.of(key); one != nil {
-		l.direct.known.add(&known{key: key, slots: slotsOf(one.reservation.Limits), over: one.over})
+func (l *Engine) settleLater(p *policy.Policy, key string, usage Usage) bool {
+	if one := l.direct.held.get(key); one != nil {
+		l.direct.own.add(&ownReservation{key: key, slots: slotsOf(one.reservation.Limits), over: one.over})
 	}
-	slots, known := l.direct.known.settles(key, said)
+	slots, known := l.direct.own.setUsage(key, usage)
 	for i := range slots {
 		if a, ok := slots[i].current(p, l.Auth.Now()); ok {
 			l.emergency.Release(&a)
@@ -161,15 +161,15 @@ func (l *Engine) settleLater(p *policy.Policy, key string, said Usage) bool {
 	return known
 }
 
-// errKept adds to a failed settlement that it is kept.
-func errKept(err error) error {
+// errSettledLater adds to the error of a failed settlement that the daemon makes it later.
+func errSettledLater(err error) error {
 	return fmt.Errorf("%w; it will be made as you said when the store answers, and its slots are free", err)
 }
 
-// settleDue makes the settlements that were kept, one after the other, until one fails. Callers who settle
+// settleDue makes the settlements that are due, one after the other, until one fails. Callers who settle
 // again meanwhile do not reach the store: after an outage there may be thousands of them at once.
 func (l *Engine) settleDue(ctx context.Context) {
-	for _, one := range l.direct.known.due(l.Auth.Now()) {
+	for _, one := range l.direct.own.due(l.Auth.Now()) {
 		if l.direct.guard.Breaker.Open.Load() {
 			return
 		}
@@ -180,6 +180,6 @@ func (l *Engine) settleDue(ctx context.Context) {
 		if _, err := l.settleNow(ctx, p, one.key, *one.usage); errors.Is(err, ErrNotSettled) {
 			return
 		}
-		l.direct.known.drop(one.key)
+		l.direct.own.drop(one.key)
 	}
 }

@@ -23,14 +23,14 @@ func (l *Engine) overrun(ctx context.Context, requests []charge.Request, decisio
 		if d.Mode != "" || d.Policy == nil || !d.Policy.Set.HasDebts() {
 			continue
 		}
-		if parts := l.overran(d, &requests[i]); len(parts.Asks) > 0 {
-			l.charge(ctx, d, parts)
+		if parts := l.overrunCharges(d, &requests[i]); len(parts.Charges) > 0 {
+			l.chargeOverrun(ctx, d, parts)
 		}
 	}
 }
 
-// overran returns the limits to which a denied request has to be charged.
-func (l *Engine) overran(d *charge.Decision, r *charge.Request) *charge.Transaction {
+// overrunCharges returns the limits to which a denied request has to be charged.
+func (l *Engine) overrunCharges(d *charge.Decision, r *charge.Request) *charge.Transaction {
 	parts := &charge.Transaction{}
 	all, head := d.Verdicts()
 	if d.TooMany > 0 || head == nil || head.Shadow || head.Decision.Allowed || head.Held != penalty.Free ||
@@ -46,22 +46,22 @@ func (l *Engine) overran(d *charge.Decision, r *charge.Request) *charge.Transact
 		if d.Policy.HasFormer() && !r.Brings(v.Rule) {
 			a.Changed = d.Policy.Changed(a.Key.Rule&^policy.IndependentBit, v.Rule, r.Attributes.Get("api_key"), v.Limit, l.Auth.Now())
 		}
-		if a.Alone() {
+		if a.Independent() {
 			a.Key.Rule |= policy.IndependentBit
 		}
-		parts.Asks = append(parts.Asks, a)
+		parts.Charges = append(parts.Charges, a)
 	}
 	return parts
 }
 
-// charge makes the charges, and updates the decision's state of these limits.
-func (l *Engine) charge(ctx context.Context, d *charge.Decision, parts *charge.Transaction) {
-	used := make([]limit.Tokens, len(parts.Asks))
-	for i := range parts.Asks {
-		a := &parts.Asks[i]
+// chargeOverrun charges parts, and updates the decision's state of these limits.
+func (l *Engine) chargeOverrun(ctx context.Context, d *charge.Decision, parts *charge.Transaction) {
+	used := make([]limit.Tokens, len(parts.Charges))
+	for i := range parts.Charges {
+		a := &parts.Charges[i]
 		used[i], a.Cost = min(a.Cost, limit.MaxExact), 0
 	}
-	adjusted, err := answerAlone(ctx, l, func(ctx context.Context) ([]limit.Adjusted, error) {
+	adjusted, err := callUnbatched(ctx, l, func(ctx context.Context) ([]limit.Adjusted, error) {
 		return l.direct.overrun(ctx, parts, used)
 	})
 	if err != nil {
@@ -69,17 +69,17 @@ func (l *Engine) charge(ctx context.Context, d *charge.Decision, parts *charge.T
 	}
 	all, _ := d.Verdicts()
 	for i := range all {
-		for j := range parts.Asks {
-			if all[i].Rule == parts.Asks[j].Rule && !all[i].Never() {
-				owes(d, &all[i], &adjusted[j])
+		for j := range parts.Charges {
+			if all[i].Rule == parts.Charges[j].Rule && !all[i].Never() {
+				showDebt(d, &all[i], &adjusted[j])
 			}
 		}
 	}
 }
 
-// owes updates a limit's decision to the state after a charge. For a counting limit it leaves out
-// when the same cost would fit again; the next request learns that.
-func owes(d *charge.Decision, v *charge.Verdict, charged *limit.Adjusted) {
+// showDebt updates a limit's verdict to the state after a charge. For a counting limit it does not
+// compute when the same cost would fit again; the next request learns that.
+func showDebt(d *charge.Decision, v *charge.Verdict, charged *limit.Adjusted) {
 	if v.Limit.Algorithm.Counts() {
 		v.Decision.Remaining = int64(charged.Tokens / limit.Token)
 	} else {
@@ -97,8 +97,8 @@ func owes(d *charge.Decision, v *charge.Verdict, charged *limit.Adjusted) {
 	}
 }
 
-// overrun charges to limits what was used although they did not hold it.
-func (a *storeCalls) overrun(ctx context.Context, parts *charge.Transaction, used []limit.Tokens) (out []limit.Adjusted, err error) {
+// overrun charges to limits a use that they did not hold.
+func (a *storeClient) overrun(ctx context.Context, parts *charge.Transaction, used []limit.Tokens) (out []limit.Adjusted, err error) {
 	groups := []*charge.Transaction{parts}
 	a.auth.HoldFloor()
 	defer a.auth.ReleaseFloor()
@@ -108,12 +108,12 @@ func (a *storeCalls) overrun(ctx context.Context, parts *charge.Transaction, use
 	}
 	err = a.guard.Call(ctx, "overrun", head.Epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.Overran(parts, used, head.Epoch)
-		out, err = a.guard.Store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Asks, used, make([]chargedAt, len(used))))
+		out, err = a.guard.Store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Charges, used, make([]chargedAt, len(used))))
 		return 0, err
 	})
 	a.emergency.Adjusted(parts, out, 0) // it has no slots to release, so the time does not matter
 	if err == nil {
-		a.auth.Adjusted(parts.Asks, out)
+		a.auth.Adjusted(parts.Charges, out)
 	}
 	return out, err
 }

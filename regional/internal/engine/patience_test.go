@@ -83,9 +83,9 @@ func TestAPanicOfACallIsItsCallers(t *testing.T) {
 					t.Errorf("the caller heard of %v", cause)
 				}
 			}()
-			t.Errorf("the call ended: %v", l.alone(t.Context(), func(context.Context) error { panic("a bug") }))
+			t.Errorf("the call ended: %v", l.unbatched(t.Context(), func(context.Context) error { panic("a bug") }))
 		}()
-		if err := l.alone(t.Context(), func(context.Context) error { return nil }); err != nil {
+		if err := l.unbatched(t.Context(), func(context.Context) error { return nil }); err != nil {
 			t.Errorf("the next call: %v", err)
 		}
 	})

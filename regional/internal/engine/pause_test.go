@@ -16,8 +16,8 @@ import (
 func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
 	for _, c := range []struct {
 		pause time.Duration
-		want  localWay
-	}{{99 * time.Millisecond, wayDecided}, {100 * time.Millisecond, wayStore}, {2 * time.Second, wayStore}} {
+		want  route
+	}{{99 * time.Millisecond, routeDecided}, {100 * time.Millisecond, routeStore}, {2 * time.Second, routeStore}} {
 		now := chargetest.Noon
 		l := limiterBefore(t, &moodyStore{}, "e1", func() budget.Instant { return now }, strictRule(1000, 1000, ""))
 		p, r, s := l.Policies.Load(), &asked("k")[0], &charge.Scratch{}
@@ -29,10 +29,10 @@ func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
 		before := e.Chunk.Left()
 		came, _ := l.read()
 		now = chargetest.Noon.Add(c.pause)
-		if way := localWayOf(&d, l, p, r, came, s, false); way != c.want {
+		if way := routeOf(&d, l, p, r, came, s, false); way != c.want {
 			t.Errorf("after a pause of %v it is decided by way %d, want %d", c.pause, way, c.want)
 		}
-		if spent := before - e.Chunk.Left(); (spent > 0) != (c.want == wayDecided) {
+		if spent := before - e.Chunk.Left(); (spent > 0) != (c.want == routeDecided) {
 			t.Errorf("after a pause of %v it spent %d", c.pause, spent)
 		}
 	}
@@ -44,12 +44,12 @@ func TestASecondLookSpendsNothingThatHasEnded(t *testing.T) {
 	table, rule := charge.NewTable(), &rules.Rule{ID: "r0", LocalCache: true}
 	e := chargetest.Lent(t, table, rule)
 	g := charge.NewTransaction(limit.Token)
-	g.Asks = append(g.Asks, charge.Charge{Rule: rule, Cost: limit.Token, Key: e.Key, Borrowing: charge.Borrowing{Local: e}})
+	g.Charges = append(g.Charges, charge.Charge{Rule: rule, Cost: limit.Token, Key: e.Key, Borrowing: charge.Borrowing{Local: e}})
 	now := chargetest.Noon.Add(2 * time.Second)
-	if table.Second(g, func() budget.Instant { return now }) {
+	if table.RetryCached(g, func() budget.Instant { return now }) {
 		t.Error("it was admitted by a chunk that has ended")
 	}
-	if now = chargetest.Noon.Add(time.Millisecond); !table.Second(g, func() budget.Instant { return now }) {
+	if now = chargetest.Noon.Add(time.Millisecond); !table.RetryCached(g, func() budget.Instant { return now }) {
 		t.Error("it was not admitted by a chunk that it could spend")
 	}
 }

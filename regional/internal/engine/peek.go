@@ -12,9 +12,9 @@ import (
 	"aliquot/rules"
 )
 
-// A peek decides a request without charging it. It asks each limit together with a second limit
-// that cannot hold its cost: the store settles the record, reports its state, and denies both. So
-// an explanation takes the same way as a decision in every store, and no store needs a second
+// A peek decides a request without charging it. It sends each limit together with a second limit
+// that cannot hold its cost: the store brings the record up to date, reports its state, and denies
+// both. So an explanation takes the same way as a decision, and no store needs a second
 // implementation that could differ.
 
 // BlockerRule is the number of the limit that always denies. No rule has it: rule numbers count up
@@ -28,8 +28,8 @@ func (l *Engine) Peek(ctx context.Context, p *policy.Policy, r *charge.Request) 
 	return d[0], err
 }
 
-// peekAll does the same for several requests, which share calls to the store. It writes one
-// decision for each request.
+// peekAll is Peek for several requests, which share calls to the store. It writes one decision for
+// each request into into.
 func (l *Engine) peekAll(ctx context.Context, p *policy.Policy, requests []*charge.Request, into []charge.Decision) error {
 	var peeks []*charge.Transaction
 	for i, r := range requests {
@@ -37,9 +37,9 @@ func (l *Engine) peekAll(ctx context.Context, p *policy.Policy, requests []*char
 		d.Plan(p, r, time.Now().UnixMilli(), nil)
 		l.Keys.Look(d, l.Auth.Now())
 		for _, g := range d.Groups {
-			for _, a := range g.Asks {
-				a.Left = l.Auth.Local.Left(a.Key) // tokens that are there without asking the store
-				peeks = append(peeks, &charge.Transaction{Cost: g.Cost, Shadow: g.Shadow, Peek: true, Asks: []charge.Charge{a, blockerOf(&a)}})
+			for _, a := range g.Charges {
+				a.Left = l.Auth.Local.Left(a.Key) // the daemon can spend these without the store
+				peeks = append(peeks, &charge.Transaction{Cost: g.Cost, Shadow: g.Shadow, Peek: true, Charges: []charge.Charge{a, blockerOf(&a)}})
 			}
 		}
 	}
@@ -48,8 +48,8 @@ func (l *Engine) peekAll(ctx context.Context, p *policy.Policy, requests []*char
 	}
 	for i := range requests {
 		for _, g := range into[i].Groups {
-			g.Peeked(peeks[:len(g.Asks)])
-			peeks = peeks[len(g.Asks):]
+			g.CollectPeeks(peeks[:len(g.Charges)])
+			peeks = peeks[len(g.Charges):]
 		}
 	}
 	return nil

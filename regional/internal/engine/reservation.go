@@ -22,13 +22,13 @@ import (
 // reservation is the store's record of a reserved request, as JSON. It suffices for any daemon of
 // the region to settle it and to give the same answer again. Of the client it holds hashes only.
 type reservation struct {
-	// Print is a keyed hash of the request. One id stands for one request.
-	Print string `json:"f"`
+	// Fingerprint is a keyed hash of the request. One id stands for one request.
+	Fingerprint string `json:"f"`
 	// TTL is in microseconds, counted from the moment when the store made the reservation. Ends is
 	// its end as the caller was told, in Unix milliseconds.
 	TTL  int64 `json:"t"`
 	Ends int64 `json:"i"`
-	// Mode is set only if no limit was asked.
+	// Mode is set only if no limit took part in the decision.
 	Mode string `json:"m,omitempty"`
 	// Without: the request was decided without the store, so each limit has its Before.
 	Without bool            `json:"w,omitempty"`
@@ -53,19 +53,18 @@ type reservedLimit struct {
 	Override  string          `json:"v,omitempty"`
 	Cost      limit.Tokens    `json:"k"`
 	Slot      uint64          `json:"o,omitempty"`
-	// Before is the answer to a shadow that was asked in an earlier call, which denied the other
-	// limits, or an answer given without the store. For all other limits the store keeps the answer
-	// itself.
+	// Before is set for a shadow limit that an earlier call decided, which denied the other limits,
+	// and for a limit that was decided without the store. For all others the store keeps the answer.
 	Before *charge.ChargedBefore `json:"b,omitempty"`
 	// Open: the rule admitted the request without the store, and nothing was charged.
 	Open bool `json:"p,omitempty"`
 }
 
-// shadowsBefore returns the shadow limits of a request that were asked in an earlier call.
+// shadowsBefore returns the shadow limits of a request that an earlier call decided.
 func shadowsBefore(groups []*charge.Transaction) (out []reservedLimit) {
 	for _, g := range groups {
 		if g.Before != nil {
-			l := reserved(&g.Asks[0])
+			l := newReservedLimit(&g.Charges[0])
 			l.Shadow, l.Before = true, g.Before
 			out = append(out, l)
 		}
@@ -81,12 +80,12 @@ type settledLimit struct {
 	Part bool `json:"p,omitempty"`
 }
 
-// describe returns the reservation of a decision whose asks have their slots already.
+// describe returns the reservation of a decision whose charges have the names of their slots.
 func describe(d *charge.Decision, print string, ttl time.Duration, ends int64, groups []*charge.Transaction) reservation {
-	out := reservation{Print: print, TTL: ttl.Microseconds(), Ends: ends, Mode: d.Mode}
+	out := reservation{Fingerprint: print, TTL: ttl.Microseconds(), Ends: ends, Mode: d.Mode}
 	for _, g := range groups {
-		for i := range g.Asks {
-			l := reserved(&g.Asks[i])
+		for i := range g.Charges {
+			l := newReservedLimit(&g.Charges[i])
 			l.Shadow = g.Shadow
 			out.Limits = append(out.Limits, l)
 		}
@@ -101,7 +100,7 @@ func describe(d *charge.Decision, print string, ttl time.Duration, ends int64, g
 	return out
 }
 
-func reserved(a *charge.Charge) reservedLimit {
+func newReservedLimit(a *charge.Charge) reservedLimit {
 	return reservedLimit{
 		Rule: a.Rule.ID, Number: a.Key.Rule, Hash: base64.RawURLEncoding.EncodeToString(a.Key.Hash[:]),
 		Algorithm: a.Limit.Algorithm, Capacity: a.Limit.Capacity, Rate: a.Limit.Rate.Micro, Frac: a.Limit.Rate.Frac,
@@ -110,8 +109,8 @@ func reserved(a *charge.Charge) reservedLimit {
 	}
 }
 
-// ask returns the limit as it was charged. Its rule has only the fields that an answer shows.
-func (l *reservedLimit) ask() (charge.Charge, error) {
+// toCharge returns the charge of the limit. Its rule has only the fields that an answer shows.
+func (l *reservedLimit) toCharge() (charge.Charge, error) {
 	a := charge.Charge{
 		Rule: &rules.Rule{ID: l.Rule, Algorithm: l.Algorithm.String(), Unit: l.Unit, Queue: l.Queue},
 		Limit: limit.Limit{
@@ -135,7 +134,7 @@ func (l *reservedLimit) ask() (charge.Charge, error) {
 // current returns the same key's limit under the rules in force. ok is false if they have no such
 // rule, or have it under another number; then the charge stays as it is.
 func (l *reservedLimit) current(p *policy.Policy, now budget.Instant) (a charge.Charge, ok bool) {
-	a, err := l.ask()
+	a, err := l.toCharge()
 	rule := p.Set.Rule(l.Rule)
 	if err != nil || rule == nil || p.Numbers[l.Rule] != l.Number&^policy.IndependentBit || rule.Limit.Algorithm != l.Algorithm {
 		return a, false
@@ -148,27 +147,27 @@ func (l *reservedLimit) current(p *policy.Policy, now budget.Instant) (a charge.
 		}
 	}
 	a.Changed = p.ChangedLimit(l.Number, a.Limit, now)
-	return a, a.Alone() == (l.Number&policy.IndependentBit != 0)
+	return a, a.Independent() == (l.Number&policy.IndependentBit != 0)
 }
 
 // used returns how much of the limit was used, in whole tokens: the cost that the caller of Settle
 // names, or else the estimate.
-func (l *reservedLimit) used(said Usage) int64 {
+func (l *reservedLimit) used(usage Usage) int64 {
 	estimate := int64(l.Cost / limit.Token)
 	if l.Unit == rules.UnitRequests {
-		if said.Cost != nil {
-			return *said.Cost
+		if usage.Cost != nil {
+			return *usage.Cost
 		}
 		return estimate
 	}
-	if cost, ok := said.Costs[l.Unit]; ok {
+	if cost, ok := usage.Costs[l.Unit]; ok {
 		return cost
 	}
 	return estimate
 }
 
 // groupsOf returns the groups that the store decided, with those of an earlier call last, and the
-// shadows that the store was not asked about.
+// verdicts of the shadow limits whose capacity is below the cost.
 func (r *reservation) groupsOf() (groups []*charge.Transaction, never []charge.Verdict, order []*rules.Rule, err error) {
 	for i := range r.Limits {
 		l := &r.Limits[i]
@@ -180,7 +179,7 @@ func (r *reservation) groupsOf() (groups []*charge.Transaction, never []charge.V
 			order = append(order, a.Rule)
 			continue
 		}
-		a, err := l.ask()
+		a, err := l.toCharge()
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -190,7 +189,7 @@ func (r *reservation) groupsOf() (groups []*charge.Transaction, never []charge.V
 			groups, n = append(groups, &charge.Transaction{Shadow: l.Shadow, Before: l.Before}), n+1
 		}
 		g := groups[n-1]
-		g.Asks = append(g.Asks, a)
+		g.Charges = append(g.Charges, a)
 		if l.Before != nil {
 			g.Answer.Allowed, g.Answer.Limits = l.Before.Allowed, append(g.Answer.Limits, l.Before.Outcome)
 		}
@@ -212,10 +211,10 @@ func (r *reservation) decided(kept *lua.Kept) (*charge.Decision, error) {
 		return nil, err
 	}
 	for i, g := range groups {
-		g.Settle(results[i], nil)
+		g.ApplyResult(results[i], nil)
 	}
 	if r.Without {
-		r.decidedWithout(groups)
+		r.markDecidedWithout(groups)
 	}
 	return &charge.Decision{Groups: groups, Never: never, Order: order}, nil
 }
@@ -246,8 +245,8 @@ func resultsOf(kept *lua.Kept, groups []*charge.Transaction) ([]lua.Result, erro
 func shape(groups []*charge.Transaction) []lua.Group {
 	out := make([]lua.Group, len(groups))
 	for i, g := range groups {
-		for j := range g.Asks {
-			out[i].Limits = append(out[i].Limits, lua.KeyView{View: limit.View{Algorithm: g.Asks[j].Limit.Algorithm}})
+		for j := range g.Charges {
+			out[i].Limits = append(out[i].Limits, lua.KeyView{View: limit.View{Algorithm: g.Charges[j].Limit.Algorithm}})
 		}
 	}
 	return out
@@ -276,11 +275,11 @@ func BoundID(h *rules.KeyHasher, r *charge.Request, id string) string {
 	return id + "." + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// BoundBytes is how much longer boundID makes an id.
+// BoundBytes is how many bytes BoundID adds to an id.
 var BoundBytes = 1 + base64.RawURLEncoding.EncodedLen(len(budget.KeyID{}.Hash))
 
-// callerOf returns the attribute that says who calls, sorted: the API key, else the user, else the
-// address. Without any of them all attributes say it together.
+// callerOf returns the attribute that identifies the caller: the API key, else the user, else the
+// address. Without any of them it returns all attributes, sorted.
 func callerOf(attributes rules.Attributes) rules.Attributes {
 	for _, name := range []string{identity.APIKey, identity.User, identity.IP} {
 		if value := attributes.Get(name); value != "" {
@@ -292,9 +291,9 @@ func callerOf(attributes rules.Attributes) rules.Attributes {
 	return all
 }
 
-// printOf returns a keyed hash of a request. It distinguishes a repeated call from another request
-// with the same id.
-func printOf(h *rules.KeyHasher, r *charge.Request) string {
+// fingerprintOf returns a keyed hash of a request. It distinguishes a repeated call from another
+// request with the same id.
+func fingerprintOf(h *rules.KeyHasher, r *charge.Request) string {
 	b := append([]byte("request\x00"), binary.BigEndian.AppendUint64(nil, uint64(r.Cost))...)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Attributes)))
 	attributes, costs := slices.Clone(r.Attributes), slices.Clone(r.Costs)

@@ -36,7 +36,7 @@ func FuzzReservation(f *testing.F) {
 		notes := make([]settledLimit, len(r.Limits))
 		for i := range r.Limits {
 			notes[i] = settledLimit{Used: r.Limits[i].used(Usage{}), Part: true}
-			_, _ = r.Limits[i].ask()
+			_, _ = r.Limits[i].toCharge()
 		}
 		r.charges(notes, kept.At)
 	})

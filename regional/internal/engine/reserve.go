@@ -22,14 +22,14 @@ import (
 // learns that it came too late, not that there was no reservation.
 const keepReservation = 10 * time.Minute
 
-// Reserving is one call of Reserve under way. chosen: the caller chose the id, which is not bound to
-// the caller yet. An id of the daemon's is bound by itself, for nobody can guess it.
+// Reserving is one call of Reserve. Chosen: the caller chose the ID, which is not bound to the caller
+// yet. An id that the daemon chose needs no binding, because no other caller can guess it.
 type Reserving struct {
 	charge.Request
 	ID     string
 	Chosen bool
 	TTL    time.Duration
-	// Patience is how long borrowed tokens that another call is bringing are waited for; 0: as long
+	// Patience is how long the request waits for borrowed tokens that another call brings; 0: as long
 	// as a check waits.
 	Patience time.Duration
 }
@@ -75,41 +75,42 @@ func (l *Engine) Reserve(ctx context.Context, r *Reserving) (ReserveResult, erro
 	return out, err
 }
 
-// recall gives back with the groups' call what this daemon has borrowed of their keys, so that the
-// store decides with all tokens. Borrowed tokens that another call is still bringing are waited for
-// once.
+// recall makes the groups' call return what this daemon has borrowed of their keys, so that the store
+// decides with all tokens. The groups wait once, at most for patience, for borrowed tokens that
+// another call brings.
 func (l *Engine) recall(groups []*charge.Transaction, patience time.Duration) {
 	until := time.Now().Add(patience)
 	for _, g := range groups {
 		g.Reserves, g.Until = true, until
-		for i := range g.Asks {
-			if a := &g.Asks[i]; a.Rule.LocalCache {
-				a.Local = l.Auth.Local.OfKey(a.Key)
+		for i := range g.Charges {
+			if a := &g.Charges[i]; a.Rule.LocalCache {
+				a.Local = l.Auth.Local.ByKey(a.Key)
 			}
 		}
 	}
 }
 
-// remember asks the store for groups of the decision, once for each reservation id.
+// remember lets the store decide groups of the decision and remember them, once for each reservation
+// id.
 func (l *Engine) remember(ctx context.Context, p *policy.Policy, r *Reserving, groups []*charge.Transaction, out *ReserveResult) error {
 	for _, g := range groups {
-		for i := range g.Asks {
-			g.Asks[i].Lasts = r.TTL
+		for i := range g.Charges {
+			g.Charges[i].Lasts = r.TTL
 		}
 	}
-	l.name(groups)
-	print, key := printOf(p.Hasher, &r.Request), ReservationKey(p.Hasher, r.Namespace, r.ID)
-	if one := l.direct.held.of(key); one != nil {
+	l.nameSlots(groups)
+	print, key := fingerprintOf(p.Hasher, &r.Request), ReservationKey(p.Hasher, r.Namespace, r.ID)
+	if one := l.direct.held.get(key); one != nil {
 		return out.repeat(&one.reservation, &lua.Kept{}, print)
 	}
 	ends := time.Now().Add(r.TTL).UnixMilli()
 	var made atomic.Bool
-	found, err := l.askToRemember(ctx, groups, key, r.TTL+keepReservation, describer(out.Decision, print, r.TTL, ends), &made)
-	if found.again {
+	found, err := l.sendReserve(ctx, groups, key, r.TTL+keepReservation, describer(out.Decision, print, r.TTL, ends), &made)
+	if found.retry {
 		if err := groups[0].Wait(ctx); err != nil {
 			return err
 		}
-		return l.remember(ctx, p, r, groups[:1], out) // its shadows were asked by now
+		return l.remember(ctx, p, r, groups[:1], out) // its shadow limits have their answers by now
 	}
 	switch {
 	case errors.Is(err, lua.ErrNoRoom), errors.Is(err, errOtherStore), errors.Is(err, charge.ErrGone):
@@ -125,26 +126,26 @@ func (l *Engine) remember(ctx context.Context, p *policy.Policy, r *Reserving, g
 				groups[i] = groups[i].FreshCopy()
 			}
 		}
-		return l.hold(groups, held{key: key, reservation: reservation{Print: print, TTL: r.TTL.Microseconds(), Ends: ends}}, &made, out)
+		return l.hold(groups, held{key: key, reservation: reservation{Fingerprint: print, TTL: r.TTL.Microseconds(), Ends: ends}}, &made, out)
 	case found.earlier != nil:
-		return out.again(found.earlier, print)
+		return out.repeatStored(found.earlier, print)
 	}
-	out.made(!decides(groups) || groups[0].Allowed, ends)
+	out.setMade(!decides(groups) || groups[0].Allowed, ends)
 	return nil
 }
 
 // decides reports whether groups decide their request: if not, all of them are shadows.
 func decides(groups []*charge.Transaction) bool { return len(groups) > 0 && !groups[0].Shadow }
 
-// made sets whether there is a reservation, and its end.
-func (out *ReserveResult) made(made bool, ends int64) {
+// setMade sets whether there is a reservation, and its end.
+func (out *ReserveResult) setMade(made bool, ends int64) {
 	if out.Made = made; made {
 		out.Ends = ends
 	}
 }
 
-// again answers a repeated call as the first call was answered.
-func (out *ReserveResult) again(kept *lua.Kept, print string) error {
+// repeatStored answers a repeated call as the store's reservation of the first call was answered.
+func (out *ReserveResult) repeatStored(kept *lua.Kept, print string) error {
 	earlier, err := parseReservation(kept)
 	if err != nil {
 		return err
@@ -154,7 +155,7 @@ func (out *ReserveResult) again(kept *lua.Kept, print string) error {
 
 // repeat answers a request as an earlier one under the same id was answered.
 func (out *ReserveResult) repeat(earlier *reservation, kept *lua.Kept, print string) (err error) {
-	if earlier.Print != print {
+	if earlier.Fingerprint != print {
 		return errOtherRequest
 	}
 	if out.Decision, err = earlier.decided(kept); err != nil {
@@ -164,29 +165,29 @@ func (out *ReserveResult) repeat(earlier *reservation, kept *lua.Kept, print str
 	return nil
 }
 
-// remembered is the store's answer to remember. earlier is an earlier reservation with the same id;
-// then nothing was charged. again: the store denied the groups and remembers nothing, but tokens
-// that were borrowed of their keys have arrived here or are on their way.
-type remembered struct {
+// reserveAnswer is the store's answer to remember. earlier is an earlier reservation with the same
+// id; then nothing was charged. retry: the store denied the groups and remembers nothing, but tokens
+// that were borrowed of their keys have arrived or are on their way.
+type reserveAnswer struct {
 	earlier *lua.Kept
-	again   bool
+	retry   bool
 }
 
-// askToRemember sends groups to the store, and waits as long as a check would. After storeguard.ErrGivenUp the
-// groups may still be in use. The store may have decided and remembered them: made becomes true once the answer
-// says so. After that the client finds out by repeating the request with its id.
-func (l *Engine) askToRemember(
+// sendReserve sends groups to the store, and waits as long as a check would. After storeguard.ErrGivenUp the call
+// may still use the groups, and the store may decide and remember them: made becomes true if its answer says so.
+// The client learns that when it repeats the request with its id.
+func (l *Engine) sendReserve(
 	ctx context.Context, groups []*charge.Transaction, key string, keep time.Duration, text func([]*charge.Transaction) (string, error), made *atomic.Bool,
-) (remembered, error) {
+) (reserveAnswer, error) {
 	mine := slices.Clone(groups) // by then the caller's slice may have other groups in place of these
-	return answerAlone(ctx, l, func(ctx context.Context) (found remembered, err error) {
+	return callUnbatched(ctx, l, func(ctx context.Context) (found reserveAnswer, err error) {
 		err = l.direct.reserve(ctx, mine, key, keep, text, &found, made)
 		return found, err
 	})
 }
 
-// describer returns a function that describes groups of a decision and the shadows that were asked
-// before them. It copies the parts of the decision that it needs.
+// describer returns a function that describes groups of a decision, and the shadow limits that an
+// earlier call decided. It copies the parts of the decision that it needs.
 func describer(d *charge.Decision, print string, ttl time.Duration, ends int64) func([]*charge.Transaction) (string, error) {
 	before := shadowsBefore(d.Groups)
 	d = &charge.Decision{Mode: d.Mode, Never: slices.Clone(d.Never)}
@@ -198,18 +199,19 @@ func describer(d *charge.Decision, print string, ttl time.Duration, ends int64) 
 	}
 }
 
-// reserve is ask for the groups of one request, which the store remembers. text describes the
-// groups once they have their slots.
-func (a *storeCalls) reserve(
-	ctx context.Context, groups []*charge.Transaction, key string, keep time.Duration, text func([]*charge.Transaction) (string, error), found *remembered,
+// reserve is decide for the groups of one request, which the store remembers. text describes the
+// groups once their slots have names.
+func (a *storeClient) reserve(
+	ctx context.Context, groups []*charge.Transaction, key string, keep time.Duration, text func([]*charge.Transaction) (string, error), found *reserveAnswer,
 	made *atomic.Bool,
 ) error {
 	r := lua.Reservation{Key: key, Keep: keep, Decided: decides(groups)}
-	return a.again(ctx, func() error { return a.tryReserve(ctx, groups, r, text, found, made) })
+	return a.withRetry(ctx, func() error { return a.attemptReserve(ctx, groups, r, text, found, made) })
 }
 
-func (a *storeCalls) tryReserve(
-	ctx context.Context, groups []*charge.Transaction, r lua.Reservation, text func([]*charge.Transaction) (string, error), found *remembered,
+// attemptReserve makes the call once; see attempt.
+func (a *storeClient) attemptReserve(
+	ctx context.Context, groups []*charge.Transaction, r lua.Reservation, text func([]*charge.Transaction) (string, error), found *reserveAnswer,
 	made *atomic.Bool,
 ) error {
 	a.auth.HoldFloor()
@@ -224,7 +226,7 @@ func (a *storeCalls) tryReserve(
 	var out lua.Reserved
 	var storeNow int64
 	ended := false
-	defer a.panicked(&ended, groups, &head)
+	defer a.failUnended(&ended, groups, &head)
 	err = a.guard.Call(ctx, "reserve", head.Epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.Sent(groups, &head)
 		call := new(charge.CallBuffer).CallOf(&head, groups, a.slots, a.auth.Local, a.auth.Now())
@@ -234,19 +236,24 @@ func (a *storeCalls) tryReserve(
 		out, storeNow, err = a.guard.Store.Reserve(ctx, head.Epoch, call, r)
 		return storeNow, err
 	})
-	ended = true
-	switch {
-	case err != nil:
-		charge.Lost(groups)
-	case out.Earlier != nil && out.Results == nil:
-		charge.Unmade(groups)
-	}
 	if err != nil {
+		charge.Fail(groups)
 		a.emergency.Failed(groups, err, head.Latest)
 		return err
 	}
+	if out.Earlier != nil && out.Results == nil {
+		charge.NotExecuted(groups)
+	}
+	return a.completeReserve(groups, r, &head, out, storeNow, found, made)
+}
+
+// completeReserve gives the store's answer to the groups and to what this daemon remembers.
+func (a *storeClient) completeReserve(
+	groups []*charge.Transaction, r lua.Reservation, head *charge.Header, out lua.Reserved, storeNow int64, found *reserveAnswer, made *atomic.Bool,
+) error {
 	received := a.auth.Now()
-	// Before the caller, if it has given up, can be admitted because the store has charged the call.
+	// made is set before the emergency limit learns of the charge: that may admit a caller that has given
+	// up, which then reads made.
 	made.Store(out.Earlier == nil && (!r.Decided || out.Results[0].Allowed))
 	if made.Load() {
 		a.held.drop(r.Key)
@@ -256,10 +263,10 @@ func (a *storeCalls) tryReserve(
 	}
 	for i := range out.Results {
 		a.emergency.Answered(groups[i], &out.Results[i], storeNow, received)
-		groups[i].Took(a.auth.Local, &out.Results[i], storeNow, received)
+		groups[i].Complete(a.auth.Local, &out.Results[i], storeNow, received)
 	}
 	if made.Load() {
-		a.tookSlots(r.Key, groups, out.Results, received)
+		a.recordSlots(r.Key, groups, out.Results, received)
 	}
 	if out.Earlier != nil {
 		if out.Earlier.Stamp != limit.Stamp(head.Epoch) {
@@ -269,14 +276,14 @@ func (a *storeCalls) tryReserve(
 		return nil
 	}
 	denied := r.Decided && !out.Results[0].Allowed // then the store remembers nothing
-	found.again = denied && groups[0].MaySucceed()
+	found.retry = denied && groups[0].MaySucceed()
 	var seen []charge.Observation
 	for i, g := range groups {
-		if i == 0 && found.again {
-			seen = g.UsedHere(out.Results[i], seen)
+		if i == 0 && found.retry {
+			seen = g.ObserveCached(out.Results[i], seen)
 			continue
 		}
-		seen = g.Settle(out.Results[i], seen)
+		seen = g.ApplyResult(out.Results[i], seen)
 		if denied && g.Shadow {
 			g.Before = &charge.ChargedBefore{At: out.Results[i].Clock(0, storeNow), Allowed: out.Results[i].Allowed, Outcome: out.Results[i].Limits[0]}
 		}

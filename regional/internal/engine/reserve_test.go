@@ -28,14 +28,14 @@ func TestRepeatedReservationLosesNothing(t *testing.T) {
 	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, chargetest.Noon), storeclock.New(), func() budget.Instant { return chargetest.Noon })
 	rule := &rules.Rule{ID: "r0", LocalCache: true}
 	e := chargetest.Lent(t, auth.Local, rule)
-	groups := []*charge.Transaction{{Asks: []charge.Charge{{Rule: rule, Key: e.Key, Cost: limit.Token}}}}
+	groups := []*charge.Transaction{{Charges: []charge.Charge{{Rule: rule, Key: e.Key, Cost: limit.Token}}}}
 	(&Engine{Auth: auth}).recall(groups, time.Minute)
-	auth.Local.Bring(&charge.Header{}, groups[0], chargetest.Noon)
-	asked := &groups[0].Asks[0].Asked
+	auth.Local.Checkout(&charge.Header{}, groups[0], chargetest.Noon)
+	asked := &groups[0].Charges[0].Chunk
 	if asked.Back != 10*limit.Token || asked.Want != 0 || e.Chunk.Look(limit.Token, chargetest.Noon) == prefetch.Holds {
 		t.Errorf("taken along: %+v, %d are left", asked, e.Chunk.Left())
 	}
-	charge.Unmade(groups)
+	charge.NotExecuted(groups)
 	if e.Chunk.Left() != 10*limit.Token || e.Chunk.Look(limit.Token, chargetest.Noon) != prefetch.Holds || e.Chunk.TellLost() != 0 || e.Chunk.Awaits() {
 		t.Errorf("%d are left", e.Chunk.Left())
 	}
@@ -51,9 +51,9 @@ func TestTheLongestReservationFits(t *testing.T) {
 		Limit:  limit.Limit{Algorithm: limit.Concurrency, Capacity: limit.MaxTokens, Window: math.MaxInt64, Rate: limit.Rate{Micro: 1e15, Frac: 999_999}},
 		Window: math.MaxInt64, Cost: limit.MaxTokens, Slot: limit.MaxExact, Key: budget.KeyID{Rule: math.MaxUint32},
 	}
-	groups := []*charge.Transaction{{Asks: slices.Repeat([]charge.Charge{a}, lua.MaxLimits)}}
+	groups := []*charge.Transaction{{Charges: slices.Repeat([]charge.Charge{a}, lua.MaxLimits)}}
 	for range lua.TakeChunk {
-		groups = append(groups, &charge.Transaction{Shadow: true, Asks: []charge.Charge{a}})
+		groups = append(groups, &charge.Transaction{Shadow: true, Charges: []charge.Charge{a}})
 	}
 	text, err := json.Marshal(describe(&charge.Decision{}, name, 24*time.Hour, math.MaxInt64, groups))
 	if err != nil || len(text) > lua.MaxReservationBytes {
@@ -75,7 +75,7 @@ func TestSettleDoesNotShowTheStoresWords(t *testing.T) {
 // the id, by which it gives back what it took.
 func TestAReservationOfWhichTheCallerHearsLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
-		l.alone = func(ctx context.Context, call func(context.Context) error) error {
+		l.unbatched = func(ctx context.Context, call func(context.Context) error) error {
 			if err := call(ctx); err != nil {
 				return err
 			}

@@ -20,8 +20,8 @@ var (
 	ErrNotSettled    = errors.New("the reservation could not be settled now; call again, that changes nothing twice")
 )
 
-// settleTries is how often a settlement is tried when other calls settle the same reservation
-// first. One of them ended the reservation, and the next read shows it.
+// settleTries is how often a settlement is tried if other calls change the same reservation first.
+// One of them has ended it, which the next read shows.
 const settleTries = 3
 
 // Usage is the use that the caller of Settle reports. For a part that it leaves out, the estimate
@@ -38,7 +38,7 @@ const (
 	StateExpired = "expired"
 )
 
-// SettledResult is the result of a settlement. notes are parallel to the reservation's limits.
+// SettledResult is the result of a settlement. Its notes are parallel to the reservation's limits.
 type SettledResult struct {
 	State       string
 	reservation reservation
@@ -72,43 +72,43 @@ func (r *SettledResult) Parts() (out []settledPart) {
 	return out
 }
 
-// Settle ends a reservation with what was used. Its errors are ErrNoReservation and ErrNotSettled. One that
-// the store does not make is made later, if the reservation is this daemon's own.
-func (l *Engine) Settle(ctx context.Context, namespace, id string, said Usage) (SettledResult, error) {
+// Settle ends a reservation with what was used. Its errors are ErrNoReservation and ErrNotSettled. If the
+// store does not answer, the daemon settles a reservation of its own later.
+func (l *Engine) Settle(ctx context.Context, namespace, id string, usage Usage) (SettledResult, error) {
 	p := l.Policies.At(time.Now().UnixMilli())
 	if p.Hasher == nil || p.Set == nil {
 		return SettledResult{}, fmt.Errorf("%w: this region knows no rules yet", ErrNotSettled)
 	}
 	key := ReservationKey(p.Hasher, namespace, id)
-	if l.direct.known.kept(key) {
-		return SettledResult{}, errKept(ErrNotSettled)
+	if l.direct.own.settlesLater(key) {
+		return SettledResult{}, errSettledLater(ErrNotSettled)
 	}
-	out, err := l.settleNow(ctx, p, key, said)
+	out, err := l.settleNow(ctx, p, key, usage)
 	switch {
 	case !errors.Is(err, ErrNotSettled):
-		l.direct.known.drop(key)
-	case l.settleLater(p, key, said):
-		return out, errKept(err)
+		l.direct.own.drop(key)
+	case l.settleLater(p, key, usage):
+		return out, errSettledLater(err)
 	}
 	return out, err
 }
 
 // settleNow is Settle of the reservation under a key of the store.
-func (l *Engine) settleNow(ctx context.Context, p *policy.Policy, key string, said Usage) (SettledResult, error) {
-	if one := l.direct.held.of(key); one != nil {
+func (l *Engine) settleNow(ctx context.Context, p *policy.Policy, key string, usage Usage) (SettledResult, error) {
+	if one := l.direct.held.get(key); one != nil {
 		if err := l.handOver(ctx, one); err != nil {
 			return SettledResult{}, notSettled(err)
 		}
 	}
 	for range settleTries {
-		kept, err := l.kept(ctx, key)
+		kept, err := l.readReservation(ctx, key)
 		if err != nil {
 			return SettledResult{}, notSettled(err)
 		}
 		if kept == nil {
 			return SettledResult{}, ErrNoReservation
 		}
-		out, changed, err := l.settleKept(ctx, p, key, kept, said)
+		out, changed, err := l.settleRead(ctx, p, key, kept, usage)
 		if err != nil {
 			return SettledResult{}, notSettled(err)
 		}
@@ -123,9 +123,9 @@ func (l *Engine) settleNow(ctx context.Context, p *policy.Policy, key string, sa
 // failure, but not the store's text, which may contain addresses and keys.
 func notSettled(err error) error { return fmt.Errorf("%w (%s)", ErrNotSettled, storeguard.Reason(err)) }
 
-// settleKept settles the reservation that was read. changed: it has changed in the store since
-// then.
-func (l *Engine) settleKept(ctx context.Context, p *policy.Policy, key string, kept *lua.Kept, said Usage) (out SettledResult, changed bool, err error) {
+// settleRead settles a reservation that was read from the store. changed: it has changed there since
+// then, and nothing was settled.
+func (l *Engine) settleRead(ctx context.Context, p *policy.Policy, key string, kept *lua.Kept, usage Usage) (out SettledResult, changed bool, err error) {
 	if out.reservation, err = parseReservation(kept); err != nil {
 		return out, false, err
 	}
@@ -143,13 +143,13 @@ func (l *Engine) settleKept(ctx context.Context, p *policy.Policy, key string, k
 	out.notes = make([]settledLimit, len(out.reservation.Limits))
 	for i := range out.reservation.Limits {
 		one := &out.reservation.Limits[i]
-		out.notes[i].Used = one.used(said)
+		out.notes[i].Used = one.used(usage)
 		a, ok := one.current(p, l.Auth.Now())
 		if !ok || !charged[i] {
 			continue
 		}
 		out.notes[i].Part = true
-		parts.Asks = append(parts.Asks, a)
+		parts.Charges = append(parts.Charges, a)
 		// A use beyond the store's largest number is beyond any debt too.
 		used = append(used, min(limit.Tokens(out.notes[i].Used)*limit.Token, limit.MaxExact))
 	}
@@ -173,8 +173,8 @@ func (l *Engine) settleKept(ctx context.Context, p *policy.Policy, key string, k
 	return out, false, nil
 }
 
-// charged returns, for each limit, whether it was charged: all limits that can deny, and the
-// shadows that had room for the cost.
+// charged returns, for each limit, whether it was charged: all limits that can deny, and the shadow
+// limits that held the cost.
 func (r *reservation) charged(kept *lua.Kept) ([]bool, error) {
 	groups, _, _, err := r.groupsOf()
 	if err != nil {
@@ -186,7 +186,7 @@ func (r *reservation) charged(kept *lua.Kept) ([]bool, error) {
 	}
 	var allowed []bool
 	for i, g := range groups {
-		for range g.Asks {
+		for range g.Charges {
 			allowed = append(allowed, results[i].Allowed)
 		}
 	}
@@ -219,22 +219,23 @@ func (r *reservation) charges(notes []settledLimit, at int64) (out []chargedAt) 
 	return out
 }
 
-// kept returns what the store keeps under a key, and waits as long as a check would.
-func (l *Engine) kept(ctx context.Context, key string) (*lua.Kept, error) {
-	return answerAlone(ctx, l, func(ctx context.Context) (*lua.Kept, error) { return l.direct.kept(ctx, key) })
+// readReservation returns the reservation under a key of the store, and waits as long as a check
+// would; nil: there is none.
+func (l *Engine) readReservation(ctx context.Context, key string) (*lua.Kept, error) {
+	return callUnbatched(ctx, l, func(ctx context.Context) (*lua.Kept, error) { return l.direct.readReservation(ctx, key) })
 }
 
 // settleParts makes a settlement, and waits as long as a check would. After an error the store may
 // have made it, which the next read shows. The arguments may still be in use then.
 func (l *Engine) settleParts(ctx context.Context, parts *charge.Transaction, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (lua.Settled, error) {
-	return answerAlone(ctx, l, func(ctx context.Context) (lua.Settled, error) {
+	return callUnbatched(ctx, l, func(ctx context.Context) (lua.Settled, error) {
 		return l.direct.settle(ctx, parts, used, charges, end)
 	})
 }
 
-// kept reads what the store keeps under a key. It returns nil if there is nothing, or if it belongs
-// to contents that the store no longer has.
-func (a *storeCalls) kept(ctx context.Context, key string) (kept *lua.Kept, err error) {
+// readReservation reads the reservation under a key of the store. It returns nil if there is none, or
+// if it belongs to contents that the store no longer has.
+func (a *storeClient) readReservation(ctx context.Context, key string) (kept *lua.Kept, err error) {
 	read := func() error {
 		return a.guard.Call(ctx, "reservation", a.auth.CurrentEpoch(), func(ctx context.Context) (now int64, err error) {
 			kept, err = a.guard.Store.Reservation(ctx, key)
@@ -256,9 +257,9 @@ func (a *storeCalls) kept(ctx context.Context, key string) (kept *lua.Kept, err 
 }
 
 // settle makes the settlement of parts. used is what was used of each of them.
-func (a *storeCalls) settle(ctx context.Context, parts *charge.Transaction, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (out lua.Settled, err error) {
+func (a *storeClient) settle(ctx context.Context, parts *charge.Transaction, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (out lua.Settled, err error) {
 	groups := []*charge.Transaction{parts}
-	err = a.again(ctx, func() error {
+	err = a.withRetry(ctx, func() error {
 		a.auth.HoldFloor()
 		defer a.auth.ReleaseFloor()
 		head := a.auth.Grant(groups)
@@ -272,14 +273,14 @@ func (a *storeCalls) settle(ctx context.Context, parts *charge.Transaction, used
 		var storeNow int64
 		err := a.guard.Call(ctx, "settle", head.Epoch, func(ctx context.Context) (now int64, err error) {
 			a.emergency.Overran(parts, used, head.Epoch)
-			end.Parts = partsOf(&head, parts.Asks, used, charges)
-			a.auth.Refund(parts.Asks, used)
+			end.Parts = partsOf(&head, parts.Charges, used, charges)
+			a.auth.Refund(parts.Charges, used)
 			out, storeNow, err = a.guard.Store.Settle(ctx, head.Epoch, end)
 			return storeNow, err
 		})
 		a.emergency.Adjusted(parts, out.Adjusted, storeNow)
 		if err == nil {
-			a.auth.Adjusted(parts.Asks, out.Adjusted)
+			a.auth.Adjusted(parts.Charges, out.Adjusted)
 		}
 		return err
 	})

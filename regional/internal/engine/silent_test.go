@@ -124,7 +124,7 @@ func busyKey(t *testing.T, l *Engine) *charge.Entry {
 			t.Fatal(err)
 		}
 		all, _ := out[0].Verdicts()
-		e = l.Auth.Local.OfKey(all[0].Key)
+		e = l.Auth.Local.ByKey(all[0].Key)
 	}
 	if e == nil || !e.Shares || !e.Busy(l.Auth.Now()) {
 		t.Fatal("no check would wait for another")
@@ -206,7 +206,7 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 			e := busyKey(t, l)
 			e.WhileLocked(func() {
 				e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, l.Auth.Now()) // on its way for ever
-				e.Claimed, e.Shares = claimed, claimed
+				e.InFlight, e.Shares = claimed, claimed
 			})
 			s.denies = true
 			came := time.Now()
@@ -222,8 +222,8 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 // TestPanicLeavesNoClaim: checks of a key do not wait for one whose call has panicked.
 func TestPanicLeavesNoClaim(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *Engine, _ *moodyStore) {
-		e, ask := busyKey(t, l), l.Ask
-		l.Ask = func(context.Context, []*charge.Transaction) error { panic("a bug") }
+		e, ask := busyKey(t, l), l.Send
+		l.Send = func(context.Context, []*charge.Transaction) error { panic("a bug") }
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -232,8 +232,8 @@ func TestPanicLeavesNoClaim(t *testing.T) {
 			}()
 			l.Decide(t.Context(), asked("k"))
 		}()
-		l.Ask = ask
-		if e.Claimed {
+		l.Send = ask
+		if e.InFlight {
 			t.Error("the key is claimed still")
 		}
 	})
@@ -244,8 +244,8 @@ func TestPanicLeavesNoClaim(t *testing.T) {
 func TestAPanicLeavesNothingUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 		told := 0
-		b := &storeguard.Batcher{Ask: l.direct.ask, Refused: func(error) {}, Caught: func(any) { told++ }}
-		l.Ask = b.Decide
+		b := &storeguard.Batcher{Send: l.direct.decide, Refused: func(error) {}, Caught: func(any) { told++ }}
+		l.Send = b.Decide
 		e := busyKey(t, l)
 		s.panics.Store(true)
 		out, err := l.Decide(t.Context(), asked("k"))
@@ -255,7 +255,7 @@ func TestAPanicLeavesNothingUnderWay(t *testing.T) {
 		if _, v := out[0].Verdicts(); v.Mode != modes.Emergency {
 			t.Errorf("decided by %s", v.Mode)
 		}
-		if e.Awaited() != nil {
+		if e.PendingTokens() != nil {
 			t.Error("checks wait for what the call took along")
 		}
 		s.panics.Store(false)

@@ -40,18 +40,18 @@ func NewRecorder(limiter *engine.Engine, m *telemetry.Metrics, recent *sample.Sa
 // Answer writes a decision into out, gives it an id if it is a denial, and counts it. It also
 // remembers the request for replays and the denial for Explain.
 func (s *Recorder) Answer(d *charge.Decision, r *charge.Request, out *checkwire.Answer) {
-	var counted telemetry.Tally
+	var counted telemetry.Batch
 	s.AnswerAmong(d, r, out, &counted)
 	counted.Flush(s.metrics)
 }
 
 // AnswerAmong does the work of Answer for one of several decisions that are counted together.
-func (s *Recorder) AnswerAmong(d *charge.Decision, r *charge.Request, out *checkwire.Answer, counted *telemetry.Tally) {
+func (s *Recorder) AnswerAmong(d *charge.Decision, r *charge.Request, out *checkwire.Answer, counted *telemetry.Batch) {
 	fill(d, s.metrics, counted, out)
 	s.recent.See(d, r)
 	s.limiter.Keys.Remember(d.Policy, r)
 	if list := d.Mode == modes.BlockList || d.Mode == modes.AllowList; !list || !d.Policy.Set.ByEntry(r.Attributes.Get("api_key")) {
-		counted.Under(d.Policy.Counts, out.Allowed) // the decision of an entry says nothing about the rules file
+		counted.CountRequest(d.Policy.Counts, out.Allowed) // the decision of an entry says nothing about the rules file
 	}
 	if d.Policy.Known() && d.Policy.Set.UnknownTier(r.Attributes) {
 		s.metrics.UnknownTier.Inc()
@@ -60,7 +60,7 @@ func (s *Recorder) AnswerAmong(d *charge.Decision, r *charge.Request, out *check
 		return
 	}
 	if d.Denier != nil {
-		if out.DecisionID = d.Denier.Named(d.At); out.DecisionID != "" {
+		if out.DecisionID = d.Denier.RecentDenial(d.At); out.DecisionID != "" {
 			return
 		}
 	}
@@ -83,7 +83,7 @@ func (s *Recorder) AnswerAmong(d *charge.Decision, r *charge.Request, out *check
 	kept := *out
 	kept.Limits = slices.Clone(out.Limits) // the slice in out is used again
 	s.denials.add(number, explained{
-		policy: d.Policy, request: *r, decision: s.limiter.Kept(d), answer: kept,
+		policy: d.Policy, request: *r, decision: s.limiter.Detach(d), answer: kept,
 		unixMS: time.Now().UnixMilli(), lease: s.limiter.Auth.Lease(),
 	})
 }
@@ -93,10 +93,10 @@ func Fill(d *charge.Decision, out *checkwire.Answer) { fill(d, nil, nil, out) }
 
 // fill writes a decision into out, and counts it unless counted is nil. When counted has no room
 // left, its counts go to m.
-func fill(d *charge.Decision, m *telemetry.Metrics, counted *telemetry.Tally, out *checkwire.Answer) {
+func fill(d *charge.Decision, m *telemetry.Metrics, counted *telemetry.Batch, out *checkwire.Answer) {
 	out.Reset()
 	if d.Mode != "" {
-		counted.Decided(m, "", outcome(d.Passes()), d.Mode)
+		counted.CountDecision(m, "", outcome(d.Passes()), d.Mode)
 		fillListAnswer(d, out)
 		return
 	}
@@ -108,9 +108,9 @@ func fill(d *charge.Decision, m *telemetry.Metrics, counted *telemetry.Tally, ou
 		if v.Shadow && !v.Decision.Allowed {
 			what = "shadow_denied"
 		}
-		row := counted.Decided(m, v.Rule.ID, what, v.Mode)
+		row := counted.CountDecision(m, v.Rule.ID, what, v.Mode)
 		if !v.Never() {
-			row.Charged(v.Cost, v.Decision.Allowed && (v.Shadow || out.Allowed))
+			row.AddCost(v.Cost, v.Decision.Allowed && (v.Shadow || out.Allowed))
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (s *denials) add(number uint64, e explained) {
 	d.request = charge.Request{}
 	d.bytes = denialBytes + cap(d.packed)
 	for _, g := range d.decision.Groups {
-		d.bytes += len(g.Asks) * limitBytes
+		d.bytes += len(g.Charges) * limitBytes
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -118,7 +118,7 @@ func (e *explained) limits() map[*rules.Rule]explainedLimit {
 	}
 	for _, g := range e.decision.Groups {
 		for i := range g.Out {
-			out[g.Asks[i].Rule] = explainedLimit{&g.Asks[i], &g.Out[i]}
+			out[g.Charges[i].Rule] = explainedLimit{&g.Charges[i], &g.Out[i]}
 		}
 	}
 	return out
@@ -169,7 +169,7 @@ func (e *explained) rule(t *rules.Trace, of *rules.Explanation, limits map[*rule
 // explainCharge adds the region's right and the tokens that were there.
 func explainCharge(a *charge.Charge, v *charge.Verdict, out *aliquotv1.RuleExplanation) {
 	share := a.Right.Effective()
-	out.Hot = a.Right.Hot && !a.Alone()
+	out.Hot = a.Right.Hot && !a.Independent()
 	out.RateShare, out.BurstShare = fraction(share.Rate), fraction(share.Burst)
 	if out.Hot {
 		out.Generation = fmt.Sprintf("%d.%d", a.Right.Gen.Epoch, a.Right.Gen.Counter)
@@ -229,8 +229,8 @@ func leaseWords(l *authority.Lease) *aliquotv1.LeaseExplanation {
 func (s *Recorder) addHolders(ctx context.Context, d *charge.Decision, out *aliquotv1.ExplainResponse) {
 	keys := map[string]budget.KeyID{}
 	for _, g := range d.Groups {
-		for i := range g.Asks {
-			keys[g.Asks[i].Rule.ID] = g.Asks[i].Key
+		for i := range g.Charges {
+			keys[g.Charges[i].Rule.ID] = g.Charges[i].Key
 		}
 	}
 	var calls sync.WaitGroup

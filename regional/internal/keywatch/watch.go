@@ -124,8 +124,8 @@ func (c *Watch) requestDecided(d *charge.Decision, seen *run, now budget.Instant
 	for i := range d.Never {
 		c.checked(&d.Never[i].Key, true, seen, now)
 	}
-	for i := range d.All {
-		c.limitDecided(&d.All[i], seen, now)
+	for i := range d.CachedVerdicts {
+		c.limitDecided(&d.CachedVerdicts[i], seen, now)
 	}
 	for _, g := range d.Groups {
 		for i := range g.Out {

@@ -29,7 +29,7 @@ const (
 // errPartial ends a connection whose messages that are not whole take the most memory, while there is no room.
 var errPartial = errors.New("the messages that are not whole take too much memory")
 
-// Partial bounds the memory of messages over gRPC of more than rpc.FreeBytes that are not whole. Safe for concurrent use.
+// Partial bounds the memory of messages over gRPC of more than rpc.MaxUnweighed that are not whole. Safe for concurrent use.
 type Partial struct {
 	most int64 // the largest message; larger ones are refused when they are announced
 
@@ -251,7 +251,7 @@ func (c *partialConn) message(stream uint32, data []byte) {
 				return
 			}
 			p.left = int64(binary.BigEndian.Uint32(p.head[1:]))
-			p.large = p.left > rpc.FreeBytes && p.left <= c.bound.most
+			p.large = p.left > rpc.MaxUnweighed && p.left <= c.bound.most
 			p.began = time.Now()
 		}
 		n := min(p.left, int64(len(data)))

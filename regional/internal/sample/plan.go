@@ -173,6 +173,6 @@ func (p *Planner) right(now *policy.Policy, k replay.Key, l limit.Limit) replay.
 	}
 	key := entitlement.KeyLimit(l)
 	key.Placement = charge.PlacementOf(k.Rule)
-	bucket, extra := p.auth.MayHold(budget.KeyID{Rule: number, Hash: k.Hash}, key, l, k.Rule.Enforcement == rules.Elastic)
+	bucket, extra := p.auth.BucketInForce(budget.KeyID{Rule: number, Hash: k.Hash}, key, l, k.Rule.Enforcement == rules.Elastic)
 	return replay.Right{Bucket: bucket, Extra: extra}
 }

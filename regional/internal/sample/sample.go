@@ -85,14 +85,14 @@ func (s *Sample) See(d *charge.Decision, r *charge.Request) {
 // checked, which costs nothing extra. Without one it is the hash of the API key, or else of the
 // address.
 func (s *Sample) keyOf(d *charge.Decision, r *charge.Request) uint64 {
-	for i := range d.All {
-		if v := &d.All[i]; len(v.Rule.Key) > 0 {
+	for i := range d.CachedVerdicts {
+		if v := &d.CachedVerdicts[i]; len(v.Rule.Key) > 0 {
 			return binary.BigEndian.Uint64(v.Key.Hash[:])
 		}
 	}
 	for _, g := range d.Groups {
-		for i := range g.Asks {
-			if a := &g.Asks[i]; len(a.Rule.Key) > 0 {
+		for i := range g.Charges {
+			if a := &g.Charges[i]; len(a.Rule.Key) > 0 {
 				return binary.BigEndian.Uint64(a.Key.Hash[:])
 			}
 		}

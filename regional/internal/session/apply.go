@@ -44,7 +44,7 @@ func (s *Session) apply(ctx context.Context, changes []budget.ShareChange) []bud
 			continue
 		}
 		usable = append(usable, c)
-		carried.Asks = append(carried.Asks, charge.Charge{
+		carried.Charges = append(carried.Charges, charge.Charge{
 			Limit: l, Enforcement: known.Enforcement, Forgives: known.Forgives, Key: c.Key, Right: s.emergency.Returning(c.Before), Changed: p.ChangedLimit(c.Key.Rule, l, s.auth.Now()),
 		})
 	}
@@ -74,7 +74,7 @@ func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange,
 	}
 	s.learnClock(ctx)
 	end := s.auth.Now().Add(storeguard.ApplyDeadline)
-	head := s.auth.HeaderFor(carried.Asks)
+	head := s.auth.HeaderFor(carried.Charges)
 	deadline := s.auth.Clock.Until(end) // after the header: by the clock of its contents, or of later ones
 	if deadline == 0 {
 		// As above, no change is sent, so it stays known what the keys hold.
@@ -86,8 +86,8 @@ func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange,
 	shares := make([]limit.Bucket, len(changes))
 	call := make([]lua.Change, len(changes))
 	for i, c := range changes {
-		a := &carried.Asks[i]
-		chunk, made := s.auth.Local.Ended(a, s.auth.Now())
+		a := &carried.Charges[i]
+		chunk, made := s.auth.Local.BeginReturn(a, s.auth.Now())
 		defer made()
 		call[i].Key = lua.Key(a.Limit.Algorithm, c.Key.Rule, c.Key.Hash)
 		call[i].View = head.View(a)

@@ -28,7 +28,7 @@ func (s *Session) report(ctx context.Context, rep budget.Report) budget.RegionEv
 		return budget.CallFailed{}
 	}
 	s.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
-	s.auth.Answered(s.auth.Now().Sub(sent), !out.GetRenew() && len(out.GetActions()) == 0)
+	s.auth.ObserveRoundTrip(s.auth.Now().Sub(sent), !out.GetRenew() && len(out.GetActions()) == 0)
 	s.planner.Told(in.Plan)
 	if task := out.GetPlan(); s.planner.Take(task) {
 		s.background("a plan", func() { s.planner.Run(ctx, task) })
@@ -75,8 +75,8 @@ func (s *Session) countEarly() {
 		var d charge.Decision
 		d.Plan(p, r, time.Now().UnixMilli(), nil)
 		for _, g := range d.Groups {
-			for i := range g.Asks {
-				if a := &g.Asks[i]; !g.Shadow {
+			for i := range g.Charges {
+				if a := &g.Charges[i]; !g.Shadow {
 					s.auth.AdmitEarly(a.Key, a.KeyLimit(), int64(a.Cost), times, first)
 				}
 			}

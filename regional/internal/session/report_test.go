@@ -21,7 +21,7 @@ func TestTheEndOfAnOverrideReplacesTheRules(t *testing.T) {
 		s.setRules(t, text, "r")
 		replaced := func() uint64 {
 			s.takeRules(nil)
-			return s.auth.Standing().Rules
+			return s.auth.Validity().Rules
 		}
 		before := replaced()
 		<-time.After(59 * time.Second)

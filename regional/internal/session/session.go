@@ -185,7 +185,7 @@ func (s *Session) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-s.auth.Woken():
+		case <-s.auth.Wake():
 		}
 	}
 }

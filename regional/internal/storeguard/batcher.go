@@ -15,7 +15,7 @@ import (
 var (
 	// ErrBusy: maxCalls calls are under way.
 	ErrBusy = errors.New("regional: too many calls of the store are under way")
-	// errQueued: no call had room for the groups within queueFor.
+	// errQueued: no call had room for the groups within maxQueueWait.
 	errQueued = errors.New("regional: the check waited too long for its turn at the store")
 	// ErrBroken: a call failed by a bug. The store may still have decided the groups.
 	ErrBroken = errors.New("regional: a call of the store failed by a bug of the daemon")
@@ -28,7 +28,8 @@ var (
 // under way at the same time may overtake each other, as their checks might have without a batcher.
 // Safe for concurrent use. It has no goroutine while it has nothing to do.
 type Batcher struct {
-	Ask func(ctx context.Context, groups []*charge.Transaction) error
+	// Send makes one call to the store, with at most GroupsPerCall groups.
+	Send func(ctx context.Context, groups []*charge.Transaction) error
 	// Refused is called with the error of groups that were turned away or gave up waiting.
 	Refused func(error)
 	// Caught is called with the cause of each call that panicked; not nil.
@@ -48,11 +49,11 @@ type Batcher struct {
 // waiter is one caller's groups, at most GroupsPerCall. The batcher's mu guards the fields that
 // change.
 type waiter struct {
-	groups []*charge.Transaction
-	came   time.Time
-	done   chan error // has room for one error
-	sent   bool       // the groups are or were in a call
-	left   bool       // the caller no longer waits
+	groups  []*charge.Transaction
+	arrived time.Time
+	done    chan error // has room for one error
+	sent    bool       // the groups are or were in a call
+	left    bool       // the caller no longer waits
 
 	patience *time.Timer // of the caller
 }
@@ -61,42 +62,42 @@ type waiter struct {
 func (b *Batcher) waiter(groups []*charge.Transaction) *waiter {
 	w, _ := b.waiters.Get().(*waiter)
 	if w == nil {
-		w = &waiter{done: make(chan error, 1), patience: time.NewTimer(queueFor)}
+		w = &waiter{done: make(chan error, 1), patience: time.NewTimer(maxQueueWait)}
 	}
-	w.groups, w.came, w.sent, w.left = groups, time.Now(), false, false
+	w.groups, w.arrived, w.sent, w.left = groups, time.Now(), false, false
 	return w
 }
 
-// over takes back a waiter that has its answer. Nothing else refers to it after that.
-func (b *Batcher) over(w *waiter) {
+// release takes back a waiter that has its answer. Nothing else refers to it after that.
+func (b *Batcher) release(w *waiter) {
 	w.patience.Stop()
 	w.groups = nil
 	b.waiters.Put(w)
 }
 
-// Decide has groups decided by a call shared with others. After charge.ErrGone, ErrGivenUp and ErrBroken
-// the groups may still be in use, or half decided. After any other error nothing was admitted, and
-// the groups belong to the caller again.
+// Decide decides groups by a call that other callers share. After charge.ErrGone, ErrGivenUp and
+// ErrBroken the groups may still be in use, or half decided. After any other error nothing was
+// admitted, and the groups belong to the caller again.
 func (b *Batcher) Decide(ctx context.Context, groups []*charge.Transaction) error {
 	w := b.waiter(groups)
 	return b.wait(ctx, w, b.enqueue(w))
 }
 
-// wait waits for a waiter's answer while its patience lasts. wait is the first period of it.
+// wait waits for a waiter's answer: at first as long as wait, then for each extension.
 func (b *Batcher) wait(ctx context.Context, w *waiter, wait time.Duration) error {
-	due := w.came.Add(wait)
+	due := w.arrived.Add(wait)
 	w.patience.Reset(wait)
 	for {
 		select {
 		case err := <-w.done:
-			b.over(w)
+			b.release(w)
 			return err
 		case <-ctx.Done():
 			w.patience.Stop()
 			b.leave(w)
 			return fmt.Errorf("%w: %w", charge.ErrGone, ctx.Err())
 		case <-w.patience.C:
-			if wait = b.longer(w, due); wait == 0 {
+			if wait = b.extension(w, due); wait == 0 {
 				return b.giveUp(w)
 			}
 			due = time.Now().Add(wait)
@@ -110,7 +111,7 @@ func (b *Batcher) wait(ctx context.Context, w *waiter, wait time.Duration) error
 func (b *Batcher) enqueue(w *waiter) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	wait = b.first(w.came)
+	wait = b.firstWaitLocked(w.arrived)
 	b.queue = append(b.queue, w)
 	b.queued += len(w.groups)
 	if b.workers < BatchCalls {
@@ -121,10 +122,10 @@ func (b *Batcher) enqueue(w *waiter) (wait time.Duration) {
 	return wait
 }
 
-// first returns how long a caller that arrives now waits at first. The caller holds mu, and makes
-// sure that a call is under way.
-func (b *Batcher) first(came time.Time) time.Duration {
-	wait := b.patience(came)
+// firstWaitLocked returns how long a caller that arrives now waits at first. The caller holds mu, and
+// makes sure that a call is under way.
+func (b *Batcher) firstWaitLocked(came time.Time) time.Duration {
+	wait := b.patienceLocked(came)
 	if b.running == 0 {
 		b.lastReply = came
 	}
@@ -155,8 +156,8 @@ func (b *Batcher) work() {
 func (b *Batcher) next() (waiters []*waiter, groups []*charge.Transaction) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if most := min(b.queued, GroupsPerCall); most > 0 {
-		waiters, groups = make([]*waiter, 0, min(len(b.queue), most)), make([]*charge.Transaction, 0, most)
+	if room := min(b.queued, GroupsPerCall); room > 0 {
+		waiters, groups = make([]*waiter, 0, min(len(b.queue), room)), make([]*charge.Transaction, 0, room)
 	}
 	for len(b.queue) > 0 {
 		w := b.queue[0]
@@ -187,10 +188,10 @@ func (b *Batcher) next() (waiters []*waiter, groups []*charge.Transaction) {
 func (b *Batcher) serve(waiters []*waiter, groups []*charge.Transaction) {
 	began := time.Now()
 	err := b.call(groups)
-	b.sign(began, err)
-	alone := len(waiters) == 1 || !errors.Is(err, lua.ErrInvalid)
+	b.recordReply(began, err)
+	separately := len(waiters) > 1 && errors.Is(err, lua.ErrInvalid)
 	for _, w := range waiters {
-		if !alone {
+		if separately {
 			err = b.call(w.groups)
 		}
 		w.done <- err
@@ -201,7 +202,7 @@ func (b *Batcher) serve(waiters []*waiter, groups []*charge.Transaction) {
 // and their rules' on_redis_failure decides. The panic belongs to no single caller, so it must end
 // neither their calls nor the process.
 func (b *Batcher) call(groups []*charge.Transaction) error {
-	err := background.Catch(func() error { return b.Ask(context.Background(), groups) })
+	err := background.Catch(func() error { return b.Send(context.Background(), groups) })
 	if bug, ok := errors.AsType[*background.PanicError](err); ok {
 		b.Caught(bug.Error())
 		return ErrBroken
@@ -213,19 +214,19 @@ func (b *Batcher) call(groups []*charge.Transaction) error {
 // caller that goes on must do so with other groups in their place.
 func Unsettled(err error) bool { return errors.Is(err, ErrGivenUp) || errors.Is(err, ErrBroken) }
 
-// Alone makes a call that is not shared, and waits for it no longer than for a shared one. After
-// charge.ErrGone and ErrGivenUp the call goes on, so its arguments are still in use.
-func (b *Batcher) Alone(ctx context.Context, call func(context.Context) error) error {
+// Unbatched makes a call that no other caller shares, and waits for it no longer than for a shared
+// one. After charge.ErrGone and ErrGivenUp the call goes on, so its arguments are still in use.
+func (b *Batcher) Unbatched(ctx context.Context, call func(context.Context) error) error {
 	w := b.waiter(nil)
 	w.sent = true
 	b.mu.Lock()
-	wait := b.first(w.came)
+	wait := b.firstWaitLocked(w.arrived)
 	b.running++
 	b.mu.Unlock()
 	go func() {
 		began := time.Now()
 		err := background.Catch(func() error { return call(context.WithoutCancel(ctx)) })
-		b.sign(began, err)
+		b.recordReply(began, err)
 		b.mu.Lock()
 		b.running--
 		b.mu.Unlock()

@@ -54,7 +54,7 @@ func bubble(t *testing.T, test func(t *testing.T, s *slowStore, b *Batcher, refu
 		s := &slowStore{takes: time.Millisecond}
 		var mu sync.Mutex
 		refused := &[]error{}
-		test(t, s, &Batcher{Ask: s.ask, Refused: func(err error) {
+		test(t, s, &Batcher{Send: s.ask, Refused: func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			*refused = append(*refused, err)
@@ -228,12 +228,12 @@ func TestBatcherDeadlines(t *testing.T) {
 }
 
 // TestBatcherWaitsForASlowStore: a store that answers others is worth waiting for, but
-// nobody waits longer than queueFor for a turn.
+// nobody waits longer than maxQueueWait for a turn.
 func TestBatcherWaitsForASlowStore(t *testing.T) {
 	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, refused *[]error) {
 		s.takes = CallerPatience / 2
 		c := callers{b: b}
-		turns := int(queueFor / s.takes)
+		turns := int(maxQueueWait / s.takes)
 		for range (turns + 4) * BatchCalls {
 			c.arrive(t.Context(), 1, GroupsPerCall)
 			<-time.After(s.takes / BatchCalls / 8) // their answers do not come all at once

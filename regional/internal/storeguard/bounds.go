@@ -19,10 +19,10 @@ const (
 	// while the others travel. More calls would only be smaller, and a call costs this process and
 	// Redis as much as many groups do. Measured with 128 callers, 2 to 4 do the same.
 	BatchCalls = 4
-	// queueFor bounds the wait for a call, which itself is not included, while the store answers
-	// other calls. After that the rule's on_redis_failure decides. If the store is silent, no
-	// caller waits that long: see CallerPatience.
-	queueFor = 250 * time.Millisecond
+	// maxQueueWait bounds the wait until a call takes a check along, while the store answers other
+	// calls. After that the rule's on_redis_failure decides. If the store is silent, no caller waits
+	// that long: see CallerPatience.
+	maxQueueWait = 250 * time.Millisecond
 )
 
 // The wait for an answer.
@@ -31,13 +31,12 @@ const (
 	// rule's fallback decides, because a later answer is worth little to the caller. The call
 	// itself may go on until Deadline.
 	CallerPatience = 40 * time.Millisecond
-	// aliveFor: a store that answered a call within this time is slow, not silent.
-	aliveFor = CallerPatience * 3 / 4
-	// lookAgain is the interval at which a waiting caller looks whether the store has become
-	// silent.
-	lookAgain = CallerPatience / 4
-	// SilentPatience is how long a caller waits that comes while the store is silent. It is short,
-	// but not 0: this process may have had no CPU until now to read the answers.
+	// aliveWithin is the time within which a store that is slow, not silent, has answered a call.
+	aliveWithin = CallerPatience * 3 / 4
+	// checkEvery is how often a waiting caller checks whether the store has become silent.
+	checkEvery = CallerPatience / 4
+	// SilentPatience is how long a caller waits while the store is silent. It is short, but not 0:
+	// this process may have had no CPU until now to read the answers.
 	SilentPatience = CallerPatience / 10
 )
 
@@ -86,7 +85,7 @@ const (
 	// retryCost is the number of calls that earn one retry: a tenth of the calls may be made twice.
 	// So a store in trouble is not asked twice as much as a healthy one.
 	retryCost = 10
-	// retriesAtOnce is how many retries may be saved up: several times what all workers of a
+	// maxRetriesSaved is how many retries may be saved up: several times what all workers of a
 	// batcher need when the contents of the store change.
-	retriesAtOnce = 32
+	maxRetriesSaved = 32
 )

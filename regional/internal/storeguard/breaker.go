@@ -26,8 +26,8 @@ type Breaker struct {
 	onChange func(gobreaker.State)
 	// Open is true unless the breaker is closed.
 	Open atomic.Bool
-	// shut is the instant until which the open breaker lets nothing pass.
-	shut atomic.Int64
+	// heldUntil is the instant until which the open breaker lets nothing pass.
+	heldUntil atomic.Int64
 	// failures counts the calls that failed since the last success. gobreaker's own count forgets
 	// failures older than tripWindow.
 	failures atomic.Int64
@@ -45,13 +45,13 @@ func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *Brea
 		Name:         "store",
 		Interval:     tripWindow,
 		BucketPeriod: tripWindow / 10,
-		Timeout:      time.Nanosecond, // always over before shut is
+		Timeout:      time.Nanosecond, // always over before heldUntil
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return b.failures.Load() >= TripAfter ||
 				c.Requests >= tripSample && 2*c.TotalFailures >= c.Requests
 		},
-		OnStateChange: b.changed,
-		IsSuccessful:  b.succeeded,
+		OnStateChange: b.onStateChange,
+		IsSuccessful:  b.countResult,
 		IsExcluded:    func(err error) bool { return errors.Is(err, errStarved) || background.IsPanic(err) },
 	})
 	return b
@@ -69,9 +69,9 @@ func (b *Breaker) do(trial bool, call func() error) error {
 	return err
 }
 
-// succeeded reports whether a call's error shows that the store is well, and counts the errors that
-// do not.
-func (b *Breaker) succeeded(err error) bool {
+// countResult reports whether a call's error shows that the store is well, and counts the failures in
+// a row.
+func (b *Breaker) countResult(err error) bool {
 	if answered(err) || inPart(err) {
 		b.failures.Store(0)
 		return true
@@ -83,34 +83,34 @@ func (b *Breaker) succeeded(err error) bool {
 // Suspects reports whether the last call failed while the breaker is still closed.
 func (b *Breaker) Suspects() bool { return b.failures.Load() > 0 && !b.Open.Load() }
 
-// TrialIn returns after what time the store is to be tried; 0: now, or the breaker is closed.
+// TrialIn returns the time until the next trial of the store; 0: it is due, or the breaker is closed.
 func (b *Breaker) TrialIn() time.Duration {
 	if !b.Open.Load() {
 		return 0
 	}
-	return max(0, budget.Instant(b.shut.Load()).Sub(b.now()))
+	return max(0, budget.Instant(b.heldUntil.Load()).Sub(b.now()))
 }
 
 // TryNow ends the wait, because there is a sign that the store is back.
-func (b *Breaker) TryNow() { b.shut.Store(0) }
+func (b *Breaker) TryNow() { b.heldUntil.Store(0) }
 
 // IsOpen reports whether an error is the breaker's own and not that of a call.
 func IsOpen(err error) bool {
 	return errors.Is(err, errOpen) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests)
 }
 
-func (b *Breaker) changed(_ string, from, to gobreaker.State) {
+func (b *Breaker) onStateChange(_ string, from, to gobreaker.State) {
 	now := b.now()
 	b.mu.Lock()
 	switch to {
 	case gobreaker.StateOpen:
 		b.wait = b.nextWait(from, now)
 		jittered := b.wait - b.wait/100*time.Duration(rand.IntN(openJitter+1))
-		b.shut.Store(int64(now.Add(jittered)))
+		b.heldUntil.Store(int64(now.Add(jittered)))
 	case gobreaker.StateClosed:
 		b.closed = now
 	}
-	b.Open.Store(to != gobreaker.StateClosed) // after shut, which says until when it is open
+	b.Open.Store(to != gobreaker.StateClosed) // after heldUntil, which says until when it is open
 	b.mu.Unlock()
 	b.onChange(to)
 }

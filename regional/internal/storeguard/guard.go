@@ -37,15 +37,15 @@ type Store interface {
 	// ApplyLease makes share changes, any number of them or none, and remembers that a daemon of
 	// the region was heard. So no other daemon takes the floor back for a while.
 	ApplyLease(ctx context.Context, epoch string, changes []lua.Change) (applied []limit.Applied, now int64, err error)
-	// Reserve does the Take of one request's groups, remembers it under a name, and does it only
-	// once for that name. It returns lua.ErrNoRoom if there is no room to remember it.
+	// Reserve decides the groups of one request as Take does, and remembers them under a name. It does
+	// so only once for that name. It returns lua.ErrNoRoom if there is no room to remember them.
 	Reserve(ctx context.Context, epoch string, groups []lua.Group, r lua.Reservation) (out lua.Reserved, now int64, err error)
 	// Reservation returns the reservation that is remembered under a key, or nil if there is none.
 	Reservation(ctx context.Context, key string) (*lua.Kept, error)
 	// Settle ends a reservation, once.
 	Settle(ctx context.Context, epoch string, s lua.Settlement) (out lua.Settled, now int64, err error)
-	// Adjust charges what was used without a charge, at most down to the debt below 0; see
-	// limit.Adjust. It must not be repeated.
+	// Adjust charges a use that no charge preceded. Tokens go no lower than the debt of each part
+	// below 0; see limit.Adjust. The caller must not repeat it.
 	Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error)
 	Close() error
 }
@@ -63,14 +63,14 @@ type Observer interface {
 	ClockWasSet(epoch string, s storeclock.Sample)
 }
 
-// Guard makes all calls of the store. It sets their deadlines, has the breaker, takes readings of
-// the store's clock and counts metrics. Safe for concurrent use.
+// Guard makes all calls to the store. It sets their deadlines, asks the breaker, reads the store's
+// clock from the answers, and counts metrics. Safe for concurrent use.
 type Guard struct {
-	Store   Store
-	seen    Observer
-	Breaker *Breaker
-	metrics *telemetry.Metrics
-	now     func() budget.Instant
+	Store    Store
+	observer Observer
+	Breaker  *Breaker
+	metrics  *telemetry.Metrics
+	now      func() budget.Instant
 	// lastReply is when the store last answered a take; 0: never.
 	lastReply atomic.Int64
 	// failure is the error of the store's last failed take; nil: none failed.
@@ -80,8 +80,8 @@ type Guard struct {
 	doubts, settled atomic.Int64
 	// failed is called after each failed call, once the breaker has counted it.
 	failed func()
-	// underWay counts the calls that callers wait for.
-	underWay atomic.Int64
+	// inFlight counts the calls that callers wait for.
+	inFlight atomic.Int64
 	Retries  retryBudget
 	spends   func() bool
 	bugs     *background.Panics
@@ -106,9 +106,9 @@ type Config struct {
 
 // New returns a guard whose breaker is closed.
 func New(c Config) *Guard {
-	g := &Guard{Store: c.Store, seen: c.Observer, metrics: c.Metrics, now: c.Now, failed: c.Failed, spends: c.Spends, bugs: c.Bugs}
+	g := &Guard{Store: c.Store, observer: c.Observer, metrics: c.Metrics, now: c.Now, failed: c.Failed, spends: c.Spends, bugs: c.Bugs}
 	g.Breaker = newBreaker(c.Now, func(state gobreaker.State) {
-		c.Metrics.BreakerIs(state)
+		c.Metrics.SetBreaker(state)
 		var cause error
 		if last := g.failure.Load(); last != nil {
 			cause = *last
@@ -118,8 +118,8 @@ func New(c Config) *Guard {
 	return g
 }
 
-// answered reports whether a call's error shows that the store is well. The finding of other
-// contents than expected is an answer, and wrong arguments are this daemon's fault.
+// answered reports whether a call's error shows that the store is well. An error about other contents
+// than expected is an answer, and wrong arguments are this daemon's fault.
 func answered(err error) bool {
 	_, otherContents := errors.AsType[*lua.EpochError](err)
 	_, late := errors.AsType[*lua.LateError](err)
@@ -133,19 +133,19 @@ func inPart(err error) bool {
 	return node
 }
 
-// Take decides groups under the contents named by epoch. word builds them once the breaker has let
-// the call pass. storeNow is the store's clock at the decision.
-func (g *Guard) Take(ctx context.Context, epoch string, word func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
-	return g.TakeAs(ctx, "take", epoch, word)
+// Take decides groups under the contents named by epoch. It calls build for them once the breaker has
+// let the call pass. storeNow is the store's clock at the decision, in microseconds.
+func (g *Guard) Take(ctx context.Context, epoch string, build func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
+	return g.TakeAs(ctx, "take", epoch, build)
 }
 
 // OpProbe is a take that tries a store that did not answer. No client waits for it.
 const OpProbe = "probe"
 
 // TakeAs is Take under another name of the operation, for the metrics.
-func (g *Guard) TakeAs(ctx context.Context, op, epoch string, word func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
+func (g *Guard) TakeAs(ctx context.Context, op, epoch string, build func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
 	err = g.Call(ctx, op, epoch, func(ctx context.Context) (now int64, err error) {
-		groups := word()
+		groups := build()
 		g.metrics.CallGroups.Observe(float64(len(groups)))
 		results, storeNow, err = g.Store.Take(ctx, epoch, groups)
 		return storeNow, err
@@ -157,14 +157,14 @@ func (g *Guard) TakeAs(ctx context.Context, op, epoch string, word func() []lua.
 }
 
 // Call makes a store call for a waiting caller, if the breaker lets it pass. do returns the store's
-// clock, or 0 if the answer lacks it. A caller that goes away does not end the call, because a
-// connection would be lost for nothing.
+// clock in microseconds, or 0 if the answer lacks it. The call goes on if the caller leaves, because
+// its end would cost a connection.
 func (g *Guard) Call(ctx context.Context, op, epoch string, do func(context.Context) (now int64, err error)) error {
 	if op != OpProbe && op != OpRoster && g.spends != nil && !g.spends() {
-		return errWaits
+		return errMayNotSpend
 	}
-	defer g.underWay.Add(-1)
-	if g.underWay.Add(1) > maxCalls {
+	defer g.inFlight.Add(-1)
+	if g.inFlight.Add(1) > maxCalls {
 		g.metrics.StoreErrors.WithLabelValues(op, Reason(ErrBusy)).Inc()
 		return ErrBusy
 	}
@@ -173,7 +173,7 @@ func (g *Guard) Call(ctx context.Context, op, epoch string, do func(context.Cont
 		defer cancel()
 		sent := g.now()
 		now, err := do(ctx)
-		return g.judge(sent, g.done(op, epoch, sent, now, err), err)
+		return g.classify(sent, g.recordCall(op, epoch, sent, now, err), err)
 	})
 	if err != nil {
 		g.metrics.StoreErrors.WithLabelValues(op, Reason(err)).Inc()
@@ -184,22 +184,22 @@ func (g *Guard) Call(ctx context.Context, op, epoch string, do func(context.Cont
 	return err
 }
 
-// WhileClosed returns ask, with errOpen as the result while the breaker is open. A store that only
-// the daemon's own probe calls needs no queue, and a decision without it needs no other goroutine.
-func (g *Guard) WhileClosed(ask func(context.Context, []*charge.Transaction) error) func(context.Context, []*charge.Transaction) error {
+// WhileClosed returns a function that calls send while the breaker is closed, and returns errOpen
+// otherwise. So no check waits in a queue for a store that only the daemon's own probe calls.
+func (g *Guard) WhileClosed(send func(context.Context, []*charge.Transaction) error) func(context.Context, []*charge.Transaction) error {
 	return func(ctx context.Context, groups []*charge.Transaction) error {
 		if g.Silent() {
-			g.TurnedAway(errOpen)
+			g.CountRefused(errOpen)
 			return errOpen
 		}
-		return ask(ctx, groups)
+		return send(ctx, groups)
 	}
 }
 
-// judge returns the error of a call that was sent at sent and ended at now. It wraps a timeout that
-// this process has caused with errStarved, because such a timeout says nothing about the store and
+// classify returns the error of a call that was sent at sent and ended at now. It wraps a timeout
+// with errStarved if this process has caused it: such a timeout says nothing about the store, and
 // must not open the breaker.
-func (g *Guard) judge(sent, now budget.Instant, err error) error {
+func (g *Guard) classify(sent, now budget.Instant, err error) error {
 	if answered(err) {
 		g.lastReply.Store(int64(now))
 		return err
@@ -215,8 +215,8 @@ func (g *Guard) judge(sent, now budget.Instant, err error) error {
 // Silent reports whether the breaker is not closed: the store did not answer recently.
 func (g *Guard) Silent() bool { return g.Breaker.Open.Load() }
 
-// Apply makes share changes, and tells the store that the region is heard. It does not pass the
-// breaker, because directives are rare and a failed one costs the session.
+// Apply makes share changes, and tells the store that the region is heard. It ignores the breaker,
+// because directives are rare and a failed one costs the session. within bounds the call.
 func (g *Guard) Apply(ctx context.Context, within time.Duration, epoch string, changes []lua.Change) ([]limit.Applied, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -227,7 +227,7 @@ func (g *Guard) Apply(ctx context.Context, within time.Duration, epoch string, c
 		applied, now, err = g.Store.ApplyLease(ctx, epoch, changes)
 		return err
 	})
-	g.done("apply", epoch, sent, now, err)
+	g.recordCall("apply", epoch, sent, now, err)
 	if err != nil {
 		g.metrics.StoreErrors.WithLabelValues("apply", Reason(err)).Inc()
 	}
@@ -265,7 +265,7 @@ func (g *Guard) Learn(ctx context.Context) error {
 		g.metrics.StoreErrors.WithLabelValues("epoch", Reason(err)).Inc()
 		return err
 	}
-	g.seen.StoreEpoch(epoch)
+	g.observer.StoreEpoch(epoch)
 	g.settled.Store(doubts)
 	return nil
 }
@@ -278,19 +278,19 @@ func (g *Guard) safely(op string, do func() error) (err error) {
 	return err
 }
 
-// done records the end of a call in the metrics and takes the reading of the store's clock. It
+// recordCall records the end of a call in the metrics and the reading of the store's clock. It
 // returns the instant of the end.
-func (g *Guard) done(op, epoch string, sent budget.Instant, now int64, err error) (received budget.Instant) {
+func (g *Guard) recordCall(op, epoch string, sent budget.Instant, now int64, err error) (received budget.Instant) {
 	received = g.now()
 	g.metrics.StoreSeconds.WithLabelValues(op).Observe(received.Sub(sent).Seconds())
 	if _, other := errors.AsType[*lua.EpochError](err); other {
 		g.doubts.Add(1)
 	}
 	if late, ok := errors.AsType[*lua.LateError](err); ok {
-		g.seen.ClockWasSet(epoch, storeclock.Sample{Store: late.Now, Sent: sent, Received: received})
+		g.observer.ClockWasSet(epoch, storeclock.Sample{Store: late.Now, Sent: sent, Received: received})
 	}
 	if err == nil {
-		g.seen.Sample(epoch, storeclock.Sample{Store: now, Sent: sent, Received: received})
+		g.observer.Sample(epoch, storeclock.Sample{Store: now, Sent: sent, Received: received})
 	}
 	return received
 }
@@ -319,7 +319,7 @@ func Reason(err error) string {
 		return "breaker"
 	case errors.Is(err, errStarved):
 		return "starved"
-	case errors.Is(err, errWaits):
+	case errors.Is(err, errMayNotSpend):
 		return "waits"
 	case errors.Is(err, ErrBusy):
 		return "overload"
@@ -356,13 +356,13 @@ func Reason(err error) string {
 	return "other"
 }
 
-// TurnedAway counts checks that the store did not decide although no call to it failed as a whole.
-func (g *Guard) TurnedAway(err error) {
+// CountRefused counts checks that the store did not decide although no whole call to it failed.
+func (g *Guard) CountRefused(err error) {
 	g.metrics.StoreErrors.WithLabelValues("take", Reason(err)).Inc()
 }
 
-// errWaits: this daemon may not spend from the store yet.
-var errWaits = errors.New("regional: another daemon of this region may be admitting without the store")
+// errMayNotSpend: this daemon may not spend from the store yet.
+var errMayNotSpend = errors.New("regional: another daemon of this region may be admitting without the store")
 
 // OpRoster names the call to the store that reads the list of daemons.
 const OpRoster = "roster"

@@ -6,25 +6,25 @@ import (
 )
 
 var (
-	// errStalled: the store is silent, and this caller's groups were not sent to it.
+	// errStalled: the store is silent, and it has not got this caller's groups.
 	errStalled = errors.New("regional: the store has not answered for a while")
 	// ErrGivenUp: the store is silent. It may have the caller's groups and may still decide them.
 	ErrGivenUp = errors.New("regional: the store did not answer in time")
 )
 
-// patience returns how long a caller that comes now waits at first. The time is short if calls are
-// under way and the store has answered none of them for CallerPatience: then the next call is not
-// worth waiting for. The caller holds mu.
-func (b *Batcher) patience(now time.Time) time.Duration {
+// patienceLocked returns how long a caller that comes now waits at first. The time is short if calls
+// are under way and the store has answered none for CallerPatience: then the next call is hardly
+// worth a wait. The caller holds mu.
+func (b *Batcher) patienceLocked(now time.Time) time.Duration {
 	if b.running > 0 && now.Sub(b.lastReply) >= CallerPatience {
 		return SilentPatience
 	}
 	return CallerPatience
 }
 
-// sign records the end of a call as a sign of life of the store, if it is one. A timeout is none.
-// An error that came at once is one, provided that the store was asked at all.
-func (b *Batcher) sign(began time.Time, err error) {
+// recordReply records the end of a call as a reply of the store, if it is one. A timeout is none. An
+// early error counts as one, unless the store never got the call.
+func (b *Batcher) recordReply(began time.Time, err error) {
 	now := time.Now()
 	if IsOpen(err) || errors.Is(err, ErrBusy) || !answered(err) && now.Sub(began) >= CallerPatience {
 		return
@@ -34,18 +34,18 @@ func (b *Batcher) sign(began time.Time, err error) {
 	b.mu.Unlock()
 }
 
-// longer returns how much longer a caller waits that should have looked at due; 0 means that it
-// gives up. A caller that looks late does not give up: this process had no CPU to wake it, and so
-// perhaps none to read an answer.
-func (b *Batcher) longer(w *waiter, due time.Time) time.Duration {
+// extension returns how much longer a caller waits whose wait ended at due; 0 means that it gives
+// up. A caller that wakes late does not give up: this process had no CPU to wake it, and so perhaps
+// none to read an answer.
+func (b *Batcher) extension(w *waiter, due time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	switch {
-	case !w.sent && now.Sub(w.came) >= queueFor:
+	case !w.sent && now.Sub(w.arrived) >= maxQueueWait:
 		return 0
-	case now.Sub(b.lastReply) < aliveFor, now.Sub(due) >= lookAgain:
-		return lookAgain
+	case now.Sub(b.lastReply) < aliveWithin, now.Sub(due) >= checkEvery:
+		return checkEvery
 	}
 	return 0
 }
@@ -59,7 +59,7 @@ func (b *Batcher) giveUp(w *waiter) error {
 	}
 	err := ErrGivenUp
 	if b.leave(w) {
-		if err = errStalled; time.Since(w.came) >= queueFor {
+		if err = errStalled; time.Since(w.arrived) >= maxQueueWait {
 			err = errQueued
 		}
 	}

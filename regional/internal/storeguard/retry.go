@@ -20,7 +20,7 @@ func (b *retryBudget) Called() {
 func (b *retryBudget) Retry() bool {
 	for {
 		spent := b.spent.Load()
-		if spent+retryCost > retriesAtOnce*retryCost {
+		if spent+retryCost > maxRetriesSaved*retryCost {
 			return false
 		}
 		if b.spent.CompareAndSwap(spent, spent+retryCost) {

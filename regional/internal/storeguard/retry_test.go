@@ -5,9 +5,9 @@ import "testing"
 // TestRetryBudget: some retries are there at once, and after them one for every ten calls.
 func TestRetryBudget(t *testing.T) {
 	var b retryBudget
-	for n := range retriesAtOnce {
+	for n := range maxRetriesSaved {
 		if !b.Retry() {
-			t.Fatalf("the first %d are free, number %d was refused", retriesAtOnce, n+1)
+			t.Fatalf("the first %d are free, number %d was refused", maxRetriesSaved, n+1)
 		}
 	}
 	if b.Retry() {
@@ -28,7 +28,7 @@ func TestRetryBudget(t *testing.T) {
 	}
 	for retried = 0; b.Retry(); retried++ {
 	}
-	if retried != retriesAtOnce {
+	if retried != maxRetriesSaved {
 		t.Errorf("%d retries saved", retried)
 	}
 }

@@ -140,8 +140,8 @@ func New(region, version string, reg prometheus.Registerer) *Metrics {
 		}),
 	}
 	m.circuits.WithLabelValues(wholeStore).Set(0)
-	m.penaltyMetrics(reg)
-	m.streams(reg)
+	m.newPenaltyMetrics(reg)
+	m.newStreamMetrics(reg)
 	m.UseRules(nil, nil)
 	m.degraded.WithLabelValues(DegradedStore).Set(0)
 	m.degraded.WithLabelValues(degradedShard).Set(0)
@@ -175,8 +175,8 @@ func (m *Metrics) SetDegraded(reason string, on bool) {
 	m.degraded.WithLabelValues(reason).Set(value)
 }
 
-// BreakerIs records the breaker's state. The metric's values are gobreaker's numbers.
-func (m *Metrics) BreakerIs(s gobreaker.State) {
+// SetBreaker records the breaker's state. The metric's values are gobreaker's numbers.
+func (m *Metrics) SetBreaker(s gobreaker.State) {
 	m.breaker.Set(float64(s))
 	open := 0.0
 	if s != gobreaker.StateClosed {
@@ -194,9 +194,9 @@ type openShards struct {
 	set map[string]bool
 }
 
-// ShardIs records the state of a node's breaker. The nodes come from the cluster's own
+// SetShard records the state of a node's breaker. The nodes come from the cluster's own
 // configuration. A node has a series only while its breaker is open.
-func (m *Metrics) ShardIs(node string, open bool) {
+func (m *Metrics) SetShard(node string, open bool) {
 	m.openShards.mu.Lock()
 	defer m.openShards.mu.Unlock()
 	if open {
@@ -212,5 +212,5 @@ func (m *Metrics) ShardIs(node string, open bool) {
 	m.SetDegraded(degradedShard, len(m.openShards.set) > 0)
 }
 
-// Borrowed counts a check that waited for a share, or that found no room to wait.
-func (m *Metrics) Borrowed(result string) { m.borrows.WithLabelValues(m.Region, result).Inc() }
+// CountBorrow counts a check that waited for a share, or that found no room to wait.
+func (m *Metrics) CountBorrow(result string) { m.borrows.WithLabelValues(m.Region, result).Inc() }

@@ -32,8 +32,8 @@ func indexOf(words []string, word string) int {
 	return -1
 }
 
-// of returns a rule's counters, or nil if the rule is not in force.
-func (m *Metrics) of(rule string) *ruleCounters {
+// countersOf returns a rule's counters, or nil if the rule is not in force.
+func (m *Metrics) countersOf(rule string) *ruleCounters {
 	if known := m.rules.Load(); known != nil {
 		return (*known)[rule]
 	}
@@ -56,28 +56,28 @@ func (m *Metrics) counter(at *atomic.Pointer[prometheus.Counter], vec *prometheu
 	return c
 }
 
-// decided counts the decisions of one row, whose rule is "" if none matched. It leaves out
-// decisions that were under way when their rule was removed.
-func (m *Metrics) decided(row *tallyRow) {
+// addRow adds the decisions of one row, whose rule is "" if none matched. It leaves out decisions
+// that were under way when their rule was removed.
+func (m *Metrics) addRow(row *batchRow) {
 	if m == nil {
 		return
 	}
 	if row.mode == modes.Local {
 		m.localHits.Add(float64(row.decisions))
 	}
-	known, o, in := m.of(row.rule), indexOf(outcomes[:], row.outcome), indexOf(modeLabels[:], row.mode)
+	known, o, in := m.countersOf(row.rule), indexOf(outcomes[:], row.outcome), indexOf(modeLabels[:], row.mode)
 	if known == nil || o < 0 || in < 0 {
 		return
 	}
 	if c := m.counter(&known.decisions[o][in], m.decisions, row.rule, row.outcome, row.mode); c != nil {
 		c.Add(float64(row.decisions))
 	}
-	m.add(&known.offered, m.offered, row.rule, row.offered)
-	m.add(&known.admitted, m.admitted, row.rule, row.admitted)
+	m.addTokens(&known.offered, m.offered, row.rule, row.offered)
+	m.addTokens(&known.admitted, m.admitted, row.rule, row.admitted)
 }
 
-// add adds tokens to a counter of a rule. It creates no counter for 0 tokens.
-func (m *Metrics) add(at *atomic.Pointer[prometheus.Counter], vec *prometheus.CounterVec, rule string, tokens float64) {
+// addTokens adds tokens to a counter of a rule. It creates no counter for 0 tokens.
+func (m *Metrics) addTokens(at *atomic.Pointer[prometheus.Counter], vec *prometheus.CounterVec, rule string, tokens float64) {
 	if tokens == 0 {
 		return
 	}
@@ -91,12 +91,12 @@ func (m *Metrics) add(at *atomic.Pointer[prometheus.Counter], vec *prometheus.Co
 func (m *Metrics) UseRules(ids []string, gone map[string]bool) {
 	m.rulesMu.Lock()
 	defer m.rulesMu.Unlock()
-	known := map[string]*ruleCounters{"": m.of("")}
+	known := map[string]*ruleCounters{"": m.countersOf("")}
 	if known[""] == nil {
 		known[""] = &ruleCounters{}
 	}
 	for _, id := range ids {
-		if known[id] = m.of(id); known[id] == nil {
+		if known[id] = m.countersOf(id); known[id] == nil {
 			known[id] = &ruleCounters{}
 		}
 	}

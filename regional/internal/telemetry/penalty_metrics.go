@@ -6,8 +6,8 @@ import (
 	"aliquot/internal/penalty"
 )
 
-// penaltyMetrics makes the metrics of clients that do not wait, and of their connections.
-func (m *Metrics) penaltyMetrics(reg prometheus.Registerer) {
+// newPenaltyMetrics creates the metrics of clients that do not wait, and of their connections.
+func (m *Metrics) newPenaltyMetrics(reg prometheus.Registerer) {
 	m.coolDowns = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "aliquot_cool_downs_total", Help: "Cool-downs that a rule began: a client asked before the time that it was told.",
 	}, []string{"region", "rule"})

@@ -2,14 +2,14 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// The reasons, as the metric names them, for which a stream is ended for want of room.
+// The reasons why a stream ends for lack of memory, as the metric names them.
 const (
-	EndedUnread = "unread"  // its client did not read while other streams waited
-	EndedNoRoom = "no_room" // there was no room for its message
+	EndedUnread = "unread"  // its client did not read while other streams waited for memory
+	EndedNoRoom = "no_room" // there was no memory for its message
 )
 
-// streams creates the metrics of the room that all streams share.
-func (m *Metrics) streams(reg prometheus.Registerer) {
+// newStreamMetrics creates the metrics of the memory that all streams share.
+func (m *Metrics) newStreamMetrics(reg prometheus.Registerer) {
 	m.StreamWaits = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "aliquot_stream_waits_total", Help: "Messages of CheckStream that waited because those of all streams took up the whole room.",
 	})

@@ -25,8 +25,8 @@ func KeyName(n uint64) ([]byte, budget.KeyID) {
 	return name, k
 }
 
-// Come lets a key come so often.
-func Come(t *charge.Table, n uint64, times int, now budget.Instant) (e *charge.Entry) {
+// Arrive counts a key as if it had come so often, and returns its entry, or nil if it has none.
+func Arrive(t *charge.Table, n uint64, times int, now budget.Instant) (e *charge.Entry) {
 	name, key := KeyName(n)
 	for range times {
 		e = t.Admit(name, key, now)
@@ -50,7 +50,7 @@ func LentTo(t testing.TB, table *charge.Table, rule *rules.Rule, r *charge.Reque
 	t.Helper()
 	key := budget.KeyID{Rule: 1}
 	var e *charge.Entry
-	for range charge.LocalWorth {
+	for range charge.AdmitAfter {
 		e = table.Admit(charge.AppendName(nil, key.Rule, rule, r), key, Noon)
 	}
 	e.Rule = rule
@@ -66,15 +66,15 @@ func LentTo(t testing.TB, table *charge.Table, rule *rules.Rule, r *charge.Reque
 // Asks returns a call for a token of an entry's key, which is under way from now on and may bring
 // more.
 func Asks(table *charge.Table, e *charge.Entry, now budget.Instant) *charge.Transaction {
-	g := &charge.Transaction{Asks: []charge.Charge{{
+	g := &charge.Transaction{Charges: []charge.Charge{{
 		Rule: e.Rule, Limit: e.Limit, Key: e.Key, Cost: limit.Token, Right: budget.Right{Phase: budget.Live}, Borrowing: charge.Borrowing{Local: e},
 	}}}
-	table.Bring(&charge.Header{Turn: table.Turn.Load()}, g, now)
+	table.Checkout(&charge.Header{Resets: table.Resets.Load()}, g, now)
 	return g
 }
 
 // Brings answers a call at an instant: it is allowed, and brings ten tokens for 100 ms.
 func Brings(table *charge.Table, g *charge.Transaction, now budget.Instant) {
 	out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
-	g.Took(table, &lua.Result{Allowed: true, Limits: []limit.Outcome{out}}, 100_000, now)
+	g.Complete(table, &lua.Result{Allowed: true, Limits: []limit.Outcome{out}}, 100_000, now)
 }

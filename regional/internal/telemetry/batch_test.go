@@ -9,22 +9,22 @@ import (
 	"aliquot/limit"
 )
 
-// TestTally: nothing that a call decided is lost, or counted twice, also where it is of more
-// kinds than a tally has rows, and under another version of the rules.
-func TestTally(t *testing.T) {
-	const kinds, rounds = 3 * tallyRows / 2, 5
+// TestBatch: nothing that a call decided is lost, or counted twice, also where it is of more
+// kinds than a batch has rows, and under another version of the rules.
+func TestBatch(t *testing.T) {
+	const kinds, rounds = 3 * batchRows / 2, 5
 	registry := prometheus.NewRegistry()
 	m := New("us", "test", registry)
 	m.UseRules([]string{"r0"}, nil)
 	var before, after DecisionCounts
-	var counted Tally
+	var counted Batch
 	for i := range rounds * kinds {
 		what := outcomes[i%len(outcomes)]
-		counted.Decided(m, "r0", what, modeLabels[i%kinds%len(modeLabels)]).Charged(2*limit.Token, what == "allowed")
+		counted.CountDecision(m, "r0", what, modeLabels[i%kinds%len(modeLabels)]).AddCost(2*limit.Token, what == "allowed")
 		if i < kinds {
-			counted.Under(&before, true)
+			counted.CountRequest(&before, true)
 		} else {
-			counted.Under(&after, i%2 == 0)
+			counted.CountRequest(&after, i%2 == 0)
 		}
 	}
 	counted.Flush(m)

@@ -6,31 +6,31 @@ import (
 	"aliquot/limit"
 )
 
-// tallyRows is how many kinds of decisions a tally counts before it has to pass them on to the
-// metrics. A batch has a few rules, and most of them are decided in one or two ways.
-const tallyRows = 8
+// batchRows is how many kinds of decisions a batch counts before it has to add them to the metrics.
+// A call has a few rules, and most of them are decided in one or two ways.
+const batchRows = 8
 
-// Tally counts the decisions of one call and adds them to the metrics together. Each counter of the
-// metrics is one place in memory for which the processors of all calls compete. The zero value is
-// empty. A nil tally counts nothing. It belongs to one call.
-type Tally struct {
-	rows [tallyRows]tallyRow
+// Batch counts the decisions of one call and adds them to the metrics together: all processors compete
+// for the memory of each counter of the metrics. The zero value is empty. A nil batch counts no
+// decisions. It belongs to one call.
+type Batch struct {
+	rows [batchRows]batchRow
 	n    int
 	// counts are the counters of the rules version under which the requests were decided.
 	counts          *DecisionCounts
 	allowed, denied uint64
 }
 
-// tallyRow counts the decisions of one rule ("" for none) with one outcome and mode. offered and
+// batchRow counts the decisions of one rule ("" for none) with one outcome and mode. offered and
 // admitted are whole tokens, as in the metrics.
-type tallyRow struct {
+type batchRow struct {
 	rule, outcome, mode string
 	decisions           uint64
 	offered, admitted   float64
 }
 
-// Decided counts a decision and returns its row, which is valid until the next call.
-func (t *Tally) Decided(m *Metrics, rule, outcome, mode string) *tallyRow {
+// CountDecision counts a decision and returns its row, which is valid until the next call.
+func (t *Batch) CountDecision(m *Metrics, rule, outcome, mode string) *batchRow {
 	if t == nil {
 		return nil
 	}
@@ -40,18 +40,18 @@ func (t *Tally) Decided(m *Metrics, rule, outcome, mode string) *tallyRow {
 			return r
 		}
 	}
-	if t.n == tallyRows {
+	if t.n == batchRows {
 		t.flushRows(m)
 	}
 	r := &t.rows[t.n]
 	t.n++
-	*r = tallyRow{rule: rule, outcome: outcome, mode: mode, decisions: 1}
+	*r = batchRow{rule: rule, outcome: outcome, mode: mode, decisions: 1}
 	return r
 }
 
-// Charged counts the cost of the decision as offered, and also as admitted if it was consumed. A
-// nil row counts nothing.
-func (r *tallyRow) Charged(cost limit.Tokens, consumed bool) {
+// AddCost counts the cost of the decision as offered, and also as admitted if it was consumed. A nil
+// row counts nothing.
+func (r *batchRow) AddCost(cost limit.Tokens, consumed bool) {
 	if r == nil {
 		return
 	}
@@ -62,8 +62,8 @@ func (r *tallyRow) Charged(cost limit.Tokens, consumed bool) {
 	}
 }
 
-// Under counts a request that was decided under one version of the rules.
-func (t *Tally) Under(counts *DecisionCounts, allowed bool) {
+// CountRequest counts a request in the counters of the rules version that decided it.
+func (t *Batch) CountRequest(counts *DecisionCounts, allowed bool) {
 	if t.counts != counts {
 		t.flushCounts()
 		t.counts = counts
@@ -76,20 +76,20 @@ func (t *Tally) Under(counts *DecisionCounts, allowed bool) {
 }
 
 // Flush adds the counts to the metrics and resets them.
-func (t *Tally) Flush(m *Metrics) {
+func (t *Batch) Flush(m *Metrics) {
 	t.flushRows(m)
 	t.flushCounts()
 }
 
-func (t *Tally) flushRows(m *Metrics) {
+func (t *Batch) flushRows(m *Metrics) {
 	for i := range t.n {
-		m.decided(&t.rows[i])
-		t.rows[i] = tallyRow{}
+		m.addRow(&t.rows[i])
+		t.rows[i] = batchRow{}
 	}
 	t.n = 0
 }
 
-func (t *Tally) flushCounts() {
+func (t *Batch) flushCounts() {
 	t.counts.add(t.allowed, t.denied)
 	t.allowed, t.denied = 0, 0
 }
