@@ -165,7 +165,7 @@ func (d *Daemon) build(kept *state) error {
 	}
 	d.auth = authority.New(region, clock, c.Now)
 	d.auth.Watch(d.metrics, c.Registry)
-	connections.Watch(c.Registry, d.sockets.connect, d.sockets.grpc, d.sockets.ops)
+	connections.Watch(c.Registry, d.sockets.open()...)
 	d.emergency = emergency.New(c.Now, clock, d.auth.CurrentEpoch)
 	var err error
 	if d.store, err = d.openStore(); err != nil {
