@@ -40,8 +40,6 @@ import (
 	"aliquot/regional/internal/session"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
-	"aliquot/regional/store"
-	"aliquot/regional/store/memory"
 )
 
 const (
@@ -185,7 +183,7 @@ func (d *Daemon) build(kept *state) error {
 	d.keys.Export(d.metrics, d.policies, c.Registry)
 	decides := engine.Config{
 		Policies: d.policies, Auth: d.auth, Guard: d.guard, Emergency: d.emergency, Keys: d.keys, Metrics: d.metrics, Log: d.log,
-		Bugs: d.bugs, Turns: d.door, Slots: charge.NewSlotNames(d.incarnation), Shared: c.Redis != MemoryStore,
+		Bugs: d.bugs, Turns: d.door, Slots: charge.NewSlotNames(d.incarnation), Shared: !c.storeKind().embedded,
 	}
 	if c.bootClock {
 		decides.Clock = &boottime.Clock{}
@@ -268,27 +266,6 @@ func incarnation() uint64 {
 	return binary.BigEndian.Uint64(b[:]) | 1
 }
 
-func (d *Daemon) openStore() (storeguard.Store, error) {
-	c := &d.cfg
-	if c.Redis == MemoryStore {
-		return memory.New(memory.Config{Clock: windowClock(c.Now, time.Now())})
-	}
-	store.LogLibrary(c.Logger)
-	address, err := c.redisURL()
-	if err != nil {
-		return nil, err
-	}
-	redis := store.DefaultRedisConfig(address)
-	redis.Logger = d.log
-	redis.OnEpoch = func(epoch string) { observer{d.auth, d.emergency}.StoreEpoch(epoch) }
-	redis.OnPrimary = d.newPrimary
-	redis.OnCircuit = d.shardTripped
-	if store.IsCluster(c.Redis) {
-		return store.NewCluster(redis)
-	}
-	return store.NewRedis(redis)
-}
-
 // observer learns what calls show of the store. The emergency limit hears at once of other contents.
 type observer struct {
 	*authority.Authority
@@ -321,14 +298,6 @@ func (d *Daemon) lookAtStore() {
 	case d.storeNews <- struct{}{}:
 	default:
 	}
-}
-
-// windowClock returns a clock of Unix microseconds, like that of a Redis. So windows begin where
-// people expect them, in all regions at once: those of a day at midnight UTC. From its start on it
-// follows the boot clock, because a wall clock may be set.
-func windowClock(now func() budget.Instant, start time.Time) func() int64 {
-	from, began := start.UnixMicro(), now()
-	return func() int64 { return from + int64(now()-began)/1000 }
 }
 
 // storeTripped is called when the breaker opens, tries or closes. It logs an outage once.
