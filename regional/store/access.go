@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,6 +29,7 @@ const applyTimeout = 5 * time.Second
 func (s *Redis) newAccess() *access {
 	a := &access{client: redis.NewClient(&s.dialled)}
 	a.scripts = lua.New(a.client)
+	a.client.AddHook(refusals{demoted: func() { s.demoted(a) }})
 	a.applies = lua.New(a.client.WithTimeout(applyTimeout))
 	return a
 }
@@ -49,16 +51,40 @@ func (s *Redis) renew(old *access) {
 	_ = old.client.Close() // it is of no more use, so its error does not matter
 }
 
-// heed returns the error of a call over an access. If the server refused the call because it is a
-// replica, heed replaces all connections and doubts the Sentinels' word.
-func (s *Redis) heed(a *access, err error) error {
-	if ofReplica(err) {
-		if s.sentinels != nil {
-			s.sentinels.doubt("")
-		}
-		s.renew(a)
+// demoted handles the finding that the server behind an access is a replica.
+func (s *Redis) demoted(a *access) {
+	if s.sentinels != nil {
+		s.sentinels.doubt("")
 	}
-	return err
+	s.renew(a)
+}
+
+// refusals is a hook that calls demoted whenever a server answers that it is a replica.
+type refusals struct{ demoted func() }
+
+func (h refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h refusals) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if ofReplica(err) {
+			h.demoted()
+		}
+		return err
+	}
+}
+
+func (h refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			if ofReplica(cmd.Err()) {
+				h.demoted()
+				break
+			}
+		}
+		return err
+	}
 }
 
 func ofReplica(err error) bool { return err != nil && redis.HasErrorPrefix(err, "READONLY") }

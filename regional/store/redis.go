@@ -248,9 +248,8 @@ func (s *Redis) learned(epoch string) {
 // *EpochError. It warns if the server may evict buckets, because each evicted bucket would come
 // back full.
 func (s *Redis) Epoch(ctx context.Context) (string, error) {
-	a := s.access.Load()
-	epoch, err := lua.LearnEpoch(ctx, a.client, lua.NewNonce(), s.wasLeft)
-	if s.heed(a, err) != nil {
+	epoch, err := lua.LearnEpoch(ctx, s.client(), lua.NewNonce(), s.wasLeft)
+	if err != nil {
 		return "", fmt.Errorf("store: %w", err)
 	}
 	s.mu.Lock()
@@ -277,61 +276,45 @@ func warnOfEviction(ctx context.Context, client redis.Cmdable, log *slog.Logger)
 
 // Take decides groups; see lua.Scripts.Take.
 func (s *Redis) Take(ctx context.Context, epoch string, groups []Group) ([]Result, int64, error) {
-	a := s.access.Load()
-	out, now, err := a.scripts.Take(ctx, epoch, groups)
-	return out, now, s.heed(a, err)
+	return s.access.Load().scripts.Take(ctx, epoch, groups)
 }
 
 // Apply makes changes, any number of them; see lua.Scripts.Apply.
 func (s *Redis) Apply(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
-	a := s.access.Load()
-	out, now, err := a.applies.Apply(ctx, epoch, changes, false)
-	return out, now, s.heed(a, err)
+	return s.access.Load().applies.Apply(ctx, epoch, changes, false)
 }
 
 // ApplyLease makes changes, of which there may be none, for a caller that takes a lease along with
 // them. Afterwards the region counts as heard now, for every daemon that asks this Redis with
 // View.HeardWait.
 func (s *Redis) ApplyLease(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
-	a := s.access.Load()
-	out, now, err := a.applies.Apply(ctx, epoch, changes, true)
-	return out, now, s.heed(a, err)
+	return s.access.Load().applies.Apply(ctx, epoch, changes, true)
 }
 
 // Reserve decides the groups of one request and remembers the result; see lua.Scripts.Reserve.
 func (s *Redis) Reserve(ctx context.Context, epoch string, groups []Group, r lua.Reservation) (lua.Reserved, int64, error) {
-	a := s.access.Load()
-	out, now, err := a.scripts.Reserve(ctx, epoch, groups, r)
-	return out, now, s.heed(a, err)
+	return s.access.Load().scripts.Reserve(ctx, epoch, groups, r)
 }
 
 // Reservation returns the remembered reservation of a request; see lua.Scripts.Reservation.
 func (s *Redis) Reservation(ctx context.Context, key string) (*lua.Kept, error) {
-	a := s.access.Load()
-	out, err := a.scripts.Reservation(ctx, key)
-	return out, s.heed(a, err)
+	return s.access.Load().scripts.Reservation(ctx, key)
 }
 
 // Adjust makes adjustments; see lua.Scripts.Adjust.
 func (s *Redis) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error) {
-	a := s.access.Load()
-	out, err := a.scripts.Adjust(ctx, epoch, parts)
-	return out, s.heed(a, err)
+	return s.access.Load().scripts.Adjust(ctx, epoch, parts)
 }
 
 // Settle ends a reservation; see lua.Scripts.Settle.
 func (s *Redis) Settle(ctx context.Context, epoch string, end lua.Settlement) (lua.Settled, int64, error) {
-	a := s.access.Load()
-	out, now, err := a.scripts.Settle(ctx, epoch, end)
-	return out, now, s.heed(a, err)
+	return s.access.Load().scripts.Settle(ctx, epoch, end)
 }
 
 // Roster records one daemon in the list of the region's daemons, and reads the list; see
 // lua.Scripts.Roster.
 func (s *Redis) Roster(ctx context.Context, epoch string, c roster.Call) (roster.Reply, error) {
-	a := s.access.Load()
-	out, err := a.scripts.Roster(ctx, epoch, c)
-	return out, s.heed(a, err)
+	return s.access.Load().scripts.Roster(ctx, epoch, c)
 }
 
 // Close closes the connections. Calls under way fail.
