@@ -477,3 +477,42 @@ func TestTheWalksNameFilesThatExist(t *testing.T) {
 		}
 	}
 }
+
+// TestTheCountedWalksNameFunctionsThatExist: the tables of rooms in docs/explanation/architecture.md
+// name functions after the file that has them.
+func TestTheCountedWalksNameFunctionsThatExist(t *testing.T) {
+	text, err := os.ReadFile("docs/explanation/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, seen := regexp.MustCompile("`([A-Za-z0-9_/.]+)`"), 0
+	for _, section := range regexp.MustCompile("(?s)\n### [^\n]*, counted\n.*?\n## ").FindAllString(string(text), -1) {
+		folder := ""
+		for _, row := range regexp.MustCompile(`(?m)^\|[^|\n]*\|[^|\n]*\|([^|\n]*)\|$`).FindAllStringSubmatch(section, -1) {
+			var code []byte
+			for _, m := range names.FindAllStringSubmatch(row[1], -1) {
+				name := m[1]
+				if strings.HasSuffix(name, ".go") {
+					if strings.Contains(name, "/") {
+						folder = filepath.Dir(name)
+					}
+					if code, err = os.ReadFile(filepath.Join(folder, filepath.Base(name))); err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				function := name[strings.LastIndex(name, ".")+1:]
+				if code == nil || function == "lua" {
+					continue
+				}
+				seen++
+				if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + function + `\b`).Match(code) {
+					t.Errorf("docs/explanation/architecture.md names %s, and its file has no such function", name)
+				}
+			}
+		}
+	}
+	if seen < 60 {
+		t.Errorf("only %d functions are named", seen)
+	}
+}

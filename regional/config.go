@@ -24,9 +24,6 @@ import (
 	"aliquot/regional/store"
 )
 
-// MemoryStore is the value of Config.Redis that selects the store inside the process.
-const MemoryStore = "memory"
-
 // Config holds all settings of a regional daemon. Start from DefaultConfig.
 type Config struct {
 	// Region is the name under which this region was declared.
@@ -143,7 +140,7 @@ func (c *Config) Validate() error {
 			fail("--coordinators %s: %w; give host:port or http://host:port", a, err)
 		}
 	}
-	if _, err := c.redisURL(); err != nil {
+	if _, err := c.storeSetting(); err != nil {
 		errs = append(errs, err)
 	}
 	if _, err := httpanswer.ParseHeaders(c.Headers); err != nil {
@@ -224,14 +221,14 @@ func checkCoordinator(address string) error {
 	return nil
 }
 
-// redisURL returns the setting of the store, with the password from the file, if one is named. It
+// storeSetting returns the setting of the store, with the password from the file, if one is named. It
 // returns an error for a store that this version cannot use. Its errors do not show the URL, which
 // may hold a password.
-func (c *Config) redisURL() (string, error) {
-	setting := c.Redis
+func (c *Config) storeSetting() (string, error) {
+	setting, kind := c.Redis, c.storeKind()
 	if c.RedisPasswordFile != "" {
-		if setting == MemoryStore {
-			return "", errors.New("--redis-password-file: --redis is memory, which has no password; give the URL of a Redis, or leave the file out")
+		if kind.embedded {
+			return "", fmt.Errorf("--redis-password-file: --redis is %s, which has no password; give the URL of a Redis, or leave the file out", setting)
 		}
 		text, err := os.ReadFile(c.RedisPasswordFile)
 		if err != nil {
@@ -245,10 +242,10 @@ func (c *Config) redisURL() (string, error) {
 			return "", fmt.Errorf("--redis-password-file: %w", err)
 		}
 	}
-	if setting == MemoryStore {
+	if kind.check == nil {
 		return setting, nil
 	}
-	if err := store.CheckURL(setting); err != nil {
+	if err := kind.check(setting); err != nil {
 		return "", fmt.Errorf("--redis: give memory, or the URL of a Redis: %w", err)
 	}
 	return setting, nil

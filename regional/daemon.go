@@ -40,8 +40,6 @@ import (
 	"aliquot/regional/internal/session"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
-	"aliquot/regional/store"
-	"aliquot/regional/store/memory"
 )
 
 const (
@@ -158,7 +156,7 @@ func (d *Daemon) build(kept *state) error {
 	}
 	d.auth = authority.New(region, clock, c.Now)
 	d.auth.Watch(d.metrics, c.Registry)
-	connections.Watch(c.Registry, d.sockets.connect, d.sockets.grpc, d.sockets.ops)
+	connections.Watch(c.Registry, d.sockets.open()...)
 	d.emergency = emergency.New(c.Now, clock, d.auth.CurrentEpoch)
 	var err error
 	if d.store, err = d.openStore(); err != nil {
@@ -178,7 +176,7 @@ func (d *Daemon) build(kept *state) error {
 	d.keys.Export(d.metrics, d.policies, c.Registry)
 	config := engine.Config{
 		Policies: d.policies, Auth: d.auth, Guard: d.guard, Emergency: d.emergency, Keys: d.keys, Metrics: d.metrics, Log: d.log,
-		Bugs: d.bugs, Turns: d.door, Slots: charge.NewSlotNames(d.incarnation), Shared: c.Redis != MemoryStore,
+		Bugs: d.bugs, Turns: d.door, Slots: charge.NewSlotNames(d.incarnation), Shared: !c.storeKind().embedded,
 	}
 	if c.bootClock {
 		config.Clock = &boottime.Clock{}
@@ -283,27 +281,6 @@ func incarnation() uint64 {
 	return binary.BigEndian.Uint64(b[:]) | 1
 }
 
-func (d *Daemon) openStore() (storeguard.Store, error) {
-	c := &d.cfg
-	if c.Redis == MemoryStore {
-		return memory.New(memory.Config{Clock: windowClock(c.Now, time.Now())})
-	}
-	store.LogLibrary(c.Logger)
-	address, err := c.redisURL()
-	if err != nil {
-		return nil, err
-	}
-	redis := store.DefaultRedisConfig(address)
-	redis.Logger = d.log
-	redis.OnEpoch = func(epoch string) { observer{d.auth, d.emergency}.StoreEpoch(epoch) }
-	redis.OnPrimary = d.newPrimary
-	redis.OnCircuit = d.shardBreakerChanged
-	if store.IsCluster(c.Redis) {
-		return store.NewCluster(redis)
-	}
-	return store.NewRedis(redis)
-}
-
 // observer learns what calls show of the store. The emergency limit hears at once of other contents.
 type observer struct {
 	*authority.Authority
@@ -336,14 +313,6 @@ func (d *Daemon) wakeProbe() {
 	case d.probeWake <- struct{}{}:
 	default:
 	}
-}
-
-// windowClock returns a clock of Unix microseconds, like that of a Redis. So windows begin in all
-// regions at once, and where people expect them: those of a day begin at midnight UTC. After its start
-// it follows the boot clock, because people may set a wall clock.
-func windowClock(now func() budget.Instant, start time.Time) func() int64 {
-	from, began := start.UnixMicro(), now()
-	return func() int64 { return from + int64(now()-began)/1000 }
 }
 
 // storeBreakerChanged records that the breaker before the store has opened, tries or has closed. It

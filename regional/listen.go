@@ -15,13 +15,26 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// sockets are the daemon's open listeners.
+// sockets are the daemon's listeners; nil: one that the configuration does not name.
 type sockets struct{ connect, grpc, ops *rpc.Listener }
 
+// fields returns the fields of s in the order of Config.listeners.
+func (s *sockets) fields() []**rpc.Listener { return []**rpc.Listener{&s.connect, &s.grpc, &s.ops} }
+
+// open returns the listeners that are open.
+func (s *sockets) open() (open []*rpc.Listener) {
+	for _, at := range s.fields() {
+		if *at != nil {
+			open = append(open, *at)
+		}
+	}
+	return open
+}
+
 func openSockets(c *Config) (s sockets, err error) {
-	for i, at := range []**rpc.Listener{&s.connect, &s.grpc, &s.ops} {
-		l := c.listeners()[i]
-		if *at, err = rpc.Listen(l.flag, l.address); err != nil {
+	fields := s.fields()
+	for i, l := range c.listeners() {
+		if *fields[i], err = rpc.Listen(l.flag, l.address); err != nil {
 			s.close()
 			return sockets{}, err
 		}
@@ -30,10 +43,8 @@ func openSockets(c *Config) (s sockets, err error) {
 }
 
 func (s *sockets) close() {
-	for _, l := range []*rpc.Listener{s.connect, s.grpc, s.ops} {
-		if l != nil {
-			l.Close()
-		}
+	for _, l := range s.open() {
+		l.Close()
 	}
 }
 

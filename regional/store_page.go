@@ -14,7 +14,7 @@ const storePageTimeout = time.Second
 // storePage is the JSON body of /store: what the region's store is set to, asked now.
 type storePage struct {
 	Region string `json:"region"`
-	// Kind is memory or redis.
+	// Kind is memory or redis; see storeKinds.
 	Kind string `json:"kind"`
 	// Down reports that the breaker is open: each rule's on_redis_failure decides.
 	Down bool `json:"down"`
@@ -25,14 +25,13 @@ type storePage struct {
 }
 
 func (d *Daemon) storePage(ctx context.Context) storePage {
-	page := storePage{Region: d.cfg.Region, Kind: MemoryStore, Down: d.storeDown.Load(), Servers: []store.Settings{}}
+	page := storePage{Region: d.cfg.Region, Kind: d.cfg.storeKind().name, Down: d.storeDown.Load(), Servers: []store.Settings{}}
 	asked, ok := d.store.(interface {
 		Settings(ctx context.Context) ([]store.Settings, error)
 	})
 	if !ok {
 		return page
 	}
-	page.Kind = "redis"
 	ctx, cancel := context.WithTimeout(ctx, storePageTimeout)
 	defer cancel()
 	servers, err := asked.Settings(ctx)

@@ -108,7 +108,7 @@ func promiseOf(yaml, id, apiKey string) (promise, error) {
 	}
 	l, _ := rule.LimitFor(apiKey, time.Now().UnixMilli())
 	p := promise{limit: limitOf(l), enforcement: rule.Enforcement}
-	p.windows = l.Algorithm == limit.FixedWindow || l.Algorithm == limit.SlidingCounter
+	p.windows = l.Algorithm.Counts() && !l.Algorithm.Logs()
 	return p, nil
 }
 

@@ -85,7 +85,7 @@ func (p Params) allOrNothing(kind limit.Algorithm) (l limit.Limit, window time.D
 	whole := int64(0)
 	if p.Unlimited {
 		whole = MaxCapacity
-		if kind == limit.SlidingLog || kind == limit.Concurrency {
+		if kind.Logs() {
 			whole = limit.MaxEntries
 		}
 	}
@@ -107,12 +107,12 @@ func (p Params) counted(kind limit.Algorithm, algorithm string) (l limit.Limit, 
 		return l, 0, algorithm + " needs limit and window; write params: {limit: 100, window: 60}"
 	case p.Window > maxCountedWindow:
 		return l, 0, algorithm + " counts over at most 366 days, for what it counted must outlast every move between regions; use algorithm token_bucket, or a shorter window"
-	case p.Limit > limit.MaxEntries && kind == limit.SlidingLog:
-		return l, 0, fmt.Sprintf("%s remembers each request by itself, at most %d of them; use algorithm %s, or a limit of at most %d",
-			algorithm, limit.MaxEntries, SlidingWindowCounter, limit.MaxEntries)
 	case p.Limit > limit.MaxEntries && kind == limit.Concurrency:
 		return l, 0, fmt.Sprintf("%s remembers each slot by itself, at most %d of them; use a key of more attributes and a smaller limit, or algorithm %s for how many begin a second",
 			algorithm, limit.MaxEntries, TokenBucket)
+	case p.Limit > limit.MaxEntries && kind.Logs():
+		return l, 0, fmt.Sprintf("%s remembers each request by itself, at most %d of them; use algorithm %s, or a limit of at most %d",
+			algorithm, limit.MaxEntries, SlidingWindowCounter, limit.MaxEntries)
 	}
 	return limit.Limit{Algorithm: kind, Capacity: limit.Tokens(p.Limit) * limit.Token, Window: p.Window}, p.Window, ""
 }

@@ -21,13 +21,13 @@ func PromiseTerms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s Condi
 	case rules.Independent:
 		t.Enforcement = promise.Independent
 	}
-	switch rule.Limit.Algorithm {
-	case limit.FixedWindow, limit.SlidingCounter:
-		t.Counts = promise.Windows
-	case limit.SlidingLog:
-		t.Counts = promise.Log
-	case limit.Concurrency:
+	switch a := rule.Limit.Algorithm; {
+	case a == limit.Concurrency:
 		t.Counts = promise.Slots
+	case a.Logs():
+		t.Counts = promise.Log
+	case a.Counts():
+		t.Counts = promise.Windows
 	}
 	if s.Commit == 0 {
 		t.Quorum = -1

@@ -90,18 +90,22 @@ func IsPanic(err error) bool {
 	return bug
 }
 
-// Catch runs do and turns a panic into an error, so that it ends a call and not the process. A
-// panic that was caught before and raised again keeps its first stack.
+// Recover ends a panic of the function that defers it, and makes it that function's error, so that
+// it ends a call and not the process. A panic that was recovered before and raised again keeps its
+// first stack.
+func Recover(err *error) {
+	switch cause := recover().(type) {
+	case nil:
+	case *PanicError:
+		*err = cause
+	default:
+		*err = &PanicError{cause: cause, stack: debug.Stack()}
+	}
+}
+
+// Catch runs do and turns a panic into an error; see Recover.
 func Catch(do func() error) (err error) {
-	defer func() {
-		switch cause := recover().(type) {
-		case nil:
-		case *PanicError:
-			err = cause
-		default:
-			err = &PanicError{cause: cause, stack: debug.Stack()}
-		}
-	}()
+	defer Recover(&err)
 	return do()
 }
 

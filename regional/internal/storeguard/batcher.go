@@ -202,12 +202,18 @@ func (b *Batcher) serve(waiters []*waiter, groups []*charge.Transaction) {
 // and their rules' on_redis_failure decides. The panic belongs to no single caller, so it must end
 // neither their calls nor the process.
 func (b *Batcher) call(groups []*charge.Transaction) error {
-	err := background.Catch(func() error { return b.Send(context.Background(), groups) })
+	err := b.sendCaught(groups)
 	if bug, ok := errors.AsType[*background.PanicError](err); ok {
 		b.Caught(bug.Error())
 		return ErrBroken
 	}
 	return err
+}
+
+// sendCaught is Send, with a panic as an error.
+func (b *Batcher) sendCaught(groups []*charge.Transaction) (err error) {
+	defer background.Recover(&err)
+	return b.Send(context.Background(), groups)
 }
 
 // Unsettled reports whether groups may be in use, or half decided, after an error of their call. A

@@ -64,7 +64,10 @@ func (b *Breaker) do(trial bool, call func() error) error {
 	if b.Open.Load() && (!trial || b.TrialIn() > 0) {
 		return errOpen
 	}
-	_, err := b.Calls.Execute(func() (struct{}, error) { return struct{}{}, background.Catch(call) })
+	_, err := b.Calls.Execute(func() (_ struct{}, err error) {
+		defer background.Recover(&err)
+		return struct{}{}, call()
+	})
 	background.Rethrow(err)
 	return err
 }
