@@ -21,7 +21,7 @@ func (s *Session) introduceIfDue(ctx context.Context) {
 	if !s.storeless.Load() || now.Sub(s.introduced) < introduceEvery {
 		return
 	}
-	// A connection may have learnt the contents when keepStore has not.
+	// A connection may have learnt the contents when the probe of the store has not.
 	if s.auth.CurrentEpoch() != "" || !s.introducing.CompareAndSwap(false, true) {
 		return
 	}
