@@ -21,9 +21,9 @@ type Terms struct {
 	Until budget.Instant
 }
 
-// Trip is one call in flight, as the key has to remember it. Exactly one call of Took, Lost or
-// Unmade ends it.
-type Trip struct {
+// Call is one call in flight, as the key has to remember it. Exactly one of Complete, Fail and
+// NotExecuted ends it.
+type Call struct {
 	cost        limit.Tokens
 	algorithm   limit.Algorithm
 	sent        budget.Instant
@@ -36,35 +36,35 @@ type Trip struct {
 	forgets     uint32
 }
 
-// Bring prepares a call that decides a cost, or that decides nothing (0). The call returns the
+// Checkout prepares a call that decides a cost, or that decides nothing (0). The call returns the
 // whole chunk, so that the store decides on everything there is. What a renewal in flight keeps
 // stays here.
-func (k *Key) Bring(cost limit.Tokens, t Terms, now budget.Instant) (limit.ChunkView, Trip) {
-	trip := k.trip(cost, t, now)
+func (k *Key) Checkout(cost limit.Tokens, t Terms, now budget.Instant) (limit.ChunkView, Call) {
+	call := k.call(cost, t, now)
 	if k.renewing {
-		return limit.ChunkView{}, trip
+		return limit.ChunkView{}, call
 	}
-	trip.back = min(k.left, k.out)
-	view := limit.ChunkView{Was: k.out, Back: trip.back, Until: k.until}
+	call.back = min(k.left, k.out)
+	view := limit.ChunkView{Was: k.out, Back: call.back, Until: k.until}
 	k.left, k.out = 0, 0
-	k.carried += trip.back
-	trip.wants = k.ask(&view, t, now)
-	return view, trip
+	k.carried += call.back
+	call.wants = k.ask(&view, t, now)
+	return view, call
 }
 
 // Renew prepares a call that keeps the chunk and asks for more. Checks continue meanwhile.
-func (k *Key) Renew(t Terms, now budget.Instant) (limit.ChunkView, Trip) {
-	trip := k.trip(0, t, now)
-	trip.renews, trip.keep = true, min(k.left, k.out)
-	view := limit.ChunkView{Was: k.out, Keep: trip.keep, Until: k.until}
+func (k *Key) Renew(t Terms, now budget.Instant) (limit.ChunkView, Call) {
+	call := k.call(0, t, now)
+	call.renews, call.keep = true, min(k.left, k.out)
+	view := limit.ChunkView{Was: k.out, Keep: call.keep, Until: k.until}
 	k.out, k.renewing = 0, true
-	trip.wants = k.ask(&view, t, now)
-	return view, trip
+	call.wants = k.ask(&view, t, now)
+	return view, call
 }
 
-func (k *Key) trip(cost limit.Tokens, t Terms, now budget.Instant) Trip {
+func (k *Key) call(cost limit.Tokens, t Terms, now budget.Instant) Call {
 	k.calls++
-	return Trip{
+	return Call{
 		cost: cost, algorithm: t.Algorithm, sent: now, rho: t.Rho, leaseEnd: t.Until, turn: k.turn, drops: k.drops,
 		forgets: k.forgets,
 	}
@@ -99,7 +99,7 @@ func (k *Key) ask(view *limit.ChunkView, t Terms, now budget.Instant) bool {
 }
 
 // arrived releases what a call in flight holds up.
-func (k *Key) arrived(t *Trip) {
+func (k *Key) arrived(t *Call) {
 	k.calls--
 	if t.renews {
 		k.renewing = false
@@ -111,9 +111,9 @@ func (k *Key) arrived(t *Trip) {
 	}
 }
 
-// Took applies the answer to a call. storeNow is the store's clock at the answer, in microseconds.
+// Complete applies the answer to a call. storeNow is the store's clock at the answer, in microseconds.
 // received is when the answer arrived.
-func (k *Key) Took(t Trip, allowed bool, out limit.Outcome, storeNow int64, received budget.Instant) {
+func (k *Key) Complete(t Call, allowed bool, out limit.Outcome, storeNow int64, received budget.Instant) {
 	k.arrived(&t)
 	if t.drops != k.drops {
 		return // of contents that no longer exist
@@ -141,7 +141,7 @@ func (k *Key) Took(t Trip, allowed bool, out limit.Outcome, storeNow int64, rece
 }
 
 // lend adds what the store has lent, or has left here for some more time.
-func (k *Key) lend(t *Trip, out *limit.Outcome, received budget.Instant) {
+func (k *Key) lend(t *Call, out *limit.Outcome, received budget.Instant) {
 	end := t.sent.Add(shrunk(out.LentFor, t.rho))
 	if t.leaseEnd != 0 {
 		end = min(end, t.leaseEnd)
@@ -164,7 +164,7 @@ func (k *Key) lend(t *Trip, out *limit.Outcome, received budget.Instant) {
 
 // tookLate handles a grant that was made before the present share or session was known. It can be
 // returned, unless there is a later chunk already.
-func (k *Key) tookLate(t *Trip, out *limit.Outcome) {
+func (k *Key) tookLate(t *Call, out *limit.Outcome) {
 	if k.live {
 		k.out -= min(k.out, out.Lent)
 		return
@@ -173,9 +173,9 @@ func (k *Key) tookLate(t *Trip, out *limit.Outcome) {
 	k.end, k.until = t.sent.Add(Life), out.LentUntil
 }
 
-// Lost ends a call of which it is unknown whether the store has made it. What it returned may not
+// Fail ends a call of which it is unknown whether the store has made it. What it returned may not
 // have arrived or counted. What it kept still counts as this daemon's.
-func (k *Key) Lost(t Trip) {
+func (k *Key) Fail(t Call) {
 	k.arrived(&t)
 	k.lose(t.back)
 	if t.drops == k.drops {
@@ -183,9 +183,9 @@ func (k *Key) Lost(t Trip) {
 	}
 }
 
-// Unmade ends a call, prepared as view, that the store has certainly not made. The tokens it took
+// NotExecuted ends a call, prepared as view, that the store has certainly not made. The tokens it took
 // along are here again, unless their loan is over.
-func (k *Key) Unmade(t Trip, view limit.ChunkView) {
+func (k *Key) NotExecuted(t Call, view limit.ChunkView) {
 	k.arrived(&t)
 	switch {
 	case t.drops != k.drops:

@@ -13,7 +13,7 @@ import (
 // flight is one call under way, or one that its daemon has given up.
 type flight struct {
 	view        limit.ChunkView
-	trip        prefetch.Trip
+	trip        prefetch.Call
 	renews      bool
 	made, given bool
 	allowed     bool
@@ -55,20 +55,20 @@ func TestHoldsNoMoreThanIsLent(t *testing.T) {
 					rt.Skip()
 				}
 				for range 3 {
-					d.key.Seen(token, d.now)
+					d.key.CountCheck(token, d.now)
 				}
 				f := &flight{renews: renews}
 				if renews {
 					f.view, f.trip = d.key.Renew(d.terms, d.now)
 				} else {
-					f.view, f.trip = d.key.Bring(token, d.terms, d.now)
+					f.view, f.trip = d.key.Checkout(token, d.terms, d.now)
 				}
 				flights = append(flights, f)
 			}
 			rt.Repeat(map[string]func(*rapid.T){
 				"": func(rt *rapid.T) {
 					left := d.key.Left()
-					if left == 0 || d.key.Look(left, d.now) != prefetch.Holds {
+					if left == 0 || d.key.Peek(left, d.now) != prefetch.Holds {
 						return
 					}
 					if settled, _, _ := limit.Settle(d.record, d.view, d.us()); settled.Lent < left {
@@ -86,7 +86,7 @@ func TestHoldsNoMoreThanIsLent(t *testing.T) {
 					leave(rt, true)
 				},
 				"spend": func(rt *rapid.T) {
-					if d.key.Look(token, d.now) == prefetch.Holds {
+					if d.key.Peek(token, d.now) == prefetch.Holds {
 						d.key.Spend(token, d.now)
 					}
 				},
@@ -100,19 +100,19 @@ func TestHoldsNoMoreThanIsLent(t *testing.T) {
 				},
 				"answer": func(rt *rapid.T) {
 					f := one(rt, func(f *flight) bool { return f.made })
-					d.key.Took(f.trip, f.allowed, f.out, f.at, d.now)
+					d.key.Complete(f.trip, f.allowed, f.out, f.at, d.now)
 					drop(f)
 				},
 				"lose": func(rt *rapid.T) {
 					f := one(rt, func(f *flight) bool { return !f.given })
-					d.key.Lost(f.trip)
+					d.key.Fail(f.trip)
 					if f.given = true; f.made {
 						drop(f)
 					}
 				},
 				"unmade": func(rt *rapid.T) {
 					f := one(rt, func(f *flight) bool { return !f.made && !f.given })
-					d.key.Unmade(f.trip, f.view)
+					d.key.NotExecuted(f.trip, f.view)
 					drop(f)
 				},
 				"end": func(*rapid.T) { d.key.End() },
@@ -125,18 +125,18 @@ func TestHoldsNoMoreThanIsLent(t *testing.T) {
 // back here; if the store has begun another loan meanwhile, it is lent no more.
 func TestALoanThatIsOverIsNotTakenIntoTheNext(t *testing.T) {
 	d := newDesk(t, 20, 100)
-	call := func(lends bool) (limit.ChunkView, prefetch.Trip) {
+	call := func(lends bool) (limit.ChunkView, prefetch.Call) {
 		for range 3 {
-			d.key.Seen(token, d.now)
+			d.key.CountCheck(token, d.now)
 		}
 		terms := d.terms
 		terms.Lends = lends
-		return d.key.Bring(token, terms, d.now)
+		return d.key.Checkout(token, terms, d.now)
 	}
-	answer := func(view limit.ChunkView, trip prefetch.Trip) func() {
+	answer := func(view limit.ChunkView, trip prefetch.Call) func() {
 		allowed, out := d.take(0, view)
 		at := d.us()
-		return func() { d.key.Took(trip, allowed, out, at, d.now) }
+		return func() { d.key.Complete(trip, allowed, out, at, d.now) }
 	}
 	view, trip := call(true)
 	answer(view, trip)()
@@ -147,10 +147,10 @@ func TestALoanThatIsOverIsNotTakenIntoTheNext(t *testing.T) {
 	d.pass(prefetch.Life + 10*time.Millisecond)
 	view, trip = call(true)
 	arrived := answer(view, trip)
-	d.key.Unmade(stayed, stays)
+	d.key.NotExecuted(stayed, stays)
 	arrived()
 	settled, _, _ := limit.Settle(d.record, d.view, d.us())
-	if left := d.key.Left(); d.key.Look(left, d.now) == prefetch.Holds && settled.Lent < left {
+	if left := d.key.Left(); d.key.Peek(left, d.now) == prefetch.Holds && settled.Lent < left {
 		t.Errorf("it can spend %d, and %d are lent", left, settled.Lent)
 	}
 }
@@ -161,11 +161,11 @@ func TestEndedMemory(t *testing.T) {
 	for range 3 {
 		d.check(token)
 	}
-	if found := d.key.Look(token, d.now); found != prefetch.Denied {
+	if found := d.key.Peek(token, d.now); found != prefetch.Denied {
 		t.Fatalf("the store has just denied it: %v", found)
 	}
 	d.key.End()
-	if found := d.key.Look(token, d.now); found != prefetch.Ask {
+	if found := d.key.Peek(token, d.now); found != prefetch.Ask {
 		t.Errorf("after a change of the share: %v", found)
 	}
 }
@@ -175,15 +175,15 @@ func TestEndedMemory(t *testing.T) {
 func TestForgottenDenial(t *testing.T) {
 	d := newDesk(t, 1, 1)
 	d.check(token)
-	view, trip := d.key.Bring(token, d.terms, d.now)
+	view, trip := d.key.Checkout(token, d.terms, d.now)
 	allowed, out := d.take(token, view)
 	d.key.Forget()
-	d.key.Took(trip, allowed, out, d.us(), d.now)
-	if found := d.key.Look(token, d.now); allowed || found != prefetch.Ask {
+	d.key.Complete(trip, allowed, out, d.us(), d.now)
+	if found := d.key.Peek(token, d.now); allowed || found != prefetch.Ask {
 		t.Errorf("allowed %t, then %v", allowed, found)
 	}
 	d.check(token)
-	if found := d.key.Look(token, d.now); found != prefetch.Denied {
+	if found := d.key.Peek(token, d.now); found != prefetch.Denied {
 		t.Errorf("the store has denied it since: %v", found)
 	}
 }

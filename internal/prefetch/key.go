@@ -33,7 +33,7 @@ const (
 // concurrent use. Times are of the daemon's boot clock.
 //
 // Several calls of a key may be in flight at once. Each takes along a part of what the store counts
-// as this daemon's (see Bring and Renew), so that no two of them return or keep the same tokens.
+// as this daemon's (see Checkout and Renew), so that no two of them return or keep the same tokens.
 type Key struct {
 	meter meter
 	reply lastReply
@@ -63,21 +63,21 @@ type Key struct {
 	lost             int64
 }
 
-// Seen counts a check of the key. It comes first, whether the daemon or the store decides the
+// CountCheck counts a check of the key. It comes first, whether the daemon or the store decides the
 // check.
-func (k *Key) Seen(cost limit.Tokens, now budget.Instant) { k.meter.see(cost, 1, now) }
+func (k *Key) CountCheck(cost limit.Tokens, now budget.Instant) { k.meter.see(cost, 1, now) }
 
-// SeenTimes is Seen for several checks of one cost, one or more, at one instant.
-func (k *Key) SeenTimes(cost limit.Tokens, times int64, now budget.Instant) {
+// CountChecks is CountCheck for several checks of one cost, one or more, at one instant.
+func (k *Key) CountChecks(cost limit.Tokens, times int64, now budget.Instant) {
 	k.meter.see(cost, times, now)
 }
 
 // Busy reports whether chunks are worthwhile for the key.
 func (k *Key) Busy(now budget.Instant) bool { return k.meter.busy(now) }
 
-// Look returns what can be said of a cost. It changes nothing: a check of several limits is charged
+// Peek returns what can be said of a cost. It changes nothing: a check of several limits is charged
 // only if all of them hold.
-func (k *Key) Look(cost limit.Tokens, now budget.Instant) Finding {
+func (k *Key) Peek(cost limit.Tokens, now budget.Instant) Finding {
 	switch {
 	case k.left >= cost && k.spendable(now):
 		return Holds
@@ -113,8 +113,8 @@ func (k *Key) Outcome(now budget.Instant) limit.Outcome { return k.reply.outcome
 // Left returns what is left of the chunk, spendable or not.
 func (k *Key) Left() limit.Tokens { return k.left }
 
-// Tell returns what was decided here since its previous call, for budget.Region.Observe.
-func (k *Key) Tell() (admitted, denied limit.Tokens) {
+// TakeCounts returns what was decided here since its previous call, for budget.Region.Observe.
+func (k *Key) TakeCounts() (admitted, denied limit.Tokens) {
 	admitted, denied = k.admitted, k.denied
 	k.admitted, k.denied = 0, 0
 	return admitted, denied
@@ -167,16 +167,16 @@ func (k *Key) lose(amount limit.Tokens) {
 	}
 }
 
-// TellLost returns how often since its previous call borrowed tokens were neither spent nor
+// TakeLost returns how often since its previous call borrowed tokens were neither spent nor
 // returned before they ended.
-func (k *Key) TellLost() (times int64) {
+func (k *Key) TakeLost() (times int64) {
 	times, k.lost = k.lost, 0
 	return times
 }
 
-// Awaits reports whether a call in flight may bring tokens here or return some. If a denial comes
+// InTransit reports whether a call in flight may bring tokens here or return some. If a denial comes
 // meanwhile, it is unknown whether that call caused it.
-func (k *Key) Awaits() bool { return k.renewing || k.wanting || k.carried > 0 }
+func (k *Key) InTransit() bool { return k.renewing || k.wanting || k.carried > 0 }
 
 // Active reports whether the key needs attention: it has a chunk, unreported use, or a call in
 // flight.

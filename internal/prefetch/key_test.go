@@ -50,8 +50,8 @@ func (d *desk) take(cost limit.Tokens, asked limit.ChunkView) (bool, limit.Outco
 
 // check decides one request.
 func (d *desk) check(cost limit.Tokens) (allowed, asked bool) {
-	d.key.Seen(cost, d.now)
-	switch d.key.Look(cost, d.now) {
+	d.key.CountCheck(cost, d.now)
+	switch d.key.Peek(cost, d.now) {
 	case prefetch.Holds:
 		d.key.Spend(cost, d.now)
 		return true, false
@@ -63,9 +63,9 @@ func (d *desk) check(cost limit.Tokens) (allowed, asked bool) {
 }
 
 func (d *desk) bring(cost limit.Tokens) bool {
-	view, trip := d.key.Bring(cost, d.terms, d.now)
+	view, trip := d.key.Checkout(cost, d.terms, d.now)
 	allowed, out := d.take(cost, view)
-	d.key.Took(trip, allowed, out, d.us(), d.now)
+	d.key.Complete(trip, allowed, out, d.us(), d.now)
 	return allowed
 }
 
@@ -75,13 +75,13 @@ func (d *desk) serve() {
 	case prefetch.Renewal:
 		view, trip := d.key.Renew(d.terms, d.now)
 		allowed, out := d.take(0, view)
-		d.key.Took(trip, allowed, out, d.us(), d.now)
+		d.key.Complete(trip, allowed, out, d.us(), d.now)
 	case prefetch.Return:
 		terms := d.terms
 		terms.Lends = false
-		view, trip := d.key.Bring(0, terms, d.now)
+		view, trip := d.key.Checkout(0, terms, d.now)
 		allowed, out := d.take(0, view)
-		d.key.Took(trip, allowed, out, d.us(), d.now)
+		d.key.Complete(trip, allowed, out, d.us(), d.now)
 	}
 }
 
@@ -116,16 +116,16 @@ func (d *desk) borrow() {
 func TestKeyThatIsNotBusyBorrowsNothing(t *testing.T) {
 	d := newDesk(t, 1000, 1000)
 	for range 20 {
-		d.key.Seen(token, d.now)
-		if d.key.Look(token, d.now) != prefetch.Ask {
+		d.key.CountCheck(token, d.now)
+		if d.key.Peek(token, d.now) != prefetch.Ask {
 			t.Fatal("decided without the store")
 		}
-		view, trip := d.key.Bring(token, d.terms, d.now)
+		view, trip := d.key.Checkout(token, d.terms, d.now)
 		if view != (limit.ChunkView{}) {
 			t.Fatalf("the call says %+v", view)
 		}
 		allowed, out := d.take(token, view)
-		d.key.Took(trip, allowed, out, d.us(), d.now)
+		d.key.Complete(trip, allowed, out, d.us(), d.now)
 		d.pass(200 * time.Millisecond)
 	}
 }
@@ -167,7 +167,7 @@ func TestDenialIsTheStores(t *testing.T) {
 	}
 	for range 50 {
 		d.pass(100 * time.Microsecond)
-		if d.key.Look(token, d.now) != prefetch.Denied {
+		if d.key.Peek(token, d.now) != prefetch.Denied {
 			break
 		}
 		record := d.record
@@ -179,10 +179,10 @@ func TestDenialIsTheStores(t *testing.T) {
 			t.Fatalf("the wait is %v", wait)
 		}
 	}
-	if d.pass(time.Millisecond); d.key.Look(2*token, d.now) != prefetch.Denied {
+	if d.pass(time.Millisecond); d.key.Peek(2*token, d.now) != prefetch.Denied {
 		t.Error("two tokens are not there for 20 ms")
 	}
-	if d.pass(20 * time.Millisecond); d.key.Look(token, d.now) != prefetch.Ask {
+	if d.pass(20 * time.Millisecond); d.key.Peek(token, d.now) != prefetch.Ask {
 		t.Error("denied what has been earned")
 	}
 }
@@ -244,13 +244,13 @@ func TestChunkEnds(t *testing.T) {
 	view, trip := d.key.Renew(d.terms, sent)
 	d.pass(30 * time.Millisecond) // on its way
 	allowed, out := d.take(0, view)
-	d.key.Took(trip, allowed, out, d.us(), d.now)
+	d.key.Complete(trip, allowed, out, d.us(), d.now)
 	d.now = sent.Add(prefetch.Life - time.Millisecond)
-	if d.key.Look(token, d.now) != prefetch.Holds {
+	if d.key.Peek(token, d.now) != prefetch.Holds {
 		t.Error("it ended early")
 	}
 	d.now = sent.Add(prefetch.Life + time.Microsecond)
-	if d.key.Look(token, d.now) == prefetch.Holds {
+	if d.key.Peek(token, d.now) == prefetch.Holds {
 		t.Error("spent after its life")
 	}
 	if d.record.LentUntil <= d.us() {
@@ -263,7 +263,7 @@ func TestChunkEndsWithTheLease(t *testing.T) {
 	d := newDesk(t, 1000, 1)
 	d.terms.Until = d.now.Add(60 * time.Millisecond)
 	d.borrow()
-	if d.now = d.terms.Until; d.key.Look(token, d.now) == prefetch.Holds {
+	if d.now = d.terms.Until; d.key.Peek(token, d.now) == prefetch.Holds {
 		t.Error("spent after the lease")
 	}
 	d = newDesk(t, 1000, 1)
@@ -294,16 +294,16 @@ func TestDenialIsDecidedOnAllThereIs(t *testing.T) {
 // TestOneCallAsksForAChunk: the others leave the record to those that they decide.
 func TestOneCallAsksForAChunk(t *testing.T) {
 	d := newDesk(t, 100, 1)
-	d.key.Seen(token, d.now)
-	d.key.Seen(token, d.now)
-	first, trip := d.key.Bring(token, d.terms, d.now)
-	second, other := d.key.Bring(token, d.terms, d.now)
+	d.key.CountCheck(token, d.now)
+	d.key.CountCheck(token, d.now)
+	first, trip := d.key.Checkout(token, d.terms, d.now)
+	second, other := d.key.Checkout(token, d.terms, d.now)
 	if first.Want == 0 || second.Want != 0 {
 		t.Errorf("%+v, %+v", first, second)
 	}
-	d.key.Lost(other)
-	d.key.Lost(trip)
-	if third, _ := d.key.Bring(token, d.terms, d.now); third.Want == 0 {
+	d.key.Fail(other)
+	d.key.Fail(trip)
+	if third, _ := d.key.Checkout(token, d.terms, d.now); third.Want == 0 {
 		t.Error("nothing is asked for any more after a call that failed")
 	}
 }
@@ -314,13 +314,13 @@ func TestPartsOfCallsUnderWayAreNotCountedTwice(t *testing.T) {
 	d := newDesk(t, 100, 1)
 	d.borrow()
 	renewal, trip := d.key.Renew(d.terms, d.now)
-	if view, _ := d.key.Bring(50*token, d.terms, d.now); view != (limit.ChunkView{}) {
+	if view, _ := d.key.Checkout(50*token, d.terms, d.now); view != (limit.ChunkView{}) {
 		t.Errorf("two calls speak of one chunk: %+v and %+v", renewal, view)
 	}
 	d.check(token) // goes on being served
 	before := d.key.Left()
 	allowed, out := d.take(0, renewal)
-	d.key.Took(trip, allowed, out, d.us(), d.now)
+	d.key.Complete(trip, allowed, out, d.us(), d.now)
 	if d.key.Left() != before+out.Lent || d.record.Lent < d.key.Left() {
 		t.Errorf("%d left, %d before, %d granted; the store counts %d", d.key.Left(), before, out.Lent, d.record.Lent)
 	}
@@ -339,14 +339,14 @@ func TestLostCall(t *testing.T) {
 		if made {
 			d.take(0, view)
 		}
-		if d.key.Lost(trip); d.key.Left() != kept || d.key.Look(token, d.now) != prefetch.Holds {
+		if d.key.Fail(trip); d.key.Left() != kept || d.key.Peek(token, d.now) != prefetch.Holds {
 			t.Errorf("made %t: %d left of %d", made, d.key.Left(), kept)
 		}
-		view, trip = d.key.Bring(token, d.terms, d.now)
+		view, trip = d.key.Checkout(token, d.terms, d.now)
 		if made {
 			d.take(token, view)
 		}
-		if d.key.Lost(trip); d.key.Left() != 0 || d.key.Look(token, d.now) == prefetch.Holds {
+		if d.key.Fail(trip); d.key.Left() != 0 || d.key.Peek(token, d.now) == prefetch.Holds {
 			t.Errorf("made %t: %d left of what was brought back", made, d.key.Left())
 		}
 		d.pass(time.Millisecond)
@@ -364,8 +364,8 @@ func TestEndedChunkIsBroughtBack(t *testing.T) {
 	d.borrow()
 	held := d.record.Tokens + d.key.Left()
 	d.key.End()
-	if d.key.Look(token, d.now) != prefetch.Ask || d.key.Due(d.now) != prefetch.Return {
-		t.Errorf("%v, due %v", d.key.Look(token, d.now), d.key.Due(d.now))
+	if d.key.Peek(token, d.now) != prefetch.Ask || d.key.Due(d.now) != prefetch.Return {
+		t.Errorf("%v, due %v", d.key.Peek(token, d.now), d.key.Due(d.now))
 	}
 	if d.serve(); d.record.Tokens < held || d.record.Lent != 0 {
 		t.Errorf("%+v of %d", d.record, held)
@@ -375,14 +375,14 @@ func TestEndedChunkIsBroughtBack(t *testing.T) {
 // TestGrantThatComesLate: asked for before the end, it is brought back and not spent.
 func TestGrantThatComesLate(t *testing.T) {
 	d := newDesk(t, 100, 1)
-	d.key.Seen(token, d.now)
-	d.key.Seen(token, d.now)
-	view, trip := d.key.Bring(token, d.terms, d.now)
+	d.key.CountCheck(token, d.now)
+	d.key.CountCheck(token, d.now)
+	view, trip := d.key.Checkout(token, d.terms, d.now)
 	d.key.End()
 	allowed, out := d.take(token, view)
-	d.key.Took(trip, allowed, out, d.us(), d.now)
-	if out.Lent == 0 || d.key.Look(token, d.now) == prefetch.Holds || d.key.Due(d.now) != prefetch.Return {
-		t.Errorf("lent %d: %v, due %v", out.Lent, d.key.Look(token, d.now), d.key.Due(d.now))
+	d.key.Complete(trip, allowed, out, d.us(), d.now)
+	if out.Lent == 0 || d.key.Peek(token, d.now) == prefetch.Holds || d.key.Due(d.now) != prefetch.Return {
+		t.Errorf("lent %d: %v, due %v", out.Lent, d.key.Peek(token, d.now), d.key.Due(d.now))
 	}
 	if d.serve(); d.record.Lent != 0 {
 		t.Errorf("%+v", d.record)
@@ -396,8 +396,8 @@ func TestOtherContents(t *testing.T) {
 	view, trip := d.key.Renew(d.terms, d.now)
 	d.key.Drop()
 	allowed, out := d.take(0, view)
-	d.key.Took(trip, allowed, out, d.us(), d.now)
-	if view, _ := d.key.Bring(0, prefetch.Terms{}, d.now); d.key.Left() != 0 || view != (limit.ChunkView{}) {
+	d.key.Complete(trip, allowed, out, d.us(), d.now)
+	if view, _ := d.key.Checkout(0, prefetch.Terms{}, d.now); d.key.Left() != 0 || view != (limit.ChunkView{}) {
 		t.Errorf("%d left, %+v brought back", d.key.Left(), view)
 	}
 }
@@ -406,18 +406,18 @@ func TestOtherContents(t *testing.T) {
 func TestUseIsTold(t *testing.T) {
 	d := newDesk(t, 100, 1)
 	d.borrow()
-	d.key.Tell()
+	d.key.TakeCounts()
 	d.check(token)
 	d.check(2 * token)
 	d.record.Tokens = 0
 	for range 200 {
 		d.check(token)
 	}
-	admitted, denied := d.key.Tell()
+	admitted, denied := d.key.TakeCounts()
 	if admitted < 3*token || denied == 0 || (admitted+denied)%token != 0 {
 		t.Errorf("%d admitted, %d denied", admitted, denied)
 	}
-	if a, b := d.key.Tell(); a != 0 || b != 0 {
+	if a, b := d.key.TakeCounts(); a != 0 || b != 0 {
 		t.Errorf("told twice: %d, %d", a, b)
 	}
 }
@@ -428,8 +428,8 @@ func TestDenialsOfWindows(t *testing.T) {
 	now := budget.Instant(time.Hour)
 	for _, algorithm := range []limit.Algorithm{limit.FixedWindow, limit.SlidingLog, limit.Concurrency} {
 		var k prefetch.Key
-		_, trip := k.Bring(3*token, prefetch.Terms{Algorithm: algorithm}, now)
-		k.Took(trip, false, limit.Outcome{Tokens: 2 * token, Retry: 40_000, Reset: 80_000}, 1, now)
+		_, trip := k.Checkout(3*token, prefetch.Terms{Algorithm: algorithm}, now)
+		k.Complete(trip, false, limit.Outcome{Tokens: 2 * token, Retry: 40_000, Reset: 80_000}, 1, now)
 		remembered := algorithm != limit.Concurrency
 		for _, c := range []struct {
 			after  time.Duration
@@ -441,7 +441,7 @@ func TestDenialsOfWindows(t *testing.T) {
 			{10 * time.Millisecond, 2 * token, false},
 			{41 * time.Millisecond, 3 * token, false},
 		} {
-			if got := k.Look(c.cost, now.Add(c.after)) == prefetch.Denied; got != c.denied {
+			if got := k.Peek(c.cost, now.Add(c.after)) == prefetch.Denied; got != c.denied {
 				t.Errorf("%v: %d after %v denied: %t", algorithm, c.cost, c.after, got)
 			}
 		}
@@ -457,8 +457,8 @@ func TestLookAllocatesNothing(t *testing.T) {
 		d.serve()
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		d.key.Seen(token, d.now)
-		if d.key.Look(token, d.now) == prefetch.Holds {
+		d.key.CountCheck(token, d.now)
+		if d.key.Peek(token, d.now) == prefetch.Holds {
 			d.key.Spend(token, d.now)
 			_ = d.key.Outcome(d.now)
 		}

@@ -32,7 +32,7 @@ type lastReply struct {
 
 // record records an outcome. It keeps the order in which the store reached the outcomes, because
 // calls may overtake one another on their way back. It remembers a denial only if counts is true.
-func (s *lastReply) record(t *Trip, allowed, counts bool, out limit.Outcome, storeNow int64, received budget.Instant) {
+func (s *lastReply) record(t *Call, allowed, counts bool, out limit.Outcome, storeNow int64, received budget.Instant) {
 	// The store's clock may have been set back, so any answer replaces an old one.
 	if s.known && storeNow < s.storeNow && received.Sub(s.received) < Life {
 		return

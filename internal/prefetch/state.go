@@ -20,7 +20,7 @@ func (k *Key) AppendState(c *budget.Canon, now budget.Instant, storeNow int64) {
 }
 
 // AppendState writes a key's call in flight in canonical form.
-func (t *Trip) AppendState(c *budget.Canon, k *Key, now budget.Instant) {
+func (t *Call) AppendState(c *budget.Canon, k *Key, now budget.Instant) {
 	c.Int(int64(t.back))
 	c.Int(int64(t.keep))
 	c.Bools(t.renews, t.wants, t.turn == k.turn, t.drops == k.drops, t.leaseEnd != 0)

@@ -20,7 +20,7 @@ const (
 // lendCall is a call that takes tokens in advance, or brings them back.
 type lendCall struct {
 	view  limit.View
-	trip  prefetch.Trip
+	trip  prefetch.Call
 	epoch string
 }
 
@@ -31,7 +31,7 @@ func (n *node) slowNow(w *world) budget.Instant { return slow(n.now(w)) }
 
 // spendable is what the daemon could spend of its chunk at a true time.
 func (n *node) spendable(now int64) limit.Tokens {
-	if left := n.chunk.Left(); left > 0 && n.chunk.Look(left, slow(n.clock.Boot(now))) == prefetch.Holds {
+	if left := n.chunk.Left(); left > 0 && n.chunk.Peek(left, slow(n.clock.Boot(now))) == prefetch.Holds {
 		return left
 	}
 	return 0
@@ -66,12 +66,12 @@ func (n *node) borrow(w *world, renews, returns bool) {
 		terms.Until = slow(right.Until)
 	}
 	// However it estimates what it needs: it needs all there is.
-	n.chunk.Seen(limit.MaxTokens/8, n.slowNow(w))
-	n.chunk.Seen(1, n.slowNow(w))
+	n.chunk.CountCheck(limit.MaxTokens/8, n.slowNow(w))
+	n.chunk.CountCheck(1, n.slowNow(w))
 	if renews {
 		c.view.Chunk, c.trip = n.chunk.Renew(terms, n.slowNow(w))
 	} else {
-		c.view.Chunk, c.trip = n.chunk.Bring(0, terms, n.slowNow(w))
+		c.view.Chunk, c.trip = n.chunk.Checkout(0, terms, n.slowNow(w))
 	}
 	c.view.Chunk.Life *= slowdown
 	fault := n.chunkFault
@@ -84,7 +84,7 @@ func (n *node) borrow(w *world, renews, returns bool) {
 	}
 	out, at, ok := s.store.Lend(c.epoch, c.view, w.now)
 	if !ok || fault == storeMute {
-		n.chunk.Lost(c.trip)
+		n.chunk.Fail(c.trip)
 		return
 	}
 	n.took(w, &c, out, at)
@@ -96,7 +96,7 @@ func (n *node) took(w *world, c *lendCall, out limit.Outcome, at int64) {
 	// The daemon believes that the store has plenty, and wants the same amount each time. Its
 	// estimates are not part of a state.
 	out.Tokens, out.Bucket.Cap = limit.MaxTokens, limit.MaxTokens
-	n.chunk.Took(c.trip, true, out, at, n.slowNow(w))
+	n.chunk.Complete(c.trip, true, out, at, n.slowNow(w))
 	if out.Amnesia {
 		n.step(w, budget.StoreLost{})
 	}
@@ -106,14 +106,14 @@ func (n *node) took(w *world, c *lendCall, out limit.Outcome, at int64) {
 // back of it.
 func (n *node) recall(w *world) limit.ChunkView {
 	n.chunk.End()
-	view, trip := n.chunk.Bring(0, prefetch.Terms{}, n.slowNow(w))
-	n.chunk.Lost(trip)
+	view, trip := n.chunk.Checkout(0, prefetch.Terms{}, n.slowNow(w))
+	n.chunk.Fail(trip)
 	return view
 }
 
 // revalidateChunk ends the chunk if the conditions that it depends on have changed.
 func (n *node) revalidateChunk() {
-	now := prefetch.Standing{Session: n.machine.Session(), Contents: n.epoch, Config: n.machine.Config().Version}
+	now := prefetch.Validity{Session: n.machine.Session(), Contents: n.epoch, Config: n.machine.Config().Version}
 	switch ends, drops := n.validity.Ends(now); {
 	case drops:
 		n.chunk.Drop()
@@ -138,7 +138,7 @@ func (w *world) arriveLate(s *site, n *node, c *storeCall) {
 	case ok:
 		n.took(w, c.lend, out, at)
 	default:
-		n.chunk.Lost(c.lend.trip)
+		n.chunk.Fail(c.lend.trip)
 	}
 }
 

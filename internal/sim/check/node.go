@@ -41,7 +41,7 @@ type node struct {
 	chunkCalled bool
 
 	chunk    prefetch.Key
-	validity prefetch.Standing
+	validity prefetch.Validity
 }
 
 // storeFault is what goes wrong with a call of the store.

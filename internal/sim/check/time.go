@@ -92,7 +92,7 @@ func (w *world) giveUp(s *site) {
 		if c.lend != nil && !c.gaveUp {
 			c.gaveUp = true
 			if n := w.node(s.region, c.name); n != nil {
-				n.chunk.Lost(c.lend.trip)
+				n.chunk.Fail(c.lend.trip)
 			}
 		}
 		if c.take == nil && c.lend == nil && !c.gaveUp && c.age >= applyPatience {

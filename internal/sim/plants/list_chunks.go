@@ -65,7 +65,7 @@ func chunks() []Plant {
 		},
 		{
 			Name: "chunk-outlives-contents", Breaks: "a chunk of a store's earlier contents is spent although the daemon knows the new ones",
-			Edits: []Edit{{"internal/prefetch/standing.go", "return s != now, s.Contents != now.Contents", "return s != now && s.Contents == now.Contents, false"}},
+			Edits: []Edit{{"internal/prefetch/validity.go", "return s != now, s.Contents != now.Contents", "return s != now && s.Contents == now.Contents, false"}},
 		},
 		{
 			Name: "new-contents-at-once", Breaks: "new contents earn from their birth on, while chunks of earlier ones are spent",

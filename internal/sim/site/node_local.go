@@ -37,7 +37,7 @@ func (n *Node) localOf(r *rule.Rule) *local {
 
 // stand ends all chunks and memories if the conditions that they depend on have changed.
 func (n *Node) stand() {
-	now := prefetch.Standing{
+	now := prefetch.Validity{
 		Session: n.Machine.Session(), Contents: n.epoch, Config: n.Machine.Config().Version, Rules: n.Version,
 	}
 	ends, drops := n.stood.Ends(now)
@@ -58,7 +58,7 @@ func (c *takeCall) seen() {
 	now := c.n.Now()
 	for _, r := range c.rules {
 		if k := c.n.localOf(r); k != nil {
-			k.SeenTimes(c.cost, int64(c.tries), now)
+			k.CountChecks(c.cost, int64(c.tries), now)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (c *takeCall) decidable() (holds int, denied bool) {
 		if k == nil {
 			return 0, false
 		}
-		switch k.Look(c.cost, c.n.Now()) {
+		switch k.Peek(c.cost, c.n.Now()) {
 		case prefetch.Holds:
 			holds = min(holds, int(k.Left()/c.cost))
 		case prefetch.Denied:
@@ -125,7 +125,7 @@ func (c *takeCall) refuse() {
 	c.tries = 0
 	n.w.Decisions++
 	for _, r := range c.rules {
-		if k := n.localOf(r); k.Look(c.cost, n.Now()) == prefetch.Denied {
+		if k := n.localOf(r); k.Peek(c.cost, n.Now()) == prefetch.Denied {
 			k.Refuse(limit.Tokens(tries)*c.cost, n.Now())
 			n.look()
 		}
@@ -144,7 +144,7 @@ func (c *takeCall) bring() {
 		a := &c.asks[i]
 		if k := n.localOf(a.rule); k != nil {
 			a.brought = true
-			a.view.Chunk, a.trip = k.Bring(c.cost, n.terms(a, lends), n.Now())
+			a.view.Chunk, a.trip = k.Checkout(c.cost, n.terms(a, lends), n.Now())
 			n.look()
 		}
 	}
@@ -172,7 +172,7 @@ func (c *takeCall) took(rep *taken) {
 		a.brought = false
 		out, first := rep.try(last)[i], &rep.try(0)[i]
 		out.Lent, out.LentFor, out.LentUntil, out.Kept = first.Lent, first.LentFor, first.LentUntil, first.Kept
-		k.Took(a.trip, last < rep.admitted, out, rep.time, n.Now())
+		k.Complete(a.trip, last < rep.admitted, out, rep.time, n.Now())
 		if out.Lent > 0 {
 			n.w.Quiet("borrows", n.Region, int64(a.rule.Key.Rule), int64(n.Name), int64(out.Lent), 0)
 		}
@@ -187,7 +187,7 @@ func (c *takeCall) lose() {
 		a := &c.asks[i]
 		if k := c.n.localOf(a.rule); k != nil && a.brought {
 			a.brought = false
-			k.Lost(a.trip)
+			k.Fail(a.trip)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func (n *Node) sweep() {
 func (n *Node) tell(r *rule.Rule) {
 	k := n.localOf(r)
 	k.told = n.Now()
-	admitted, denied := k.Tell()
+	admitted, denied := k.TakeCounts()
 	if admitted == 0 && denied == 0 || !r.InForce(n.Version) {
 		return
 	}
@@ -271,7 +271,7 @@ func (n *Node) errand(r *rule.Rule, renew bool) {
 	if renew {
 		a.view.Chunk, a.trip = k.Renew(n.terms(a, a.right.Phase != budget.Limbo), n.Now())
 	} else {
-		a.view.Chunk, a.trip = k.Bring(0, n.terms(a, false), n.Now())
+		a.view.Chunk, a.trip = k.Checkout(0, n.terms(a, false), n.Now())
 	}
 	c.leave()
 }
@@ -291,7 +291,7 @@ func (n *Node) recall(r *rule.Rule, l limit.Limit) limit.ChunkView {
 		return limit.ChunkView{}
 	}
 	k.End()
-	view, trip := k.Bring(0, prefetch.Terms{Algorithm: l.Algorithm, Rho: int64(n.w.Config.RhoPPM)}, n.Now())
-	k.Lost(trip)
+	view, trip := k.Checkout(0, prefetch.Terms{Algorithm: l.Algorithm, Rho: int64(n.w.Config.RhoPPM)}, n.Now())
+	k.Fail(trip)
 	return view
 }

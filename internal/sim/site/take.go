@@ -25,7 +25,7 @@ type ask struct {
 	ticket  recall.Ticket
 	carried recall.Debt
 	// trip is what the key's chunk has to remember of the call, if brought.
-	trip    prefetch.Trip
+	trip    prefetch.Call
 	brought bool
 }
 

@@ -42,7 +42,7 @@ type Authority struct {
 	// Local is the memory that decides checks without the store. It is valid only while validity
 	// describes the present.
 	Local    *charge.Table
-	validity prefetch.Standing
+	validity prefetch.Validity
 
 	// wake has room for one: the session has something to do before its tick.
 	wake chan struct{}
@@ -88,7 +88,7 @@ func (a *Authority) Post(ev budget.RegionEvent) {
 // revalidateLocked ends the memory that decides checks, if anything that it depends on has changed.
 // The caller holds mu.
 func (a *Authority) revalidateLocked() {
-	now := prefetch.Standing{
+	now := prefetch.Validity{
 		Session: a.region.Session(), Contents: a.epoch, Config: a.region.Config().Version, Rules: a.validity.Rules,
 	}
 	if latest := a.region.LatestSession(); latest != a.reports {
@@ -350,7 +350,7 @@ func (a *Authority) Rules() budget.RulesState {
 }
 
 // Validity returns what the memory of borrowed tokens depends on.
-func (a *Authority) Validity() prefetch.Standing {
+func (a *Authority) Validity() prefetch.Validity {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.validity

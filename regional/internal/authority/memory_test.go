@@ -19,17 +19,17 @@ func TestShareEndsItsKeyAsItCounts(t *testing.T) {
 	now := func() budget.Instant { return chargetest.Noon }
 	auth := New(budget.NewRegion(0, budget.Config{}, 1, chargetest.Noon), storeclock.New(), now)
 	e := chargetest.Lent(t, auth.Local, &rules.Rule{ID: "r0", LocalCache: true})
-	_, trip := e.Chunk.Bring(limit.Token, prefetch.Terms{}, chargetest.Noon)
-	e.Chunk.Took(trip, false, limit.Outcome{}, 100_001, chargetest.Noon)
-	if e.Chunk.Look(limit.Token, chargetest.Noon) != prefetch.Denied {
+	_, trip := e.Chunk.Checkout(limit.Token, prefetch.Terms{}, chargetest.Noon)
+	e.Chunk.Complete(trip, false, limit.Outcome{}, 100_001, chargetest.Noon)
+	if e.Chunk.Peek(limit.Token, chargetest.Noon) != prefetch.Denied {
 		t.Fatal("nothing is remembered")
 	}
 	auth.Post(budget.SharesApplied{Results: []budget.ShareResult{{Key: budget.KeyID{Rule: 2}}}})
-	if e.Chunk.Look(limit.Token, chargetest.Noon) != prefetch.Denied {
+	if e.Chunk.Peek(limit.Token, chargetest.Noon) != prefetch.Denied {
 		t.Error("another key's share has ended the memory")
 	}
 	auth.Post(budget.SharesApplied{Results: []budget.ShareResult{{Key: e.Key}}})
-	if found := e.Chunk.Look(limit.Token, chargetest.Noon); found != prefetch.Ask {
+	if found := e.Chunk.Peek(limit.Token, chargetest.Noon); found != prefetch.Ask {
 		t.Errorf("%v under a new share", found)
 	}
 }

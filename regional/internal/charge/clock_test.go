@@ -34,14 +34,14 @@ func TestOutcomesAreInTheOrderOfTheirNodesClocks(t *testing.T) {
 	denied := limit.Outcome{Bucket: limit.Bucket{Cap: 10 * limit.Token, Rate: limit.Rate{Micro: 1}}}
 	call(chargetest.Noon, ahead, lua.Result{Limits: []limit.Outcome{denied, denied}, Clocks: []int64{behind, ahead}})
 	e := asks[0].Local
-	if e.Chunk.Look(limit.Token, chargetest.Noon) != prefetch.Denied {
+	if e.Chunk.Peek(limit.Token, chargetest.Noon) != prefetch.Denied {
 		t.Fatal("the denial is not remembered")
 	}
 	later := chargetest.Noon.Add(10 * time.Millisecond)
 	allowed := denied
 	allowed.Tokens = 9 * limit.Token
 	call(later, behind+10_000, lua.Result{Allowed: true, Limits: []limit.Outcome{allowed}})
-	if e.Chunk.Look(limit.Token, later) == prefetch.Denied {
+	if e.Chunk.Peek(limit.Token, later) == prefetch.Denied {
 		t.Error("the denial is remembered, for the other node's clock is ahead")
 	}
 }

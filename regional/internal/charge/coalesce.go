@@ -22,7 +22,7 @@ const MaxWaitRounds = 3
 func (l *LocalPlan) JoinInFlight(s *Scratch, now budget.Instant) bool {
 	waits := false
 	for i, e := range l.Entries[:l.N] {
-		if l.found[i] == prefetch.Holds || e.Evicted || !e.Shares || e.Stalled || !e.Chunk.Busy(now) || !e.InFlight && !e.Chunk.Awaits() {
+		if l.found[i] == prefetch.Holds || e.Evicted || !e.Shares || e.Stalled || !e.Chunk.Busy(now) || !e.InFlight && !e.Chunk.InTransit() {
 			continue
 		}
 		waits = true
@@ -43,7 +43,7 @@ func (e *Entry) doneLocked() <-chan struct{} {
 // finishLocked wakes the waiting checks once no call in flight can bring tokens any more. The caller
 // holds mu.
 func (e *Entry) finishLocked() {
-	if e.done != nil && !e.InFlight && !e.Chunk.Awaits() {
+	if e.done != nil && !e.InFlight && !e.Chunk.InTransit() {
 		close(e.done)
 		e.done = nil
 	}

@@ -19,8 +19,8 @@ const noon = budget.Instant(12 * time.Hour)
 // busy returns an entry of a key that is busy at noon.
 func busy() *Entry {
 	e := &Entry{}
-	e.Chunk.Seen(limit.Token, noon)
-	e.Chunk.Seen(limit.Token, noon)
+	e.Chunk.CountCheck(limit.Token, noon)
+	e.Chunk.CountCheck(limit.Token, noon)
 	return e
 }
 
@@ -66,7 +66,7 @@ func TestChecksWaitForTheOneThatAsks(t *testing.T) {
 // where the check that would have told it is put to the store again.
 func TestUseIsToldBeforeASecondTry(t *testing.T) {
 	e := busy()
-	e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, noon) // on its way
+	e.Chunk.Checkout(limit.Token, prefetch.Terms{Lends: true}, noon) // on its way
 	g := &Transaction{Until: time.Now().Add(time.Hour), Charges: []Charge{{
 		Limit: limit.Limit{Capacity: 10 * limit.Token}, Rule: &rules.Rule{}, Cost: limit.Token,
 		Borrowing: Borrowing{Local: e, Left: 2 * limit.Token, admitted: 7 * limit.Token, denied: 3 * limit.Token},

@@ -32,7 +32,7 @@ func (t *Table) Due(now budget.Instant, observe bool, due []*Entry, seen []Obser
 		if e.Chunk.Due(now) != prefetch.Nothing {
 			due = append(due, e)
 		}
-		t.LostChunks.Add(e.Chunk.TellLost())
+		t.LostChunks.Add(e.Chunk.TakeLost())
 		if e.active = e.Chunk.Active(); e.active {
 			kept = append(kept, e)
 		}
@@ -76,7 +76,7 @@ func (e *Entry) chargeLocked() Charge {
 
 // observeLocked appends to seen what memory has decided since the previous time.
 func (e *Entry) observeLocked(now budget.Instant, seen []Observation) []Observation {
-	admitted, denied := e.Chunk.Tell()
+	admitted, denied := e.Chunk.TakeCounts()
 	if admitted == 0 && denied == 0 {
 		return seen
 	}
@@ -100,7 +100,7 @@ func (a *Charge) RenewOrReturn(t *Table, head *Header, now budget.Instant) bool 
 		a.Chunk, a.call = e.Chunk.Renew(terms, now)
 	case prefetch.Return:
 		terms.Lends = false
-		a.Chunk, a.call = e.Chunk.Bring(0, terms, now)
+		a.Chunk, a.call = e.Chunk.Checkout(0, terms, now)
 	default:
 		return false
 	}

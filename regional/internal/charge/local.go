@@ -15,7 +15,7 @@ type Borrowing struct {
 	// Chunk is what the call tells the store about this daemon's chunk, and wants of it. While
 	// checkedOut is set, call identifies the store call to the chunk.
 	Chunk      limit.ChunkView
-	call       prefetch.Trip
+	call       prefetch.Call
 	checkedOut bool
 	// prepared: the janitor has set Chunk already.
 	prepared bool
@@ -47,7 +47,7 @@ func (t *Table) countCheck(a *Charge, r *Request, shadow bool, now budget.Instan
 		e.Chunk.Drop() // the chunk is of a record that no check uses any more
 	}
 	e.Rule, e.Limit, e.window, e.shadow = a.Rule, a.Limit, a.Window, shadow
-	e.Chunk.Seen(a.Cost, now)
+	e.Chunk.CountCheck(a.Cost, now)
 	return e
 }
 
@@ -92,10 +92,10 @@ func (e *Entry) checkout(t *Table, head *Header, a *Charge, lends bool, now budg
 		a.Local, a.Chunk = nil, limit.ChunkView{}
 		return
 	}
-	a.Chunk, a.call = e.Chunk.Bring(a.Cost, e.terms(t, head, a, lends), now)
+	a.Chunk, a.call = e.Chunk.Checkout(a.Cost, e.terms(t, head, a, lends), now)
 	a.checkedOut = true
 	// A call that borrows nothing brings no tokens for which other checks could wait.
-	e.Shares = e.Chunk.Awaits()
+	e.Shares = e.Chunk.InTransit()
 }
 
 // terms returns what a call with this header may borrow. If all chunks were ended after the header
@@ -121,7 +121,7 @@ func (g *Transaction) Complete(t *Table, r *lua.Result, storeNow int64, received
 func (e *Entry) complete(t *Table, a *Charge, allowed bool, out limit.Outcome, storeNow int64, received budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.Chunk.Took(a.call, allowed, out, storeNow, received)
+	e.Chunk.Complete(a.call, allowed, out, storeNow, received)
 	e.Stalled = false
 	e.finishLocked()
 	e.floorCap, e.coldCap = a.FloorCap, a.ColdCap
@@ -133,8 +133,8 @@ func (e *Entry) complete(t *Table, a *Charge, allowed bool, out limit.Outcome, s
 		t.activate(e)
 	}
 	a.Left = e.Chunk.Left()
-	a.admitted, a.denied = e.Chunk.Tell()
-	t.LostChunks.Add(e.Chunk.TellLost())
+	a.admitted, a.denied = e.Chunk.TakeCounts()
+	t.LostChunks.Add(e.Chunk.TakeLost())
 }
 
 // Fail ends the checkouts of a call that failed or was never made. If the call is repeated, it does
@@ -142,7 +142,7 @@ func (e *Entry) complete(t *Table, a *Charge, allowed bool, out limit.Outcome, s
 func Fail(groups []*Transaction) {
 	endCheckouts(groups, func(a *Charge) {
 		a.Chunk = voidView(a.Chunk)
-		a.Local.Chunk.Lost(a.call)
+		a.Local.Chunk.Fail(a.call)
 		a.Local.stallLocked()
 	})
 }
@@ -150,7 +150,7 @@ func Fail(groups []*Transaction) {
 // NotExecuted ends the checkouts of a call that the store answered without executing it.
 func NotExecuted(groups []*Transaction) {
 	endCheckouts(groups, func(a *Charge) {
-		a.Local.Chunk.Unmade(a.call, a.Chunk)
+		a.Local.Chunk.NotExecuted(a.call, a.Chunk)
 		a.Chunk = limit.ChunkView{}
 		a.Local.finishLocked()
 	})
@@ -177,7 +177,7 @@ func endCheckouts(groups []*Transaction, end func(*Charge)) {
 func (e *Entry) PendingTokens() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.Chunk.Awaits() {
+	if !e.Chunk.InTransit() {
 		return nil
 	}
 	return e.doneLocked()
@@ -210,7 +210,7 @@ func (t *Table) RetryCached(g *Transaction, clock func() budget.Instant) bool {
 	defer plan.Unlock()
 	now := clock()
 	for i, e := range plan.Entries[:plan.N] {
-		if e.Evicted || e.Rule != g.Charges[i].Rule || e.Chunk.Look(plan.Costs[i], now) != prefetch.Holds {
+		if e.Evicted || e.Rule != g.Charges[i].Rule || e.Chunk.Peek(plan.Costs[i], now) != prefetch.Holds {
 			return false
 		}
 	}
@@ -258,11 +258,11 @@ func (t *Table) BeginReturn(a *Charge, now budget.Instant) (view limit.ChunkView
 	if !e.sameRecordLocked(a) {
 		return limit.ChunkView{}, func() {}
 	}
-	view, call := e.Chunk.Bring(0, prefetch.Terms{}, now)
+	view, call := e.Chunk.Checkout(0, prefetch.Terms{}, now)
 	return view, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.Chunk.Lost(call)
+		e.Chunk.Fail(call)
 		e.Chunk.End() // also what was borrowed under the share before
 	}
 }

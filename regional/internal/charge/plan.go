@@ -150,7 +150,7 @@ func (l *LocalPlan) Evaluate(s *Scratch, now budget.Instant) (allowed, known boo
 		if e.Evicted || e.Rule != m.Rule || e.Limit != m.Limit {
 			return false, false
 		}
-		found := e.Chunk.Look(l.Costs[i], now)
+		found := e.Chunk.Peek(l.Costs[i], now)
 		l.found[i] = found
 		switch {
 		case e.shadow:
@@ -171,7 +171,7 @@ func (l *LocalPlan) Evaluate(s *Scratch, now budget.Instant) (allowed, known boo
 func (l *LocalPlan) Charge(t *Table, allowed bool, now budget.Instant) {
 	for i, e := range l.Entries[:l.N] {
 		cost := l.Costs[i]
-		e.Chunk.Seen(cost, now)
+		e.Chunk.CountCheck(cost, now)
 		switch {
 		case l.found[i] == prefetch.Denied:
 			e.Chunk.Refuse(cost, now)

@@ -92,7 +92,7 @@ func TestWhatWasBorrowedUnderAnotherShareEnds(t *testing.T) {
 	chargetest.Use(e, chargetest.Noon)
 	chargetest.Use(e, chargetest.Noon)
 	chargetest.Brings(table, chargetest.Asks(table, e, chargetest.Noon), chargetest.Noon)
-	if made(); e.Chunk.Look(limit.Token, chargetest.Noon) == prefetch.Holds {
+	if made(); e.Chunk.Peek(limit.Token, chargetest.Noon) == prefetch.Holds {
 		t.Error("a check is decided by what was borrowed before the share changed")
 	}
 }

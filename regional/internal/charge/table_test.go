@@ -101,8 +101,8 @@ func TestEndOfAllChunks(t *testing.T) {
 		table := charge.NewTable()
 		e := chargetest.Lent(t, table, &rules.Rule{ID: "r0", LocalCache: true})
 		table.End(drop)
-		if e.Chunk.Look(limit.Token, chargetest.Noon) != prefetch.Ask || (e.Chunk.Left() == 0) != drop {
-			t.Errorf("drop %t: %v, %d left", drop, e.Chunk.Look(limit.Token, chargetest.Noon), e.Chunk.Left())
+		if e.Chunk.Peek(limit.Token, chargetest.Noon) != prefetch.Ask || (e.Chunk.Left() == 0) != drop {
+			t.Errorf("drop %t: %v, %d left", drop, e.Chunk.Peek(limit.Token, chargetest.Noon), e.Chunk.Left())
 		}
 	}
 }

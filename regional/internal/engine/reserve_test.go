@@ -32,11 +32,11 @@ func TestRepeatedReservationLosesNothing(t *testing.T) {
 	(&Engine{Auth: auth}).recall(groups, time.Minute)
 	auth.Local.Checkout(&charge.Header{}, groups[0], chargetest.Noon)
 	asked := &groups[0].Charges[0].Chunk
-	if asked.Back != 10*limit.Token || asked.Want != 0 || e.Chunk.Look(limit.Token, chargetest.Noon) == prefetch.Holds {
+	if asked.Back != 10*limit.Token || asked.Want != 0 || e.Chunk.Peek(limit.Token, chargetest.Noon) == prefetch.Holds {
 		t.Errorf("taken along: %+v, %d are left", asked, e.Chunk.Left())
 	}
 	charge.NotExecuted(groups)
-	if e.Chunk.Left() != 10*limit.Token || e.Chunk.Look(limit.Token, chargetest.Noon) != prefetch.Holds || e.Chunk.TellLost() != 0 || e.Chunk.Awaits() {
+	if e.Chunk.Left() != 10*limit.Token || e.Chunk.Peek(limit.Token, chargetest.Noon) != prefetch.Holds || e.Chunk.TakeLost() != 0 || e.Chunk.InTransit() {
 		t.Errorf("%d are left", e.Chunk.Left())
 	}
 }

@@ -205,7 +205,7 @@ func TestAllWaitingOfARequestIsBounded(t *testing.T) {
 		inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
 			e := busyKey(t, l)
 			e.WhileLocked(func() {
-				e.Chunk.Bring(limit.Token, prefetch.Terms{Lends: true}, l.Auth.Now()) // on its way for ever
+				e.Chunk.Checkout(limit.Token, prefetch.Terms{Lends: true}, l.Auth.Now()) // on its way for ever
 				e.InFlight, e.Shares = claimed, claimed
 			})
 			s.denies = true

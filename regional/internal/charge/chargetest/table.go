@@ -36,7 +36,7 @@ func Arrive(t *charge.Table, n uint64, times int, now budget.Instant) (e *charge
 
 // Use makes an entry busy at an instant.
 func Use(e *charge.Entry, now budget.Instant) {
-	e.WhileLocked(func() { e.Chunk.Seen(limit.Token, now) })
+	e.WhileLocked(func() { e.Chunk.CountCheck(limit.Token, now) })
 }
 
 // Lent is an entry that has borrowed ten tokens of a rule's bucket.
@@ -57,7 +57,7 @@ func LentTo(t testing.TB, table *charge.Table, rule *rules.Rule, r *charge.Reque
 	Use(e, Noon)
 	Use(e, Noon)
 	Brings(table, Asks(table, e, Noon), Noon)
-	if e.Chunk.Look(limit.Token, Noon) != prefetch.Holds {
+	if e.Chunk.Peek(limit.Token, Noon) != prefetch.Holds {
 		t.Fatal("nothing was borrowed")
 	}
 	return e
