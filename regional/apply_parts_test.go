@@ -94,11 +94,11 @@ func TestARegionWhoseStoreIsDownIsReadyWithoutASession(t *testing.T) {
 		})
 		eventually(t, "it has had no session for long", func() bool { return !d.readiness().Ready })
 		d.storeBreakerChanged(true, errors.New("no answer"))
-		if r := d.readiness(); !r.Ready {
+		if r := d.readiness(); !r.Ready || !r.StoreReached || r.StoreAnswers {
 			t.Errorf("the store does not answer: %+v", r)
 		}
 		d.storeBreakerChanged(false, nil)
-		if r := d.readiness(); r.Ready || !strings.Contains(r.Reason, "no session") {
+		if r := d.readiness(); r.Ready || !r.StoreAnswers || !strings.Contains(r.Reason, "no session") {
 			t.Errorf("the store answers again: %+v", r)
 		}
 	})

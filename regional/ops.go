@@ -12,7 +12,8 @@ import (
 	"aliquot/internal/rpc"
 )
 
-// readiness is the JSON body of /readyz.
+// readiness is the JSON body of /readyz. StoreReached: the store has answered since the start.
+// StoreAnswers: it answers at present.
 type readiness struct {
 	Ready                 bool    `json:"ready"`
 	Region                string  `json:"region"`
@@ -22,6 +23,7 @@ type readiness struct {
 	RulesVersion          uint64  `json:"rules_version"`
 	HotKeys               int     `json:"hot_keys"`
 	StoreReached          bool    `json:"store_reached"`
+	StoreAnswers          bool    `json:"store_answers"`
 	Reason                string  `json:"reason,omitempty"`
 }
 
@@ -60,20 +62,21 @@ func (d *Daemon) readiness() readiness {
 		LeaseRemainingSeconds: info.LeaseRemaining.Seconds(), HotKeys: info.HotKeys,
 		RulesVersion: d.policies.Load().Text.Version, StoreReached: info.StoreEpoch != "",
 	}
+	r.StoreAnswers = r.StoreReached && !d.storeDown.Load()
 	switch {
 	case d.drainer.draining():
 		r.Reason = "stopping"
 	case !d.policies.Load().Known():
 		r.Reason = d.session.WithoutRules()
-	case r.StoreReached && !d.storeDown.Load() && !d.others.Spends():
+	case r.StoreAnswers && !d.others.Spends():
 		r.Reason = "another daemon of this region may be admitting without the store, or a coordinator has not said yet that this one may spend beside it"
 	case !d.others.Alone() && d.storeDown.Load():
 		r.Reason = "the store does not answer, and another daemon of this region is known, which may have it"
-	case d.session.Second() && (!r.StoreReached || d.storeDown.Load()):
+	case d.session.Second() && !r.StoreAnswers:
 		r.Reason = "another daemon of this region is heard, and the store does not answer this one"
 	case !r.StoreReached && !d.session.HolderKnown() && info.Phase != budget.CutOff:
 		r.Reason = "the store has not answered since the start, nor has a coordinator said whether another daemon of this region is heard"
-	case !r.StoreReached || d.storeDown.Load():
+	case !r.StoreAnswers:
 		// No session opens without the store.
 	default:
 		r.Reason = d.session.WithoutSession(info)
