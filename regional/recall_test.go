@@ -47,7 +47,7 @@ func TestStoppedStoreRefusesNobodyBelowTheLimit(t *testing.T) {
 				}
 				return a.Mode == modes.Store
 			})
-			passed += burst(t, d, "k")
+			passed += admittedUntilDenied(t, d, "k")
 			// A token may have been taken twice: by a call that the store decided after its caller had gone.
 			if failed := failedTakes(t, d); passed > 50 || passed < 50-3-failed {
 				t.Errorf("%d passed of the region's 50, and %d calls failed", passed, failed)
