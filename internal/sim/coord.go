@@ -68,6 +68,7 @@ func (c *coord) beginEpoch() {
 	w := c.w
 	c.refuseAll()
 	w.ledger.MintEpoch()
+	w.EpochBegan = w.Now()
 	c.cfg, c.pending, c.advancing = w.ledger.Clone().Config, nil, false
 	c.steps = budget.NewFloorSteps(&c.cfg, c.now())
 	c.machine = budget.NewLeader(w.ledger.Clone(), c.now())

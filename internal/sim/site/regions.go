@@ -18,17 +18,19 @@ type Regions struct {
 	above  above
 	Faults faults.Set
 
-	Config   budget.Config // as at the bootstrap
-	Rules    []*rule.Rule
-	Stores   []*store
-	Nodes    []*Node // alive
-	known    []stateFile
-	Opened   []budget.SessionID // by region: the latest one that a daemon of it opened
-	Buried   []bool             // by region: fenced, its daemons never come back
-	adopted  []adoption         // by region
-	Stuck    []int64            // until when a region's store commands are delayed
-	Names    int
-	Drifting bool // clocks run at their own rates
+	Config budget.Config // as at the bootstrap
+	Rules  []*rule.Rule
+	Stores []*store
+	Nodes  []*Node // alive
+	known  []stateFile
+	Opened []budget.SessionID // by region: the latest one that a daemon of it opened
+	Buried []bool             // by region: fenced, its daemons never come back
+	// EpochBegan is the true time at which the leader's present epoch began.
+	EpochBegan int64
+	adopted    []adoption // by region
+	Stuck      []int64    // until when a region's store commands are delayed
+	Names      int
+	Drifting   bool // clocks run at their own rates
 	// clocksAgree: the stores' clocks show the same, within a second.
 	ClocksAgree bool
 	// spoil changes what daemons send to their stores; nil: nothing does.

@@ -125,13 +125,17 @@ func (n *Node) updateRoster(change func()) {
 }
 
 // joined handles a daemon that may now spend through the store. It cannot know what another daemon
-// owes that store; see doc.go.
+// owes that store; see doc.go. Nor does a leader learn of a daemon that only a deposed one hears.
 func (w *Regions) joined(n *Node) {
 	silent := silentFor - silentFor*int64(w.Config.RhoPPM)/1_000_000 // the leader's clock may be fast
 	for _, other := range w.Nodes {
+		heardAt := other.heardAt
+		if other.heard < n.heard {
+			heardAt = min(heardAt, w.EpochBegan)
+		}
 		switch {
 		case other == n || other.Region != n.Region || other.roster == nil:
-		case (w.Now()-other.heardAt >= silent || other.Cut && other.storeCut()) && other.roster.Alone(other.Now()):
+		case (w.Now()-heardAt >= silent || other.Cut && other.storeCut()) && other.roster.Alone(other.Now()):
 			w.above.Replace(other, 100*milli) // nothing can tell it of the new one
 		default:
 			w.above.ForgiveDebts(other)
