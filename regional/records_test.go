@@ -50,15 +50,15 @@ func TestRestartOfDaemonAndStore(t *testing.T) {
 				stop()
 				return next()
 			},
-			"together": func(t *testing.T, d *Daemon, redis *redisServer, stop func(), next func() *Daemon) *Daemon {
+			"together": func(t *testing.T, _ *Daemon, redis *redisServer, stop func(), next func() *Daemon) *Daemon {
 				stop()
 				redis.kill()
 				redis.start()
 				return next()
 			},
-			"the daemon first": func(t *testing.T, d *Daemon, redis *redisServer, stop func(), next func() *Daemon) *Daemon {
+			"the daemon first": func(t *testing.T, _ *Daemon, redis *redisServer, stop func(), next func() *Daemon) *Daemon {
 				stop()
-				d = next()
+				d := next()
 				say("FLUSHALL")(redis)
 				return d
 			},
