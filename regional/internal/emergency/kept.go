@@ -106,13 +106,14 @@ func (k *Kept) lower() {
 // clock is ahead of that of the last run by a shift. Of a key that the last run did not know nothing more is known than
 // what this run has earned.
 func (k *Kept) add(this *recall.Snapshot, shift budget.Instant) {
-	known := make(map[budget.KeyID]*recall.SavedKey, len(k.Records.Keys))
+	known := make(map[budget.KeyID]int, len(k.Records.Keys))
 	for i := range k.Records.Keys {
-		known[k.Records.Keys[i].Key] = &k.Records.Keys[i]
+		known[k.Records.Keys[i].Key] = i
 	}
 	for _, of := range this.Keys {
 		of.At, of.Full, of.LostUntil = of.At-shift, of.Full-shift, of.LostUntil-shift
-		if key := known[of.Key]; key != nil {
+		if i, is := known[of.Key]; is {
+			key := &k.Records.Keys[i]
 			key.Left, key.Owed, key.Full = key.Left-of.Owed, key.Owed+of.Owed, max(key.Full, of.Full)
 		} else {
 			k.Records.Keys = append(k.Records.Keys, of)
