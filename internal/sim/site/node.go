@@ -56,7 +56,7 @@ type Node struct {
 	spare    []*takeCall // calls that are over, for newCall
 	alone    []ask       // memory of decideAlone
 	locals   []*local    // by rule; nil: nothing
-	stood    prefetch.Validity
+	validity prefetch.Validity
 	sweeping bool // a sweep of the chunks is planned
 
 	reference boottime.Reference // the leader's clock

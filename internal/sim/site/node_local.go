@@ -40,8 +40,8 @@ func (n *Node) stand() {
 	now := prefetch.Validity{
 		Session: n.Machine.Session(), Contents: n.epoch, Config: n.Machine.Config().Version, Rules: n.Version,
 	}
-	ends, drops := n.stood.Ends(now)
-	n.stood = now
+	ends, drops := n.validity.Ends(now)
+	n.validity = now
 	for _, k := range n.locals {
 		switch {
 		case k == nil:

@@ -49,7 +49,7 @@ func (a *storeClient) withRetry(ctx context.Context, try func() error) error {
 	a.guard.Retries.Called()
 	err := try()
 	if _, late := errors.AsType[*lua.LateError](err); late && a.guard.Retries.Retry() {
-		// By this daemon's clock the call was not late, because a late one is given up. So somebody
+		// By this daemon's clock the call was not late, because a late one is given up. So someone
 		// set the store's clock, and the daemon has learned it again by now.
 		err = try()
 	}
