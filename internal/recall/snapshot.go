@@ -104,7 +104,7 @@ func (k *SavedKey) addDebt(d *debt) {
 // clock has run on since then. Otherwise it is unknown how much time has passed, and nothing was earned
 // in it. The table is for a store that has lost the contents of the snapshot: call Emptied next.
 func Restore(s *Snapshot, max int, now budget.Instant, sameClock bool) *Table {
-	shift := s.shift(now, sameClock)
+	shift := s.Shift(now, sameClock)
 	t := New(max, s.Whole+shift)
 	if s.Emptied != 0 {
 		t.emptied = s.Emptied + shift
@@ -125,7 +125,7 @@ func Restore(s *Snapshot, max int, now budget.Instant, sameClock bool) *Table {
 // adopt adds what a snapshot has of the same contents of the store. The table began at an instant. What it
 // has learnt of a key since then is newer.
 func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
-	shift, whole := s.shift(now, sameClock), true
+	shift, whole := s.Shift(now, sameClock), true
 	for i := range s.Keys {
 		k := &s.Keys[i]
 		e, known := t.keys[k.Key]
@@ -154,8 +154,8 @@ func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
 // lateAtMost is more than the time in which a store decides a call that was given up.
 const lateAtMost = budget.Instant(2e9)
 
-// shift returns what is added to a snapshot's instants to get those of the present clock.
-func (s *Snapshot) shift(now budget.Instant, sameClock bool) budget.Instant {
+// Shift returns what is added to a snapshot's instants to get those of the present clock.
+func (s *Snapshot) Shift(now budget.Instant, sameClock bool) budget.Instant {
 	if !sameClock || s.At > now {
 		return now - s.At
 	}

@@ -68,7 +68,7 @@ func (e *Limit) Resume(contents string) (keys int) {
 		if !same && e.table.Owing() > 0 {
 			// Without any contents it has admitted what is the region's alone.
 			e.table.HoldsUntil(now + 1)
-			k.add(e.table.Snapshot(now), e.shift(k, now))
+			k.add(e.table.Snapshot(now), k.Records.Shift(now, e.sameClock))
 			before = recall.New(recall.DefaultKeys, now)
 		}
 	}
@@ -121,17 +121,9 @@ func (k *Kept) add(this *recall.Snapshot, shift budget.Instant) {
 	}
 }
 
-// shift is what package recall adds to instants that it restores. The caller holds mu.
-func (e *Limit) shift(k *Kept, now budget.Instant) budget.Instant {
-	if !e.sameClock || k.Records.At > now {
-		return now - k.Records.At
-	}
-	return 0
-}
-
 // resumeSince continues with the last run's times from when on what was earned is this daemon's own. The caller holds mu.
 func (e *Limit) resumeSince(k *Kept, now budget.Instant) {
-	shift := e.shift(k, now)
+	shift := k.Records.Shift(now, e.sameClock)
 	if k.Back != 0 {
 		e.back = max(e.back, k.Back+shift)
 	}
