@@ -24,7 +24,7 @@ func homed(wait string) string {
 // move brings all of a key here, with the tokens of the other region.
 func (l *leader) move(key *aliquotv1.KeyId) { l.grant(key, budget.Unit, 2*int64(limit.Token)) }
 
-// grant gives the region a share of a key, with tokens of another region.
+// grant gives the region a share of a key. micro are the tokens that it has got from the other region in all.
 func (l *leader) grant(key *aliquotv1.KeyId, share int32, micro int64) {
 	l.set(func() {
 		l.counter++
@@ -129,6 +129,43 @@ func TestCheckWaitsForEveryPart(t *testing.T) {
 		l.grant(key, budget.Unit, int64(limit.Token))
 		if err := <-answer; err != nil {
 			t.Errorf("with both parts: %v", err)
+		}
+	})
+}
+
+// TestTheNextCheckWaitsForTheNextPart: a check that comes between two parts of a limit waits too, as
+// long as the next part may be on its way.
+func TestTheNextCheckWaitsForTheNextPart(t *testing.T) {
+	afterTheFirstPart := func(name string, then func(t *testing.T, l *leader, d *Daemon, key *aliquotv1.KeyId)) {
+		t.Run(name, func(t *testing.T) {
+			inNetwork(t, func(t *testing.T) {
+				l := newLeader(t, homed("8s"))
+				d := used(t, l)
+				answer := asks(t.Context(), d)
+				eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
+				key := l.asked()
+				l.lend(key, budget.Unit/2)
+				l.grant(key, 3*budget.Unit/4, int64(limit.Token))
+				if err := <-answer; err != nil {
+					t.Fatalf("with the first part: %v", err)
+				}
+				then(t, l, d, key)
+			})
+		})
+	}
+	afterTheFirstPart("at once", func(t *testing.T, l *leader, d *Daemon, key *aliquotv1.KeyId) {
+		answer := asks(t.Context(), d)
+		eventually(t, "the next check waits", func() bool { return waiting(d) == 1 })
+		l.grant(key, budget.Unit, 2*int64(limit.Token)) // in all
+		if err := <-answer; err != nil {
+			t.Errorf("with the second part: %v", err)
+		}
+	})
+	afterTheFirstPart("later", func(t *testing.T, _ *leader, d *Daemon, _ *aliquotv1.KeyId) {
+		<-time.After(time.Second) // of the bubble's clock
+		asked := time.Now()
+		if err := <-asks(t.Context(), d); !errors.Is(err, errDenied) || time.Since(asked) > 100*time.Millisecond {
+			t.Errorf("a second after the part: %v after %v", err, time.Since(asked))
 		}
 	})
 }

@@ -53,6 +53,8 @@ type borrowers struct {
 	waiting  int
 	// vain has the keys of which nothing came in time.
 	vain map[budget.KeyID]vainWaits
+	// moved has when shares last changed, for keys of which another part may be on its way.
+	moved map[budget.KeyID]budget.Instant
 }
 
 // vainWaits describes a key of which nothing came while checks waited. The leader knows of the
@@ -71,6 +73,8 @@ const (
 	vainWaitsKept = 10 * time.Second
 	// maxVainKeys bounds the keys whose waits in vain are remembered.
 	maxVainKeys = 4096
+	// maxMovedKeys bounds the keys whose changes of share are remembered.
+	maxMovedKeys = 4096
 )
 
 // Await adds a denied group to those that wait for shares. lent is false if no share of one of its
@@ -106,8 +110,10 @@ func (a *Authority) Await(g *charge.Transaction, begun bool) (arrivals []*Arriva
 }
 
 // mayArriveLocked reports whether more of a key than a right holds may soon come from another region.
-// begun reports that a part has come. The caller holds mu.
+// begun reports that the check has got a part. A part that came just now, for another check or for
+// none, counts too, because the next one is on its way. The caller holds mu.
 func (a *Authority) mayArriveLocked(key budget.KeyID, right budget.Right, l budget.KeyLimit, begun bool, now budget.Instant) bool {
+	begun = begun || a.borrow.movedSince(key, now.Add(-a.BorrowWait()))
 	return a.region.Elsewhere(right, l, begun) && now >= a.borrow.vain[key].until
 }
 
@@ -145,6 +151,7 @@ func (a *Authority) ClearVainWaits(g *charge.Transaction) {
 func (a *Authority) wakeArrivalsLocked(changed []budget.ShareResult, now budget.Instant) {
 	for i := range changed {
 		key := changed[i].Key
+		a.borrow.addMove(key, now)
 		at := a.borrow.arrivals[key]
 		if at != nil && grown(at.held, a.region.Right(key, at.limit, now).Effective()) {
 			close(at.Done)
@@ -197,6 +204,31 @@ func (b *borrowers) addVainWait(key budget.KeyID, began, now budget.Instant) {
 		}
 	}
 	b.vain[key] = vainWaits{ended: now, until: now}
+}
+
+// addMove records that a key's share changes now. If there are too many keys, those whose next part
+// cannot come any more are forgotten, and one other if there is none.
+func (b *borrowers) addMove(key budget.KeyID, now budget.Instant) {
+	if _, known := b.moved[key]; !known && len(b.moved) >= maxMovedKeys {
+		for k, at := range b.moved {
+			if at <= now.Add(-maxBorrowWait) {
+				delete(b.moved, k)
+			}
+		}
+		for k := range b.moved {
+			if len(b.moved) < maxMovedKeys {
+				break
+			}
+			delete(b.moved, k)
+		}
+	}
+	b.moved[key] = now
+}
+
+// movedSince reports whether a key's share has changed after an instant.
+func (b *borrowers) movedSince(key budget.KeyID, since budget.Instant) bool {
+	at, known := b.moved[key]
+	return known && at > since
 }
 
 // Waiting returns how many checks wait for a share, and of how many keys.

@@ -59,3 +59,24 @@ func TestWaitsInVain(t *testing.T) {
 		t.Errorf("long after that none waits for %v", got.Sub(now))
 	}
 }
+
+// TestMovesAreBounded: the table of keys whose share has changed keeps the latest ones.
+func TestMovesAreBounded(t *testing.T) {
+	b := borrowers{moved: map[budget.KeyID]budget.Instant{}}
+	now := budget.Instant(time.Hour)
+	key := func(i int) budget.KeyID { return budget.KeyID{Rule: uint32(i)} }
+	for i := range 2 * maxMovedKeys {
+		b.addMove(key(i), now)
+	}
+	if last := key(2*maxMovedKeys - 1); len(b.moved) != maxMovedKeys || !b.movedSince(last, now.Add(-1)) || b.movedSince(last, now) {
+		t.Errorf("%d keys, the last: %v", len(b.moved), b.moved[last])
+	}
+	now = now.Add(maxBorrowWait)
+	if b.addMove(key(0), now); len(b.moved) > maxMovedKeys || !b.movedSince(key(0), now.Add(-1)) {
+		t.Errorf("%d keys once the others' next part cannot come any more", len(b.moved))
+	}
+	now = now.Add(time.Millisecond)
+	if b.addMove(key(-1), now); len(b.moved) > maxMovedKeys {
+		t.Errorf("%d keys", len(b.moved))
+	}
+}

@@ -52,7 +52,7 @@ type Authority struct {
 func New(region *budget.Region, clock *storeclock.Map, now func() budget.Instant) *Authority {
 	return &Authority{
 		region: region, Clock: clock, Now: now, wake: make(chan struct{}, 1),
-		borrow: borrowers{arrivals: map[budget.KeyID]*Arrival{}, vain: map[budget.KeyID]vainWaits{}}, Local: charge.NewTable(),
+		borrow: borrowers{arrivals: map[budget.KeyID]*Arrival{}, vain: map[budget.KeyID]vainWaits{}, moved: map[budget.KeyID]budget.Instant{}}, Local: charge.NewTable(),
 	}
 }
 
