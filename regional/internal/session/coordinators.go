@@ -197,11 +197,11 @@ func (c *coordinators) outcome(call string, i int, word string, err error) {
 	c.complain(call, c.addresses[i], refused, err)
 }
 
-// answer reports whether a coordinator has answered within the last lately, refusals included.
-func (c *coordinators) answer(lately time.Duration) bool {
+// lastAnswer returns how long ago a coordinator has answered, refusals included, and false if none has.
+func (c *coordinators) lastAnswer() (ago time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.answered.IsZero() && time.Since(c.answered) < lately
+	return time.Since(c.answered), !c.answered.IsZero()
 }
 
 // refusal returns why the leader refuses this region. It returns "" if the last call ended

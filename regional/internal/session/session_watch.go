@@ -54,14 +54,16 @@ func (w *sessionWatch) look(info budget.RegionInfo, now budget.Instant) (tell bo
 	return true
 }
 
-// without returns for how long the region has been heard without a session. It is 0 with a session,
-// while no coordinator answers, and while another daemon of the region has the session.
+// without returns for how long the region has been heard without a session: until the latest answer of a
+// coordinator, because a session that was lost when they all fell silent is no fault of this region. It is 0
+// with a session, while no coordinator answers, and while another daemon of the region has the session.
 func (s *Session) without() time.Duration {
 	lost := budget.Instant(s.watch.lost.Load())
-	if lost == 0 || s.second.Load() || !s.peers.answer(heardLately) {
+	ago, heard := s.peers.lastAnswer()
+	if lost == 0 || s.second.Load() || !heard || ago >= heardLately {
 		return 0
 	}
-	return s.auth.Now().Sub(lost)
+	return max(0, s.auth.Now().Sub(lost)-ago)
 }
 
 // export exports for how long the region has been heard without a session. It also exports
