@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ func newDoctor(g *console.Globals) *cobra.Command {
 		Long: "Asks every coordinator, and every regional daemon that the leader names, and says in plain words what is wrong and\n" +
 			"what to do: coordinators that do not answer, no leader, silent regions, stores that are down, evict keys or write to\n" +
 			"disks, regions that share a store, missing or old rules, several versions, clocks that differ. It changes nothing.\n" +
-			"Exits with 1 if there is a problem; warnings alone are 0.",
+			"Exits with 1 if there is a problem; warnings, and notes of what is over, are 0.",
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringSliceVar(&ops, "ops", nil, "ops `addresses` of further regional daemons to ask, host:port,...")
@@ -73,7 +74,7 @@ func printFindings(w io.Writer, view doctor.View, findings []doctor.Finding) {
 		}
 	}
 	fmt.Fprintf(w, "%d of %d coordinators answer, %s; %d of %d regional daemons answer\n", answering, len(view.Coordinators), leader, asked, len(view.Daemons))
-	if len(findings) == 0 {
+	if !slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Severity != doctor.Note }) {
 		fmt.Fprintln(w, "nothing is wrong")
 	}
 	for _, f := range findings {

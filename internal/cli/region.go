@@ -132,6 +132,15 @@ func changeRegion(g *console.Globals, cmd *cobra.Command, call func(context.Cont
 	return g.Print(answer, func(w io.Writer) { printDeclared(w, answer.GetRegion()) })
 }
 
+// leaseText returns the time until a region's lease ends. The leader that opened a session, or that is new, does not
+// know until when an earlier lease lasts, and tells 0.
+func leaseText(r *aliquotv1.Region) string {
+	if left := r.GetLeaseRemaining(); left.AsDuration() > 0 || r.GetState() != "no_session" && r.GetState() != "unknown" {
+		return console.Duration(left)
+	}
+	return "?"
+}
+
 func printDeclared(w io.Writer, regions ...*aliquotv1.Region) {
 	rows := [][]string{{"REGION", "STATUS", "STATE", "WEIGHT", "FLOOR", "TARGET", "LEASE", "RULES"}}
 	for _, r := range regions {
@@ -140,7 +149,7 @@ func printDeclared(w io.Writer, regions ...*aliquotv1.Region) {
 			floor += fmt.Sprintf(" (of %s not acknowledged)", console.Percent(r.GetFloorBound()))
 		}
 		rows = append(rows, []string{r.GetName(), console.OrDash(r.GetStatus()), r.GetState(), strconv.Itoa(int(r.GetWeight())), floor,
-			console.Percent(r.GetTargetFloor()), console.Duration(r.GetLeaseRemaining()), strconv.FormatUint(r.GetRulesVersion(), 10)})
+			console.Percent(r.GetTargetFloor()), leaseText(r), strconv.FormatUint(r.GetRulesVersion(), 10)})
 	}
 	console.Columns(w, rows)
 }

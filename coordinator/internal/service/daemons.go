@@ -4,31 +4,35 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// daemons remembers the daemon of each region that last opened a session, and which contents of a store each region
-// named last, to find regions that share a store by mistake. The zero value knows of none. It is safe for concurrent
-// use.
+// daemons remembers the daemon of each region that last opened a session, when a daemon of it said Hello last, and
+// which contents of a store each region named last, to find regions that share a store by mistake. The zero value
+// knows of none. It is safe for concurrent use.
 type daemons struct {
 	mu       sync.Mutex
 	byRegion map[string]regionDaemon
 }
 
 // regionDaemon is what the Hellos of a region have told.
-type regionDaemon struct{ address, opsAddress, version, contents string }
+type regionDaemon struct {
+	address, opsAddress, version, contents string
+	heardAt                                time.Time
+}
 
-// record records what a Hello tells. The address counts only with a session. It returns the first other region, by
+// record records what a Hello tells that came at a time. The address counts only with a session. It returns the first other region, by
 // name, that named the same contents; empty if none did. Empty contents are not known, and no region shares them.
-func (d *daemons) record(hello *aliquotv1.HelloRequest, session bool) (sharedWith string) {
+func (d *daemons) record(hello *aliquotv1.HelloRequest, session bool, at time.Time) (sharedWith string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.byRegion == nil {
 		d.byRegion = map[string]regionDaemon{}
 	}
 	seen := d.byRegion[hello.GetRegion()]
-	seen.contents = hello.GetRedisEpoch()
+	seen.contents, seen.heardAt = hello.GetRedisEpoch(), at
 	if session {
 		seen.address, seen.opsAddress, seen.version = hello.GetAddress(), hello.GetOpsAddress(), hello.GetDaemonVersion()
 	}
@@ -43,6 +47,14 @@ func (d *daemons) describe(r *aliquotv1.Region) {
 	seen := d.byRegion[r.GetName()]
 	r.Address, r.OpsAddress, r.DaemonVersion = seen.address, seen.opsAddress, seen.version
 	r.StoreSharedWith = d.sharedWith(r.GetName())
+}
+
+// heard reports whether a daemon of the region said Hello in the time before now.
+func (d *daemons) heard(region string, now time.Time, within time.Duration) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := d.byRegion[region].heardAt
+	return !at.IsZero() && now.Sub(at) < within
 }
 
 // sharedWith returns the first other region with the contents of region. The caller holds mu.

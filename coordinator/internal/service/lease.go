@@ -209,7 +209,7 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 		if loop := s.leadership.Current(); loop != nil {
 			res, err := s.hello(ctx, loop, req)
 			if err == nil {
-				res.StoreSharedWith = s.daemons.record(req, !res.GetBusy())
+				res.StoreSharedWith = s.daemons.record(req, !res.GetBusy(), time.Now())
 			}
 			return res, toRPC(err)
 		}

@@ -21,11 +21,14 @@ const leaderQueryTimeout = 300 * time.Millisecond
 
 // States of a region and of its part in a budget.
 const (
-	stateCold    = "cold"
-	StateLive    = "live"
-	stateLent    = "lent"
-	StateSilent  = "silent"
-	stateUnknown = "unknown"
+	stateCold   = "cold"
+	StateLive   = "live"
+	stateLent   = "lent"
+	StateSilent = "silent"
+	// stateNoSession means that the leader hears a daemon of the region, which has no session that it has
+	// acknowledged: its store does not answer, or the session is being opened.
+	stateNoSession = "no_session"
+	stateUnknown   = "unknown"
 	// stateIndependent means that the rule is not coordinated.
 	stateIndependent = "independent"
 )
@@ -51,8 +54,9 @@ func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
 	regions := s.declared()
 	if loop := s.leadership.Current(); loop != nil {
 		if known, err := loop.RegionStatus(ctx, len(regions)); err == nil {
+			now, lease := time.Now(), s.lease()
 			for i, status := range known {
-				describe(regions[i], status)
+				describe(regions[i], status, s.daemons.heard(regions[i].GetName(), now, lease))
 				s.daemons.describe(regions[i])
 			}
 		}
@@ -92,11 +96,22 @@ func (s *regionService) declared() []*aliquotv1.Region {
 	return out
 }
 
-// describe adds the leader's status to a region.
-func describe(r *aliquotv1.Region, status budget.RegionStatus) {
-	r.State = StateSilent
-	if status.Live {
+// lease returns the time for which a lease lasts.
+func (s *regionService) lease() (lease time.Duration) {
+	s.node.View(func(state *clusterstate.State) { lease = state.Ledger.Config.Lease })
+	return lease
+}
+
+// describe adds the leader's status to a region. heard says that a daemon of it has said Hello within a lease. A session
+// without a lease is being opened; one with a lease that is not live has fallen silent, and ends with the lease.
+func describe(r *aliquotv1.Region, status budget.RegionStatus, heard bool) {
+	switch {
+	case status.Live:
 		r.State = StateLive
+	case status.Session != 0 && status.LeaseRemaining == 0, heard && r.GetStatus() != statusFenced:
+		r.State = stateNoSession
+	default:
+		r.State = StateSilent
 	}
 	r.LeaseRemaining, r.RulesVersion = durationpb.New(status.LeaseRemaining), status.RulesVersion
 }

@@ -73,8 +73,11 @@ func TestFindings(t *testing.T) {
 		"a store that is down":       {func(v *View) { v.Daemons[0].Store.Down, v.Daemons[0].Store.Error = true, "i/o timeout" }, Problem, "region us", "its store does not answer, and each rule's on_redis_failure decides: i/o timeout"},
 		"a store that evicts":        {func(v *View) { v.Daemons[0].Store.Servers[0].EvictionPolicy = "allkeys-lru" }, Problem, "region us", "maxmemory-policy allkeys-lru"},
 		"a store with a disk":        {func(v *View) { v.Daemons[0].Store.Servers[0].AppendOnly = true }, Warning, "region us", "r:6379 writes to its disk"},
-		"decided without the store":  {func(v *View) { v.Daemons[0].WithoutStore = []Decisions{{"login", "emergency", 12}} }, Warning, "region us", "rule login decided 12 requests without the store since the daemon's start (emergency)"},
-		"an older daemon":            {func(v *View) { v.Coordinators[0].Status.Regions[0].DaemonVersion = "0.0.9" }, Warning, cluster, "several versions: 0.0.9, 0.1.0"},
+		"a region without a session": {func(v *View) { v.Coordinators[0].Status.Regions[0].State = "no_session" }, Warning, "region us", "is heard and has no session"},
+		"an outage that is over": {func(v *View) {
+			v.Daemons[0].WithoutStore = []Decisions{{"login", "emergency", 12}, {"", "fail_open", 3}}
+		}, Note, "region us", "its store answers now; 15 requests were decided without the store since the daemon's start: 12 of login (emergency), 3 of - (fail_open)"},
+		"an older daemon": {func(v *View) { v.Coordinators[0].Status.Regions[0].DaemonVersion = "0.0.9" }, Warning, cluster, "several versions: 0.0.9, 0.1.0"},
 		"a clock ahead": {func(v *View) {
 			v.Coordinators[0].Clock = Clock{Known: true, Min: -time.Second, Max: time.Second}
 			v.Daemons[0].Clock = Clock{Known: true, Min: 9 * time.Second, Max: 11 * time.Second}
@@ -88,6 +91,23 @@ func TestFindings(t *testing.T) {
 				t.Errorf("found %+v\nwant %s of %s: %s", got, c.severity, c.about, c.what)
 			}
 		})
+	}
+}
+
+// TestOutages: an outage that lasts is a warning beside the problem that the store is down, and one that is over is told
+// last.
+func TestOutages(t *testing.T) {
+	v := healthy()
+	for i := range 12 {
+		v.Daemons[0].WithoutStore = append(v.Daemons[0].WithoutStore, Decisions{string(rune('a' + i)), "emergency", 1})
+	}
+	v.Daemons[0].Store.Servers[0].AppendOnly = true
+	if got := Examine(v); len(got) != 2 || got[0].Severity != Warning || got[1].Severity != Note || !strings.HasSuffix(got[1].What, "1 of j (emergency), and of 2 others") {
+		t.Errorf("over: %+v", got)
+	}
+	v.Daemons[0].Store.Down = true
+	if got := Examine(v); len(got) != 3 || got[0].Severity != Problem || got[2].Severity != Warning || !strings.HasPrefix(got[2].What, "12 requests were decided without") {
+		t.Errorf("it lasts: %+v", got)
 	}
 }
 

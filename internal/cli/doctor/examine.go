@@ -17,7 +17,12 @@ const (
 	Problem = "problem"
 	// Warning is worth knowing, and harms nothing by itself.
 	Warning = "warning"
+	// Note is about something that is over.
+	Note = "note"
 )
+
+// severities are in the order in which findings are told.
+var severities = []string{Problem, Warning, Note}
 
 // Finding is one thing that is wrong.
 type Finding struct {
@@ -52,7 +57,11 @@ func (e *examination) warn(about, what, remedy string, args ...any) {
 	e.findings = append(e.findings, Finding{Warning, about, fmt.Sprintf(what, args...), remedy})
 }
 
-// Examine returns what is wrong, problems first. It is empty if nothing is.
+func (e *examination) note(about, what, remedy string, args ...any) {
+	e.findings = append(e.findings, Finding{Note, about, fmt.Sprintf(what, args...), remedy})
+}
+
+// Examine returns what is wrong, problems first, and what was wrong last. It is empty if nothing is or was.
 func Examine(v View) []Finding {
 	e := examination{View: v}
 	e.quorum()
@@ -61,7 +70,9 @@ func Examine(v View) []Finding {
 	e.daemons()
 	e.versions()
 	e.clocks()
-	slices.SortStableFunc(e.findings, func(a, b Finding) int { return strings.Compare(a.Severity, b.Severity) })
+	slices.SortStableFunc(e.findings, func(a, b Finding) int {
+		return slices.Index(severities, a.Severity) - slices.Index(severities, b.Severity)
+	})
 	return e.findings
 }
 
@@ -155,6 +166,9 @@ func (e *examination) regions() {
 			continue
 		case r.GetStatus() == "joining":
 			e.warn(about, "has no floor yet", "start its daemon with --region "+r.GetName()+"; the floor follows when the other regions have made room")
+		case r.GetState() == "no_session":
+			e.warn(about, "is heard and has no session: it serves the smaller of its share and its floor", "one that lasts longer than a few seconds has a Redis that does not answer, "+
+				"or a reason that its log tells; see docs/how-to/answer-an-alert.md")
 		case r.GetState() == "silent":
 			e.problem(about, "has not been heard for a lease: it serves its floor, or is down", "look at its daemon, and at the network between it and the coordinators; "+
 				"if it is gone for good, `aliquot region fence "+r.GetName()+" --dead`")
@@ -202,9 +216,28 @@ func (e *examination) store(about string, d Daemon) {
 			e.warn(about, "its Redis %s writes to its disk: that costs time and helps nothing, because contents of before a restart are not used", "`appendonly no` and `save \"\"` in its configuration", s.Server)
 		}
 	}
-	for _, n := range d.WithoutStore {
-		e.warn(about, "rule %s decided %.0f requests without the store since the daemon's start (%s)", "look for gaps of its Redis in the log and in aliquot_store_errors_total", cmp.Or(n.Rule, "-"), n.Count, n.Mode)
+	if total, text := sum(d.WithoutStore); total > 0 {
+		const what, where = "%.0f requests were decided without the store since the daemon's start: %s", "gaps of its Redis are in the log and in aliquot_store_errors_total"
+		if d.Store.Down {
+			e.warn(about, what, where, total, text)
+		} else {
+			e.note(about, "its store answers now; "+what, "nothing is to be done unless the number grows; "+where, total, text)
+		}
 	}
+}
+
+// sum returns how many decisions there were in all, and says how many of each rule in which mode.
+func sum(all []Decisions) (total float64, text string) {
+	var parts []string
+	for _, n := range all {
+		total += n.Count
+		parts = append(parts, fmt.Sprintf("%.0f of %s (%s)", n.Count, cmp.Or(n.Rule, "-"), n.Mode))
+	}
+	const most = 10
+	if more := len(parts) - most; more > 0 {
+		parts = append(parts[:most], fmt.Sprintf("and of %d others", more))
+	}
+	return total, strings.Join(parts, ", ")
 }
 
 // versions compares the programs.

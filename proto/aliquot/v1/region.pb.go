@@ -498,9 +498,11 @@ type Region struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What the region enforces of any limit when it is cut off, 0 to 1.
 	Floor float64 `protobuf:"fixed64,2,opt,name=floor,proto3" json:"floor,omitempty"`
-	// Either live or silent, or unknown if no leader answers.
+	// One of live, silent (not heard for a lease) and no_session (heard, but its store does not answer or
+	// its session is being opened), or unknown if no leader answers.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	// The time until its lease ends.
+	// The time until its lease ends. 0 also if the leader does not know, because it has granted none in
+	// this session.
 	LeaseRemaining *durationpb.Duration `protobuf:"bytes,4,opt,name=lease_remaining,json=leaseRemaining,proto3" json:"lease_remaining,omitempty"`
 	// The version of the rules that the region enforced when it reported last.
 	RulesVersion uint64 `protobuf:"varint,5,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
