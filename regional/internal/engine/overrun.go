@@ -106,12 +106,10 @@ func (a *storeClient) overrun(ctx context.Context, parts *charge.Transaction, us
 	if head.Epoch == "" {
 		return nil, errNoEpoch
 	}
-	err = a.guard.Call(ctx, "overrun", head.Epoch, func(ctx context.Context) (now int64, err error) {
-		a.emergency.Overran(parts, used, head.Epoch)
-		out, err = a.guard.Store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Charges, used, make([]chargedAt, len(used))))
-		return 0, err
+	out, err = a.adjust(ctx, "overrun", &head, parts, used, func(ctx context.Context) (adjusted []limit.Adjusted, now int64, err error) {
+		adjusted, err = a.guard.Store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Charges, used, make([]chargedAt, len(used))))
+		return adjusted, 0, err // it has no slots to release, so the time does not matter
 	})
-	a.emergency.Adjusted(parts, out, 0) // it has no slots to release, so the time does not matter
 	if err == nil {
 		a.auth.Adjusted(parts.Charges, out)
 	}
