@@ -212,6 +212,38 @@ func (s *debtStore) Reserve(ctx context.Context, epoch string, groups []lua.Grou
 	return lua.Reserved{Results: results}, now, err
 }
 
+// TestWhatIsOwedIsTakenOnceBesideACheck: a reservation, or a look at a limit, that comes while a check's call carries what
+// is owed does not carry it as well.
+func TestWhatIsOwedIsTakenOnceBesideACheck(t *testing.T) {
+	for name, call := range map[string]func(t *testing.T, l *Engine) error{
+		"reservation": func(t *testing.T, l *Engine) error {
+			_, err := l.Reserve(t.Context(), &Reserving{Request: asked("k")[0], ID: "call-1", TTL: time.Minute})
+			return err
+		},
+		"peek": func(t *testing.T, l *Engine) error {
+			_, err := l.Peek(t.Context(), l.Policies.Load(), &asked("k")[0])
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubbleWith(t, &debtStore{}, func(t *testing.T, l *Engine, s *debtStore) {
+				owes(t, l, s, 7)
+				s.takes = 10 * time.Millisecond
+				var all sync.WaitGroup
+				all.Go(func() { passes(t, l, 1) })
+				<-time.After(time.Millisecond) // of the bubble's clock
+				if err := call(t, l); err != nil {
+					t.Error(err)
+				}
+				all.Wait()
+				if !slices.Equal(s.took, []limit.Tokens{7 * limit.Token}) {
+					t.Errorf("of 7 tokens that were owed the store's calls took %v", s.took)
+				}
+			})
+		})
+	}
+}
+
 // passes lets n checks of the client k pass.
 func passes(t *testing.T, l *Engine, n int) (last *charge.Verdict) {
 	t.Helper()

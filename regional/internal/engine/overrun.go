@@ -62,6 +62,7 @@ func (l *Engine) chargeOverrun(ctx context.Context, d *charge.Decision, parts *c
 		used[i], a.Cost = min(a.Cost, limit.MaxExact), 0
 	}
 	adjusted, err := callUnbatched(ctx, l, func(ctx context.Context) ([]limit.Adjusted, error) {
+		defer l.emergency.TurnOver(l.emergency.AwaitTurn(ctx, []*charge.Transaction{parts}))
 		return l.direct.overrun(ctx, parts, used)
 	})
 	if err != nil {

@@ -229,6 +229,7 @@ func (l *Engine) readReservation(ctx context.Context, key string) (*lua.Kept, er
 // have made it, which the next read shows. The arguments may still be in use then.
 func (l *Engine) settleParts(ctx context.Context, parts *charge.Transaction, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (lua.Settled, error) {
 	return callUnbatched(ctx, l, func(ctx context.Context) (lua.Settled, error) {
+		defer l.emergency.TurnOver(l.emergency.AwaitTurn(ctx, []*charge.Transaction{parts}))
 		return l.direct.settle(ctx, parts, used, charges, end)
 	})
 }
