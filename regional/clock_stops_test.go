@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/storeclock"
 	"aliquot/regional/internal/charge/chargetest"
 )
 
@@ -34,6 +35,33 @@ func TestALeaseEndsWithAClockThatStoodStill(t *testing.T) {
 		l.set(func() { l.mean = false })
 		eventually(t, "it has a lease again", func() bool { return d.auth.Info().Phase == budget.Live })
 	})
+}
+
+// TestAClockThatStoodStillByTheStoresClock: what is remembered of the store's records does not outlive a clock that stood
+// still, whoever saw that, until a coordinator answers a report: another daemon may have spent meanwhile.
+func TestAClockThatStoodStillByTheStoresClock(t *testing.T) {
+	for name, shows := range map[string]func(o observer, epoch string, s storeclock.Sample) bool{
+		"in an answer": observer.Sample, "in a late call": observer.ClockWasSet,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inNetwork(t, func(t *testing.T) {
+				d, _ := startLive(t, testConfig(newLeader(t, ruled("strict")).address()))
+				check(t, d, "k")
+				if d.emergency.Keep() == nil {
+					t.Fatal("nothing is remembered")
+				}
+				now := d.cfg.Now()
+				ahead := d.auth.Clock.Until(now) + (3 * time.Second).Microseconds()
+				if !shows(observer{d.auth, d.emergency}, d.auth.CurrentEpoch(), storeclock.Sample{Store: ahead, Sent: now, Received: now}) {
+					t.Fatal("the clock that stood still is not seen")
+				}
+				if d.emergency.Keep() != nil {
+					t.Error("what is remembered counts all the same")
+				}
+				eventually(t, "it counts again", func() bool { return d.emergency.Keep() != nil })
+			})
+		})
+	}
 }
 
 // TestTheWallClockIsWatchedBesideTheBootClock alone: a clock that a test sets has none.

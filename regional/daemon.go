@@ -281,7 +281,8 @@ func incarnation() uint64 {
 	return binary.BigEndian.Uint64(b[:]) | 1
 }
 
-// observer learns what calls show of the store. The emergency limit hears at once of other contents.
+// observer learns what calls show of the store. The emergency limit hears at once of other contents, and of a clock that
+// has stopped.
 type observer struct {
 	*authority.Authority
 	emergency *emergency.Limit
@@ -293,6 +294,24 @@ func (o observer) StoreEpoch(epoch string) (changed bool) {
 		o.emergency.Learned()
 	}
 	return changed
+}
+
+// Sample implements storeguard.Observer.
+func (o observer) Sample(epoch string, s storeclock.Sample) (stopped bool) {
+	return o.tell(o.Authority.Sample(epoch, s))
+}
+
+// ClockWasSet implements storeguard.Observer.
+func (o observer) ClockWasSet(epoch string, s storeclock.Sample) (stopped bool) {
+	return o.tell(o.Authority.ClockWasSet(epoch, s))
+}
+
+// tell tells the emergency limit if this machine's clock may have stopped.
+func (o observer) tell(stopped bool) bool {
+	if stopped {
+		o.emergency.ClockStopped()
+	}
+	return stopped
 }
 
 // spends reports whether this daemon may spend from its store.

@@ -187,30 +187,29 @@ func (a *Authority) StoreEpoch(epoch string) (changed bool) {
 }
 
 // Sample takes a reading of the clock of the store that had the given contents. A reading with
-// other contents than the present ones belongs to another clock and is ignored.
-func (a *Authority) Sample(epoch string, s storeclock.Sample) {
+// other contents than the present ones belongs to another clock and is ignored. stopped: this
+// machine's clock may have stopped for a while.
+func (a *Authority) Sample(epoch string, s storeclock.Sample) (stopped bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if epoch == a.epoch && s.Store > 0 && a.Clock.Add(s) {
-		a.distrustClockLocked()
-	}
+	return epoch == a.epoch && s.Store > 0 && a.Clock.Add(s) && a.distrustClockLocked()
 }
 
-// ClockWasSet drops the readings of the store's clock and starts again from one sample.
-func (a *Authority) ClockWasSet(epoch string, s storeclock.Sample) {
+// ClockWasSet drops the readings of the store's clock and starts again from one sample. stopped is as
+// in Sample.
+func (a *Authority) ClockWasSet(epoch string, s storeclock.Sample) (stopped bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if epoch == a.epoch && a.Clock.Restart(s) {
-		a.distrustClockLocked()
-	}
+	return epoch == a.epoch && a.Clock.Restart(s) && a.distrustClockLocked()
 }
 
 // distrustClockLocked ends the session, its lease and what was borrowed under it, because the clock
-// that measures them may have stopped for a while. The caller holds mu.
-func (a *Authority) distrustClockLocked() {
+// that measures them may have stopped for a while. It returns true. The caller holds mu.
+func (a *Authority) distrustClockLocked() bool {
 	a.pending = append(a.pending, a.region.Step(budget.ClockStopped{}, a.Now())...)
 	a.revalidateLocked()
 	a.nudge()
+	return true
 }
 
 // Session returns the open session, or zero if there is none.

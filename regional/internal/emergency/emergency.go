@@ -2,7 +2,9 @@
 package emergency
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,8 +36,10 @@ type Limit struct {
 
 	mu    sync.Mutex
 	table *recall.Table
-	// turns are those of callers whose calls will carry what a key owes.
+	// turns are those of callers whose calls will carry what a key owes. free is closed when one ends, or a
+	// call that carried a debt; nil: nobody waits for that.
 	turns map[budget.KeyID]*Turn
+	free  chan struct{}
 	// contents is the epoch of the store contents that the table remembers; empty: none yet. born is
 	// when they began, in microseconds of the store's clock; 0: not known.
 	contents string
@@ -164,7 +168,7 @@ func (e *Limit) carry(groups []*charge.Transaction, now budget.Instant) {
 		for i := range g.Charges {
 			a := &g.Charges[i]
 			a.Carried = recall.Debt{}
-			if e.table.Owes(a.Key) {
+			if e.table.Owes(a.Key) && !(g.Peek && e.table.Settling(a.Key)) { // a look at a key costs nothing, so it may leave the debt to another call
 				c := e.charge(a, now)
 				a.Carried = e.table.Carry(&c, call, now)
 			}
@@ -234,19 +238,73 @@ func (e *Limit) Settling(g *charge.Transaction, turn *Turn) bool {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range g.Charges {
-		key := g.Charges[i].Key
-		if has := e.turns[key]; e.table.Settling(key) || has != nil && has != turn {
-			return true
-		}
+	if e.busy(g, turn) {
+		return true
 	}
+	e.takeTurn(g, turn)
+	return false
+}
+
+// busy reports whether the debt of one of a group's keys is carried, or is about to be, by a call of another caller than
+// the one who has a turn. The caller holds mu.
+func (e *Limit) busy(g *charge.Transaction, turn *Turn) bool {
+	return slices.ContainsFunc(g.Charges, func(a charge.Charge) bool {
+		has := e.turns[a.Key]
+		return e.table.Settling(a.Key) || has != nil && has != turn
+	})
+}
+
+// takeTurn gives a caller the turn of those of a group's keys that owe something. The caller holds mu.
+func (e *Limit) takeTurn(g *charge.Transaction, turn *Turn) {
 	for i := range g.Charges {
 		if key := g.Charges[i].Key; e.table.Owes(key) && e.turns[key] == nil {
 			e.turns[key] = turn
 			turn.keys = append(turn.keys, key)
 		}
 	}
-	return false
+}
+
+// AwaitTurn waits until no other call carries the debt of one of the groups' keys, but no longer than such a call takes.
+// Then the turn is the caller's, until TurnOver.
+func (e *Limit) AwaitTurn(ctx context.Context, groups []*charge.Transaction) *Turn {
+	turn := &Turn{}
+	if !e.Owes() {
+		return turn
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeguard.Deadline)
+	defer cancel()
+	for free := e.takeTurns(groups, turn); free != nil; free = e.takeTurns(groups, turn) {
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return turn
+		}
+	}
+	return turn
+}
+
+// takeTurns gives a caller the turn of all groups, or of none. If of none, free is closed when that may have changed.
+func (e *Limit) takeTurns(groups []*charge.Transaction, turn *Turn) (free <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if slices.ContainsFunc(groups, func(g *charge.Transaction) bool { return e.busy(g, turn) }) {
+		if e.free == nil {
+			e.free = make(chan struct{})
+		}
+		return e.free
+	}
+	for _, g := range groups {
+		e.takeTurn(g, turn)
+	}
+	return nil
+}
+
+// wake has those look again who wait for a turn. The caller holds mu.
+func (e *Limit) wake() {
+	if e.free != nil {
+		close(e.free)
+		e.free = nil
+	}
 }
 
 // TurnOver ends a turn, if there is one: the caller's call is over, or under way, or was not made.
@@ -260,6 +318,7 @@ func (e *Limit) TurnOver(turn *Turn) {
 		delete(e.turns, key)
 	}
 	turn.keys = nil
+	e.wake()
 }
 
 // Applying prepares share changes that leave now. They carry what their keys owe. What the keys
@@ -402,8 +461,11 @@ func (e *Limit) begin(contents string) {
 	e.born, _ = limit.EpochBirth(contents)
 }
 
-// count updates how many keys owe something. The caller holds mu.
-func (e *Limit) count() { e.owing.Store(int64(e.table.Owing())) }
+// count updates how many keys owe something, after each call. The caller holds mu.
+func (e *Limit) count() {
+	e.owing.Store(int64(e.table.Owing()))
+	e.wake()
+}
 
 // charge returns what an ask costs its key, and what the region may hold of the key. The caller
 // holds mu.

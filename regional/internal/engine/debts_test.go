@@ -205,3 +205,96 @@ func TestAPanicSettlesWhatItsCallCarried(t *testing.T) {
 		})
 	}
 }
+
+// Reserve is Take.
+func (s *debtStore) Reserve(ctx context.Context, epoch string, groups []lua.Group, _ lua.Reservation) (lua.Reserved, int64, error) {
+	results, now, err := s.Take(ctx, epoch, groups)
+	return lua.Reserved{Results: results}, now, err
+}
+
+// TestWhatIsOwedIsTakenOnceBesideACheck: a reservation, or a look at a limit, that comes while a check's call carries what
+// is owed does not carry it as well.
+func TestWhatIsOwedIsTakenOnceBesideACheck(t *testing.T) {
+	for name, call := range map[string]func(t *testing.T, l *Engine) error{
+		"reservation": func(t *testing.T, l *Engine) error {
+			_, err := l.Reserve(t.Context(), &Reserving{Request: asked("k")[0], ID: "call-1", TTL: time.Minute})
+			return err
+		},
+		"peek": func(t *testing.T, l *Engine) error {
+			_, err := l.Peek(t.Context(), l.Policies.Load(), &asked("k")[0])
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubbleWith(t, &debtStore{}, func(t *testing.T, l *Engine, s *debtStore) {
+				owes(t, l, s, 7)
+				s.takes = 10 * time.Millisecond
+				var all sync.WaitGroup
+				all.Go(func() { passes(t, l, 1) })
+				<-time.After(time.Millisecond) // of the bubble's clock
+				if err := call(t, l); err != nil {
+					t.Error(err)
+				}
+				all.Wait()
+				if !slices.Equal(s.took, []limit.Tokens{7 * limit.Token}) {
+					t.Errorf("of 7 tokens that were owed the store's calls took %v", s.took)
+				}
+			})
+		})
+	}
+}
+
+// passes lets n checks of the client k pass.
+func passes(t *testing.T, l *Engine, n int) (last *charge.Verdict) {
+	t.Helper()
+	out, err := l.Decide(t.Context(), slices.Repeat(asked("k"), n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range out {
+		if _, last = out[i].Verdicts(); !last.Decision.Allowed {
+			t.Errorf("denied: %+v", last)
+		}
+	}
+	return last
+}
+
+// owes has the client k owe n tokens to a store that answers again.
+func owes(t *testing.T, l *Engine, s *debtStore, n int) (last *charge.Verdict) {
+	t.Helper()
+	passes(t, l, 1)
+	s.silent.Store(true)
+	last = passes(t, l, n)
+	<-time.After(time.Second) // of the bubble's clock: that call is over
+	s.silent.Store(false)
+	return last
+}
+
+// TestADebtIsTakenAfterAPanic: a call that panics, and carries what a key owes, does not carry it for ever.
+func TestADebtIsTakenAfterAPanic(t *testing.T) {
+	for name, call := range map[string]func(l *Engine, parts *charge.Transaction) error{
+		"settle": func(l *Engine, parts *charge.Transaction) error {
+			end := lua.Settlement{Was: &lua.Kept{Stamp: limit.Stamp(l.Auth.CurrentEpoch())}}
+			_, err := l.direct.settle(context.Background(), parts, []limit.Tokens{0}, []chargedAt{{}}, end)
+			return err
+		},
+		"overrun": func(l *Engine, parts *charge.Transaction) error {
+			_, err := l.direct.overrun(context.Background(), parts, []limit.Tokens{0})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubbleWith(t, &debtStore{}, func(t *testing.T, l *Engine, s *debtStore) { // it panics where something is settled
+				v := owes(t, l, s, 7)
+				parts := &charge.Transaction{Charges: []charge.Charge{{Rule: v.Rule, Limit: v.Limit, Window: v.Window, Enforcement: v.Rule.Enforcement, Key: v.Key}}}
+				if err := background.Catch(func() error { return call(l, parts) }); !background.IsPanic(err) {
+					t.Fatal(err)
+				}
+				passes(t, l, 1)
+				if !slices.Equal(s.took, []limit.Tokens{7 * limit.Token}) {
+					t.Errorf("of 7 tokens that are owed the store's next call took %v", s.took)
+				}
+			})
+		})
+	}
+}

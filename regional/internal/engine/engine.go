@@ -88,7 +88,10 @@ func New(c Config) *Engine {
 
 // NewJanitor returns the janitor of what the engine has borrowed.
 func (l *Engine) NewJanitor(bugs *background.Panics) *Janitor {
-	return &Janitor{table: l.Auth.Local, auth: l.Auth, send: l.Send, bugs: bugs}
+	return &Janitor{table: l.Auth.Local, auth: l.Auth, bugs: bugs, send: func(ctx context.Context, groups []*charge.Transaction) error {
+		defer l.emergency.TurnOver(l.emergency.AwaitTurn(ctx, groups))
+		return l.Send(ctx, groups)
+	}}
 }
 
 // Decide answers each request. No answer depends on another one, but requests for the same key are

@@ -207,7 +207,10 @@ var errForgotten = fmt.Errorf("%w: the store has lost what was reserved", lua.Er
 // the store has lost.
 func (l *Engine) handOver(ctx context.Context, one *held) error {
 	if groups := l.debtPeeks(one); len(groups) > 0 && l.emergency.Owes() {
-		if err := l.unbatched(ctx, func(ctx context.Context) error { return l.direct.decide(ctx, groups) }); err != nil {
+		if err := l.unbatched(ctx, func(ctx context.Context) error {
+			defer l.emergency.TurnOver(l.emergency.AwaitTurn(ctx, groups))
+			return l.direct.decide(ctx, groups)
+		}); err != nil {
 			return err
 		}
 	}

@@ -62,6 +62,7 @@ func (l *Engine) chargeOverrun(ctx context.Context, d *charge.Decision, parts *c
 		used[i], a.Cost = min(a.Cost, limit.MaxExact), 0
 	}
 	adjusted, err := callUnbatched(ctx, l, func(ctx context.Context) ([]limit.Adjusted, error) {
+		defer l.emergency.TurnOver(l.emergency.AwaitTurn(ctx, []*charge.Transaction{parts}))
 		return l.direct.overrun(ctx, parts, used)
 	})
 	if err != nil {
@@ -106,12 +107,10 @@ func (a *storeClient) overrun(ctx context.Context, parts *charge.Transaction, us
 	if head.Epoch == "" {
 		return nil, errNoEpoch
 	}
-	err = a.guard.Call(ctx, "overrun", head.Epoch, func(ctx context.Context) (now int64, err error) {
-		a.emergency.Overran(parts, used, head.Epoch)
-		out, err = a.guard.Store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Charges, used, make([]chargedAt, len(used))))
-		return 0, err
+	out, err = a.adjust(ctx, "overrun", &head, parts, used, func(ctx context.Context) (adjusted []limit.Adjusted, now int64, err error) {
+		adjusted, err = a.guard.Store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Charges, used, make([]chargedAt, len(used))))
+		return adjusted, 0, err // it has no slots to release, so the time does not matter
 	})
-	a.emergency.Adjusted(parts, out, 0) // it has no slots to release, so the time does not matter
 	if err == nil {
 		a.auth.Adjusted(parts.Charges, out)
 	}

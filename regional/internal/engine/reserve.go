@@ -181,6 +181,7 @@ func (l *Engine) sendReserve(
 ) (reserveAnswer, error) {
 	mine := slices.Clone(groups) // by then the caller's slice may have other groups in place of these
 	return callUnbatched(ctx, l, func(ctx context.Context) (found reserveAnswer, err error) {
+		defer l.emergency.TurnOver(l.emergency.AwaitTurn(ctx, mine))
 		err = l.direct.reserve(ctx, mine, key, keep, text, &found, made)
 		return found, err
 	})

@@ -229,6 +229,7 @@ func (l *Engine) readReservation(ctx context.Context, key string) (*lua.Kept, er
 // have made it, which the next read shows. The arguments may still be in use then.
 func (l *Engine) settleParts(ctx context.Context, parts *charge.Transaction, used []limit.Tokens, charges []chargedAt, end lua.Settlement) (lua.Settled, error) {
 	return callUnbatched(ctx, l, func(ctx context.Context) (lua.Settled, error) {
+		defer l.emergency.TurnOver(l.emergency.AwaitTurn(ctx, []*charge.Transaction{parts}))
 		return l.direct.settle(ctx, parts, used, charges, end)
 	})
 }
@@ -270,21 +271,34 @@ func (a *storeClient) settle(ctx context.Context, parts *charge.Transaction, use
 			out = lua.Settled{Changed: true} // the next read shows
 			return nil
 		}
-		var storeNow int64
-		err := a.guard.Call(ctx, "settle", head.Epoch, func(ctx context.Context) (now int64, err error) {
-			a.emergency.Overran(parts, used, head.Epoch)
+		_, err := a.adjust(ctx, "settle", &head, parts, used, func(ctx context.Context) (_ []limit.Adjusted, now int64, err error) {
 			end.Parts = partsOf(&head, parts.Charges, used, charges)
 			a.auth.Refund(parts.Charges, used)
-			out, storeNow, err = a.guard.Store.Settle(ctx, head.Epoch, end)
-			return storeNow, err
+			out, now, err = a.guard.Store.Settle(ctx, head.Epoch, end)
+			return out.Adjusted, now, err
 		})
-		a.emergency.Adjusted(parts, out.Adjusted, storeNow)
 		if err == nil {
 			a.auth.Adjusted(parts.Charges, out.Adjusted)
 		}
 		return err
 	})
 	return out, err
+}
+
+// adjust makes a call that adjusts parts, of which used was used, and carries what they owe. call returns the store's
+// clock, or 0 if the answer lacks it.
+func (a *storeClient) adjust(
+	ctx context.Context, op string, head *charge.Header, parts *charge.Transaction, used []limit.Tokens,
+	call func(context.Context) (adjusted []limit.Adjusted, now int64, err error),
+) (adjusted []limit.Adjusted, err error) {
+	var storeNow int64
+	defer func() { a.emergency.Adjusted(parts, adjusted, storeNow) }() // also after a panic
+	err = a.guard.Call(ctx, op, head.Epoch, func(ctx context.Context) (now int64, err error) {
+		a.emergency.Overran(parts, used, head.Epoch)
+		adjusted, storeNow, err = call(ctx)
+		return storeNow, err
+	})
+	return adjusted, err
 }
 
 func partsOf(head *charge.Header, asks []charge.Charge, used []limit.Tokens, charges []chargedAt) []lua.Part {

@@ -106,7 +106,7 @@ func limiterBefore(t *testing.T, s storeguard.Store, epoch string, now func() bu
 		t.Fatal(err)
 	}
 	auth.Post(budget.RulesReplaced{Rules: p.Load().State()})
-	e := emergency.New(now, storeclock.New(), nil)
+	e := emergency.New(now, auth.Clock, nil)
 	guard := storeguard.New(storeguard.Config{Store: s, Observer: auth, Now: auth.Now, Metrics: m, Changed: func(bool, error) {}, Failed: func() {}})
 	return New(Config{
 		Policies: p, Auth: auth, Guard: guard, Emergency: e, Metrics: m, Log: log,

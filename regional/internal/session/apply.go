@@ -73,6 +73,7 @@ func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange,
 		return s.notApplied(ctx, changes, err)
 	}
 	s.learnClock(ctx)
+	defer s.emergency.TurnOver(s.emergency.AwaitTurn(ctx, []*charge.Transaction{carried}))
 	end := s.auth.Now().Add(storeguard.ApplyDeadline)
 	head := s.auth.HeaderFor(carried.Charges)
 	deadline := s.auth.Clock.Until(end) // after the header: by the clock of its contents, or of later ones

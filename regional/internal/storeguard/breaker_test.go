@@ -144,9 +144,9 @@ func (s *lateStore) Take(context.Context, string, []lua.Group) ([]lua.Result, in
 // unseen learns nothing of the store.
 type unseen struct{}
 
-func (unseen) StoreEpoch(string) bool                { return false }
-func (unseen) Sample(string, storeclock.Sample)      {}
-func (unseen) ClockWasSet(string, storeclock.Sample) {}
+func (unseen) StoreEpoch(string) bool                     { return false }
+func (unseen) Sample(string, storeclock.Sample) bool      { return false }
+func (unseen) ClockWasSet(string, storeclock.Sample) bool { return false }
 
 // TestStarvedCallsDoNotTrip: a timeout that this process noticed long after the
 // deadline says nothing of the store, while it answered recently.

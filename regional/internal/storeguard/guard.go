@@ -57,10 +57,11 @@ var errStarved = errors.New("regional: this process had no CPU to serve a store 
 type Observer interface {
 	// StoreEpoch records which contents the store has, and reports whether they have changed.
 	StoreEpoch(epoch string) (changed bool)
-	// Sample takes a reading of the clock of the store that had the given contents.
-	Sample(epoch string, s storeclock.Sample)
-	// ClockWasSet drops the readings of the store's clock and starts again from one sample.
-	ClockWasSet(epoch string, s storeclock.Sample)
+	// Sample takes a reading of the clock of the store that had the given contents. stopped: this machine's clock
+	// may have stopped for a while.
+	Sample(epoch string, s storeclock.Sample) (stopped bool)
+	// ClockWasSet drops the readings of the store's clock and starts again from one sample. stopped is as in Sample.
+	ClockWasSet(epoch string, s storeclock.Sample) (stopped bool)
 }
 
 // Guard makes all calls to the store. It sets their deadlines, asks the breaker, reads the store's
