@@ -187,6 +187,37 @@ func TestCheckWaitsForTheRestOfAToken(t *testing.T) {
 	})
 }
 
+// TestTheNextCheckWaitsForTheRestOfAToken: a check waits for what rounding keeps from all regions, also
+// if all that other regions lend has come before it. It does not wait for more than that.
+func TestTheNextCheckWaitsForTheRestOfAToken(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lacks int64 // micro-tokens of the second token
+		want  error
+	}{{"rounded off", 8, nil}, {"not yet earned", 200, errDenied}} {
+		t.Run(c.name, func(t *testing.T) {
+			inNetwork(t, func(t *testing.T) {
+				// It earns a hundred millionths of a token a second.
+				l := newLeader(t, strings.Replace(homed("8s"), "0.001", "0.0001", 1))
+				d := used(t, l)
+				answer := asks(t.Context(), d)
+				eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
+				key := l.asked()
+				l.lend(key, budget.Unit/2)
+				l.grant(key, budget.Unit, 2*int64(limit.Token)-c.lacks)
+				if err := <-answer; err != nil {
+					t.Fatalf("with the first token: %v", err)
+				}
+				asked := time.Now()
+				err := <-asks(t.Context(), d)
+				if took := time.Since(asked); !errors.Is(err, c.want) || took > 100*time.Millisecond {
+					t.Errorf("%d millionths of a token are missing: %v after %v", c.lacks, err, took)
+				}
+			})
+		})
+	}
+}
+
 // TestChecksThatWaitHoldNoTurn: checks that wait for a share leave the daemon's turns to others, and
 // give each back once.
 func TestChecksThatWaitHoldNoTurn(t *testing.T) {

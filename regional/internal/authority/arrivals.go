@@ -38,6 +38,33 @@ func (a *Authority) ObserveRoundTrip(took time.Duration, held bool) {
 	a.roundTrip.Store(int64(max(took, 1)))
 }
 
+// RoundedOff returns the most tokens of a capacity that rounding keeps from all regions. Each region
+// may lack a unit of the share, a millionth of what it released, and one of what it was granted.
+func (a *Authority) RoundedOff(capacity limit.Tokens) limit.Tokens {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return limit.Tokens(len(a.region.Config().Regions)) * (capacity/budget.Unit + 3)
+}
+
+// BeginRest adds a check that waits for what its bucket earns. It returns false if too many checks wait
+// already. EndRest ends the wait.
+func (a *Authority) BeginRest() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.borrow.waiting >= maxBorrowers {
+		return false
+	}
+	a.borrow.waiting++
+	return true
+}
+
+// EndRest ends a wait that BeginRest began.
+func (a *Authority) EndRest() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.borrow.waiting--
+}
+
 // Arrival is a part of a limit that checks wait for.
 type Arrival struct {
 	key     budget.KeyID

@@ -22,8 +22,8 @@ const (
 // borrow lets a denied request wait if it was denied only because other regions hold what it lacks.
 // The denial has told the state machine of the demand, so shares may come. borrow decides the
 // request again each time that a share has come, until the rule's wait is over. Once a share has
-// come it also waits, one time, for what the bucket still has to earn: shares are rounded down, so
-// a millionth of a token may be missing.
+// come it also waits, one time, for what the bucket still has to earn. It does so without a share, too,
+// if no more is missing than rounding keeps from all regions: the share may have come before.
 //
 // borrow is for single checks, because in a batch all other answers would wait too. again decides
 // the group at an index. The error is charge.ErrGone, or that of again.
@@ -45,9 +45,12 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 		if g.Shadow || g.Allowed || !ok || wait <= waited {
 			break
 		}
-		if rest := earnTime(g); result == borrowMoved && !rested && rest <= beforeDeadline(ctx, wait-waited) {
+		rest := earnTime(g)
+		if (result == borrowMoved || l.roundedOff(g)) && !rested && rest <= beforeDeadline(ctx, wait-waited) && l.Auth.BeginRest() {
 			rested = true
-			if l.withoutTurn(func() string { return waitFor(ctx, rest) }) == borrowGone {
+			outcome := l.withoutTurn(func() string { return waitFor(ctx, rest) })
+			l.Auth.EndRest()
+			if outcome == borrowGone {
 				result = borrowGone
 				break
 			}
@@ -134,6 +137,21 @@ func earnTime(g *charge.Transaction) (rest time.Duration) {
 		rest = max(rest, g.Out[i].Decision.RetryAfter)
 	}
 	return rest
+}
+
+// roundedOff reports whether the denied buckets of a group lack no more than what rounding keeps from
+// all regions. Shares do not bring it; each bucket earns it.
+func (l *Engine) roundedOff(g *charge.Transaction) bool {
+	for i := range g.Charges {
+		a, v := &g.Charges[i], &g.Out[i]
+		if v.Decision.Allowed {
+			continue
+		}
+		if a.Limit.Algorithm.Counts() || a.Cost > v.Found.Bucket.Cap || a.Cost-v.Found.Tokens > l.Auth.RoundedOff(a.Limit.Capacity) {
+			return false
+		}
+	}
+	return true
 }
 
 // beforeDeadline returns how much of a wait leaves the caller time to get its denial before its
