@@ -5,8 +5,10 @@ GO        ?= go
 TESTFLAGS ?= -count=1 -timeout 20m -p 3 -parallel 4
 FUZZTIME  ?= 30s
 # Packages that compute, and neither wait nor know what time it is, so the race detector has nothing to look for and
-# would make their tests ten times as long. What runs side by side in them is tested with it.
-COMPUTING  = ./budget/ ./internal/capacity/ ./internal/penalty/ ./internal/replay/ ./internal/sim/... ./limit/ ./rules/...
+# would make their tests ten times as long. What runs side by side in them is tested with it. ./lua/ computes in a Redis.
+COMPUTING  = ./budget/ ./internal/capacity/ ./internal/penalty/ ./internal/replay/ ./internal/sim/... ./limit/ ./rules/... ./lua/
+# The packages whose tests take longest. They begin first: nothing would run beside one that began last.
+LONGEST    = ./regional/ ./coordinator/ ./regional/store/ ./cluster/ ./internal/cli/ ./coordinator/internal/service/
 SIDEBYSIDE = TestReplay|TestTheSameSeedIsTheSameRun|TestWorkersAgree|TestHotKeysAtOnce|TestKeyHasherAgreesAndIsConcurrent
 # Tests that take all the processor time there is, or measure what is served in it.
 ALONE      = TestPromises|TestSpecification|TestALimitThatCounts|TestSurge|TestAttacks|TestOverload|TestMemoryUnreadAndOverloadAtOnce|TestFloods|TestInputs|TestPeers
@@ -43,11 +45,11 @@ test: need-go ## every test, with the race detector where anything runs side by 
 	@# What computes (two million states, ten million keys, ten hours of faults) gets the time of one core that the
 	@# others leave: they often wait for real processes.
 	nice -n 19 env GOMAXPROCS=1 $(GO) test $(TESTFLAGS) -p 1 $(COMPUTING) & computing=$$!; \
-	$(GO) test -race $(TESTFLAGS) $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(COMPUTING) ./lua/ ./internal/e2e/...)") && \
-	$(GO) test -race $(TESTFLAGS) -run '$(SIDEBYSIDE)' ./internal/penalty/ ./internal/sim/ ./internal/sim/check/ ./internal/sim/compare/ ./rules/ && \
-	$(GO) test $(TESTFLAGS) ./lua/ && \
-	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./house/... ./links/... ./modpath/... ./prose/... ./reference/... ./sametree/... && \
-	$(GO) test $(TESTFLAGS) -p 2 -skip '$(ALONE)' ./internal/e2e/...; others=$$?; \
+	$(GO) test -race $(TESTFLAGS) $(LONGEST) $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(COMPUTING) $(LONGEST) ./internal/e2e/...)") && \
+	$(GO) test -race $(TESTFLAGS) -run '$(SIDEBYSIDE)' ./internal/penalty/ ./internal/sim/ ./internal/sim/check/ ./internal/sim/compare/ ./rules/ && { \
+	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./house/... ./links/... ./modpath/... ./prose/... ./reference/... ./sametree/... & tools=$$!; \
+	$(GO) test $(TESTFLAGS) -p 2 -skip '$(ALONE)' ./internal/e2e/...; e2e=$$?; \
+	wait $$tools && test $$e2e -eq 0; }; others=$$?; \
 	wait $$computing && exit $$others
 	$(GO) test $(TESTFLAGS) -p 1 -parallel 1 -run '$(ALONE)' ./internal/e2e/...
 

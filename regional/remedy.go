@@ -19,11 +19,11 @@ func remedy(reason string) string {
 	case "wrongpass":
 		return "this Redis does not take the user and password of --redis"
 	case "noperm":
-		return "this Redis does not let the user of --redis run what is needed; docs/reference/stores.md lists it"
+		return "this Redis does not permit the user of --redis every command that Aliquot needs; docs/reference/stores.md lists them"
 	case "scripts":
 		return "this store cannot run the scripts: use Redis 7.0 or later, or Valkey 7.2 or later, with EVAL and the library struct"
 	case "scheme":
-		return "what answers is of another kind than --redis says: redis:// is for one Redis, redis+cluster:// for a Redis Cluster, redis+sentinel:// for Sentinels"
+		return "the server is of another kind than --redis says: redis:// is for one Redis, redis+cluster:// for a Redis Cluster, redis+sentinel:// for Sentinels"
 	case "name":
 		return "the Sentinels watch no primary of the name behind the hosts in --redis: SENTINEL MASTERS lists the names that they know"
 	case "clusterdown":

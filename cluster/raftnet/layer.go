@@ -145,11 +145,11 @@ func (s *Layer) Ask(ctx context.Context, server raft.Server) ([]byte, error) {
 	defer conn.Close()
 	var length [2]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
-		return nil, fmt.Errorf("%s at %s does not say who it is: %w", server.ID, server.Address, err)
+		return nil, fmt.Errorf("%s at %s did not send its identity: %w", server.ID, server.Address, err)
 	}
 	answer := make([]byte, binary.BigEndian.Uint16(length[:]))
 	if _, err := io.ReadFull(conn, answer); err != nil {
-		return nil, fmt.Errorf("%s at %s does not say who it is: %w", server.ID, server.Address, err)
+		return nil, fmt.Errorf("%s at %s did not send its identity: %w", server.ID, server.Address, err)
 	}
 	return answer, nil
 }

@@ -33,7 +33,7 @@ const (
 var (
 	errLarge       = fmt.Errorf("%w: it is too large", msgpack.ErrBeyond)
 	errLargeOther  = errors.New("another large message is being received")
-	errBehindLarge = errors.New("what follows the head of a snapshot that is too large is no message")
+	errBehindLarge = errors.New("the bytes after the head of a snapshot that is too large are not a message")
 )
 
 // messages follows what comes on a connection, before hashicorp/raft decodes it: the library makes room for as much as

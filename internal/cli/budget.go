@@ -172,7 +172,7 @@ func printBudget(w io.Writer, b *aliquotv1.Budget) {
 	fmt.Fprintf(w, "in any t seconds at most %s + %s x t are admitted everywhere: %s above the burst at the worst, %s seen\n",
 		console.Number(float64(l.GetCapacity())+b.GetWorstCaseExcess()), console.Number(b.GetBoundRate()), console.Number(b.GetWorstCaseExcess()), console.Number(b.GetExcessObserved()))
 	if b.GetResidualExcess() > 0 || b.GetResidualExcessRate() > 0 {
-		fmt.Fprintf(w, "and %s + %s x t more by regions that have not heard of the latest rules\n",
+		fmt.Fprintf(w, "and %s + %s x t more by regions that do not have the latest rules yet\n",
 			console.Number(b.GetResidualExcess()), console.Number(b.GetResidualExcessRate()))
 	}
 	rows := [][]string{{"REGION", "STATE", "SHARE", "BURST SHARE", "RATE/S", "BURST", "TOKENS", "ADMITTED", "OFFERED", "GENERATION", "LEASE"}}

@@ -32,7 +32,7 @@ func newClusterStatus(g *console.Globals) *cobra.Command {
 				return err
 			}
 			if status.GetLeaderId() == "" {
-				return fmt.Errorf("no coordinator leads: %s knows of no leader. Regions serve on: what they hold, 2 leases later their floors. Start the others, or look at their logs", status.GetNodeId())
+				return fmt.Errorf("no coordinator leads: %s knows of no leader. Regions still serve their shares, and 2 leases later their floors. Start the others, or look at their logs", status.GetNodeId())
 			}
 			return nil
 		},

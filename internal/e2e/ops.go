@@ -11,9 +11,6 @@ func (c *Coordinator) Ops() string { return c.Flag("--ops-listen") }
 // Ops is where the region's metrics and health are.
 func (r *Region) Ops() string { return r.Flag("--ops-listen") }
 
-// RedisAddress is where the region's Redis listens.
-func (r *Region) RedisAddress() string { return r.Redis }
-
 // Flag is the value that the process was given for a flag; empty if none.
 func (p *Process) Flag(name string) string {
 	if i := slices.Index(p.command, name); i >= 0 && i+1 < len(p.command) {

@@ -277,7 +277,7 @@ func (c *converter) asks(n, at *node, not []span) condition {
 		out.regexes = []string{"(?s)^" + regexp.QuoteMeta(s.text)}
 	}
 	if len(out.regexes) > rules.MaxValues {
-		c.note(n, "differs: applies also where a more specific value of %s is taken there: there are too many to ask about", at.key)
+		c.note(n, "differs: applies also to the more specific values of %s, which have limits of their own there: they are too many to exclude", at.key)
 		out.regexes = nil
 	}
 	return out

@@ -20,11 +20,8 @@ func JSONCodec() connect.Option { return connect.WithCodec(JSON()) }
 // JSON returns the codec of JSONCodec.
 func JSON() connect.Codec { return jsonCodec{} }
 
-// Lenient returns JSONCodec for clients: it ignores fields that a newer server adds.
-func Lenient() connect.ClientOption { return connect.WithCodec(jsonCodec{discardUnknown: true}) }
-
 // jsonCodec replaces connect's own codec of the same name.
-type jsonCodec struct{ discardUnknown bool }
+type jsonCodec struct{}
 
 func (jsonCodec) Name() string { return "json" }
 
@@ -52,7 +49,7 @@ func MarshalJSON(m proto.Message) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func (c jsonCodec) Unmarshal(data []byte, message any) error {
+func (jsonCodec) Unmarshal(data []byte, message any) error {
 	m, ok := message.(proto.Message)
 	if !ok {
 		return fmt.Errorf("rpc: %T is not a protobuf message", message)
@@ -60,5 +57,5 @@ func (c jsonCodec) Unmarshal(data []byte, message any) error {
 	if len(data) == 0 {
 		return errors.New("the body is empty; send a JSON object")
 	}
-	return protojson.UnmarshalOptions{DiscardUnknown: c.discardUnknown}.Unmarshal(data, m)
+	return protojson.Unmarshal(data, m)
 }

@@ -76,7 +76,7 @@ func (s *Cluster) learn(l *learning) {
 	s.policyChecked = s.policyChecked || check
 	s.mu.Unlock()
 	if l.err == nil && before != "" && before != l.epoch {
-		s.log.Warn("the redis cluster has other contents than before: they are told what this daemon knows of each key that is asked for; keys that it does not know start empty", "epoch", l.epoch, "before", before)
+		s.log.Warn("the contents of the redis cluster have changed: this daemon writes what it remembers of a key when a request names the key; keys that it does not remember start empty", "epoch", l.epoch, "before", before)
 		if s.onEpoch != nil {
 			s.onEpoch(l.epoch)
 		}

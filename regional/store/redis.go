@@ -238,7 +238,7 @@ func (s *Redis) setEpoch(epoch string) {
 	if before == "" || before == epoch {
 		return
 	}
-	s.log.Warn("redis has other contents than before: they are told what this daemon knows of each key that is asked for; keys that it does not know start empty", "epoch", epoch, "before", before)
+	s.log.Warn("the contents of redis have changed: this daemon writes what it remembers of a key when a request names the key; keys that it does not remember start empty", "epoch", epoch, "before", before)
 	if s.onEpoch != nil {
 		s.onEpoch(epoch)
 	}

@@ -152,6 +152,6 @@ func (l *Loop) expireEntries(ctx context.Context) {
 func (l *Loop) entriesExpired(err error) {
 	l.expiry.ending = false
 	if err != nil {
-		l.log.Warn("entries whose time is over could not be taken away; trying again", "error", err)
+		l.log.Warn("could not remove expired entries; trying again", "error", err)
 	}
 }

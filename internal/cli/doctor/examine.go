@@ -110,7 +110,7 @@ func (e *examination) quorum() {
 			"start the others, with --join and the same --bootstrap-expect; the log of each says which it has found", len(reached))
 		return
 	case status.GetLeaderId() == "":
-		e.problem(cluster, "no coordinator leads: %d of %d voters answer, and a majority is %d. Regions serve what they hold, 2 leases later their floors",
+		e.problem(cluster, "no coordinator leads: %d of %d voters answer, and a majority is %d. Regions still serve their shares, and 2 leases later their floors",
 			"start the other coordinators with their data directories; if a majority is lost for good, see docs/how-to/recover-a-lost-quorum.md", answering, voters, majority)
 	case voters == 1:
 		e.warn(cluster, "there is one coordinator: while it is away, no share moves", "run three")

@@ -345,7 +345,7 @@ func promiseIsSeen(t *testing.T, p *prometheus, since time.Time) {
 // the promise for real, and waits for an alert. The log has the evidence,
 // once a minute and rule at the most.
 func breachAlerts(t *testing.T, cluster *e2e.Cluster, p *prometheus) {
-	store := redis.NewClient(&redis.Options{Addr: cluster.Regions[0].RedisAddress()})
+	store := redis.NewClient(&redis.Options{Addr: cluster.Regions[0].Redis})
 	defer store.Close()
 	began := time.Now()
 	until(t, alertWithin, "the breach alerts", func() error {

@@ -17,7 +17,7 @@ import (
 
 // ErrPanic is the error that the client of a call that panicked gets. The details are only logged,
 // since they may contain data of other clients.
-var ErrPanic = errors.New("the call failed by a bug of the daemon; its log tells where")
+var ErrPanic = errors.New("the call failed because of a bug in the daemon; its log says where")
 
 // Panics logs and counts calls that panicked and were recovered, so that a bug is not mistaken for
 // a client's failed call. A nil panics logs nothing. Safe for concurrent use.

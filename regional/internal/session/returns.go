@@ -54,7 +54,7 @@ func (s *Session) comeBack(ctx context.Context, in *aliquotv1.HelloRequest, out 
 		// this answer would be applied to records that start from nothing.
 		s.others.awaitList(ctx)
 		if keys := s.emergency.Resume(in.GetRedisEpoch()); keys > 0 {
-			s.log.Info("the store has lost its contents since this daemon stopped, and is told of what the daemon remembers", "keys", keys)
+			s.log.Info("the store has lost its contents since this daemon stopped; the daemon writes to it what it remembers", "keys", keys)
 		}
 	}
 	s.returns = nil

@@ -103,9 +103,9 @@ func (s *Session) WithoutSession(info budget.RegionInfo) string {
 	case long <= withoutAtMost:
 		return ""
 	case info.Applying > 0:
-		return fmt.Sprintf("coordinators answer, and no session is open since %.0f s: %d of %d keys have their new shares in the store", long.Seconds(), info.Applied, info.Applying)
+		return fmt.Sprintf("coordinators answer, but no session has been open for %.0f s: %d of %d keys have their new shares in the store", long.Seconds(), info.Applied, info.Applying)
 	default:
-		return fmt.Sprintf("coordinators answer, and no session is open since %.0f s: the log tells why", long.Seconds())
+		return fmt.Sprintf("coordinators answer, but no session has been open for %.0f s: the log says why", long.Seconds())
 	}
 }
 
