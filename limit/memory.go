@@ -1,5 +1,7 @@
 package limit
 
+import "slices"
+
 // Memory is what a daemon knows of a record that its store has lost together with all its contents.
 // It replaces the record if the present contents have none. The daemon has been the only one of its
 // region that spends. So Memory holds no more tokens than the record did, less what the daemon's
@@ -16,7 +18,20 @@ type Memory struct {
 	// the share that counted in that window. All three are for a counting limit.
 	Used, Rights Tokens
 	At           int64
+	// Earlier was in use beside Used, and admitted before At: at most MaxEarlier parts, the oldest
+	// first (logs and the sliding counter only).
+	Earlier []DatedUse
 }
+
+// DatedUse is a part of what is in use of a counting limit, admitted at the time At of the store's
+// clock at the latest, in microseconds.
+type DatedUse struct {
+	Used Tokens
+	At   int64
+}
+
+// MaxEarlier is the largest number of Memory.Earlier.
+const MaxEarlier = 4
 
 // remembered returns the record that a daemon knows of, with the bucket in force.
 func (v *View) remembered(enforced Bucket, now int64) Record {
@@ -39,25 +54,39 @@ func (v *View) remembered(enforced Bucket, now int64) Record {
 // use returns the use that a daemon knows of. A window that has not begun by the present clock
 // belongs to another clock, so nothing is known.
 func (m *Memory) use(v *View, now int64) *Use {
+	all := append(slices.Clip(m.Earlier), DatedUse{m.Used, m.At})
 	if v.Algorithm.Logs() {
-		if m.Used == 0 || m.At+v.Window <= now {
-			return nil
-		}
-		return &Use{Entries: []Entry{{Until: min(m.At+v.Window, MaxExact), Cost: min(m.Used, mostEntry)}}}
+		return logUse(all, v.Window, now)
 	}
-	then, current := label(min(m.At, MaxExact), v.Window), label(now, v.Window)
-	if then > current {
+	current := label(now, v.Window)
+	if label(min(m.At, MaxExact), v.Window) > current {
 		return blocked(now + tail(v.Algorithm, v.Window))
 	}
 	u := Use{Window: v.Window, Label: current}
-	switch {
-	case then == current:
-		u.Cur = min(m.Used, mostUse)
-		if v.Algorithm == FixedWindow {
-			u.Held, u.HeldLabel = m.Rights, current
+	for _, d := range all {
+		switch then := label(d.At, v.Window); {
+		case then == current:
+			u.Cur = min(u.Cur+d.Used, mostUse)
+			if v.Algorithm == FixedWindow {
+				u.Held, u.HeldLabel = m.Rights, current
+			}
+		case then == current-1 && v.Algorithm == SlidingCounter:
+			u.Prev = min(u.Prev+d.Used, mostUse)
 		}
-	case then == current-1 && v.Algorithm == SlidingCounter:
-		u.Prev = min(m.Used, mostUse)
 	}
 	return &u
+}
+
+// logUse returns the use of a log of which parts are known, the oldest first.
+func logUse(parts []DatedUse, window, now int64) *Use {
+	var u *Use
+	for _, d := range parts {
+		if until := min(d.At+window, MaxExact); d.Used > 0 && until > now {
+			if u == nil {
+				u = &Use{}
+			}
+			u.Entries = insert(u.Entries, Entry{Until: until, Cost: d.Used})
+		}
+	}
+	return u
 }

@@ -27,17 +27,23 @@ func TestMemoryStandsForALostRecord(t *testing.T) {
 		view View
 		left Tokens
 	}{
-		"bucket":                  {remembering(TokenBucket, Memory{Tokens: 60 * Token}), 60},
-		"full":                    {remembering(TokenBucket, Memory{Tokens: 900 * Token}), 100},
-		"owed":                    {remembering(TokenBucket, Memory{Tokens: -5 * Token}), -5},
-		"fixed":                   {remembering(FixedWindow, Memory{Used: 40 * Token, Rights: 100 * Token, At: 490 * million}), 60},
-		"share that grew":         {remembering(FixedWindow, Memory{Used: 40 * Token, Rights: 50 * Token, At: 490 * million}), 10},
-		"window before":           {remembering(FixedWindow, Memory{Used: 40 * Token, Rights: 50 * Token, At: 470 * million}), 100},
-		"window to come":          {remembering(FixedWindow, Memory{At: 541 * million}), 0},
-		"counter":                 {remembering(SlidingCounter, Memory{Used: 40 * Token, At: 490 * million}), 60},
-		"counter, half of it":     {remembering(SlidingCounter, Memory{Used: 40 * Token, At: 470 * million}), 80},
-		"log":                     {remembering(SlidingLog, Memory{Used: 40 * Token, At: 490 * million}), 60},
-		"log, a window later":     {remembering(SlidingLog, Memory{Used: 40 * Token, At: 450 * million}), 100},
+		"bucket":              {remembering(TokenBucket, Memory{Tokens: 60 * Token}), 60},
+		"full":                {remembering(TokenBucket, Memory{Tokens: 900 * Token}), 100},
+		"owed":                {remembering(TokenBucket, Memory{Tokens: -5 * Token}), -5},
+		"fixed":               {remembering(FixedWindow, Memory{Used: 40 * Token, Rights: 100 * Token, At: 490 * million}), 60},
+		"share that grew":     {remembering(FixedWindow, Memory{Used: 40 * Token, Rights: 50 * Token, At: 490 * million}), 10},
+		"window before":       {remembering(FixedWindow, Memory{Used: 40 * Token, Rights: 50 * Token, At: 470 * million}), 100},
+		"window to come":      {remembering(FixedWindow, Memory{At: 541 * million}), 0},
+		"counter":             {remembering(SlidingCounter, Memory{Used: 40 * Token, At: 490 * million}), 60},
+		"counter, half of it": {remembering(SlidingCounter, Memory{Used: 40 * Token, At: 470 * million}), 80},
+		"log":                 {remembering(SlidingLog, Memory{Used: 40 * Token, At: 490 * million}), 60},
+		"log, a window later": {remembering(SlidingLog, Memory{Used: 40 * Token, At: 450 * million}), 100},
+		"counter, both windows": {remembering(SlidingCounter, Memory{
+			Used: 20 * Token, At: 490 * million, Earlier: []DatedUse{{40 * Token, 470 * million}},
+		}), 60},
+		"log, admitted at several times": {remembering(SlidingLog, Memory{
+			Used: 20 * Token, At: 490 * million, Earlier: []DatedUse{{30 * Token, 440 * million}, {10 * Token, 460 * million}},
+		}), 70},
 		"slots":                   {remembering(Concurrency, Memory{Used: 40 * Token, At: 490 * million}), 60},
 		"nothing known, a bucket": {View{Phase: Live, Until: MaxExact, Stamp: 7, Birth: 500 * million, Floor: Bucket{Cap: 100 * Token, Rate: Rate{Micro: int64(Token)}}}, 10},
 	} {

@@ -122,24 +122,31 @@ func (w *words) view(h *header, v *limit.View) {
 		w.bucket(v.Before)
 	}
 	if h.remembers {
-		m := memory(v)
-		w.add(m[:3]...)
+		m := memory(v.Memory)
+		w.add(m[:]...)
 	}
 }
 
-// memory returns what is remembered of a record, as numbers. The first is 1 if anything is
-// remembered. For a bucket follow tokens and extra, for a counting limit what was in use, the
-// rights, and when.
-func memory(v *limit.View) [4]int64 {
-	m := v.Memory
-	switch {
-	case m == nil:
-		return [4]int64{}
-	case v.Algorithm.Counts():
-		return [4]int64{1, int64(m.Used), int64(m.Rights), m.At}
-	default:
-		return [4]int64{1, int64(m.Tokens), int64(m.Extra)}
+// memory returns what is remembered of a bucket: 1 if it is, tokens and extra.
+func memory(m *limit.Memory) [3]int64 {
+	if m == nil {
+		return [3]int64{}
 	}
+	return [3]int64{1, int64(m.Tokens), int64(m.Extra)}
+}
+
+// use writes what is remembered of a counting limit: how many parts, and if any, the rights and each
+// part with when it was admitted, the oldest first.
+func (w *words) use(m *limit.Memory) {
+	if m == nil {
+		w.add(0)
+		return
+	}
+	w.add(int64(len(m.Earlier))+1, int64(m.Rights))
+	for _, d := range m.Earlier {
+		w.add(int64(d.Used), d.At)
+	}
+	w.add(int64(m.Used), m.At)
 }
 
 // debit returns the part of a bucket's debit that its record can hold: at most two full buckets,
@@ -173,8 +180,7 @@ func (w *words) counted(h *header, v *limit.View, shareAlways bool) {
 		w.add(bounded(v.RuleSince), int64(v.Before.Cap))
 	}
 	if h.remembers {
-		m := memory(v)
-		w.add(m[:]...)
+		w.use(v.Memory)
 	}
 	if v.Algorithm == limit.Concurrency {
 		w.add(int64(len(v.Held)))

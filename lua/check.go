@@ -140,8 +140,15 @@ func admitCounted(key string, v *limit.View) error {
 
 // memorable reports whether the scripts can count with what is remembered.
 func memorable(m *limit.Memory) bool {
-	return m.Tokens <= limit.MaxTokens && m.Tokens >= -limit.MaxTokens && m.Extra >= 0 && m.Extra <= limit.MaxTokens &&
-		m.Used >= 0 && m.Used <= limit.MaxTokens && m.Rights >= 0 && m.Rights <= limit.MaxTokens && m.At >= 0 && m.At <= limit.MaxExact
+	last := int64(0)
+	for _, d := range m.Earlier {
+		if d.Used < 0 || d.Used > limit.MaxTokens || d.At < last {
+			return false
+		}
+		last = d.At
+	}
+	return len(m.Earlier) <= limit.MaxEarlier && m.At >= last && m.Tokens <= limit.MaxTokens && m.Tokens >= -limit.MaxTokens && m.Extra >= 0 && m.Extra <= limit.MaxTokens &&
+		m.Used >= 0 && m.Used <= limit.MaxTokens && m.Rights >= 0 && m.Rights <= limit.MaxTokens && m.At <= limit.MaxExact
 }
 
 // mostRights bounds a share. An algorithm that remembers every admission separately has room for

@@ -10,8 +10,8 @@
 --   the floor's rights in limbo of a blind caller in phase floor or limbo, or -1
 --   since when the limit is what it is, and what may have been in use   (only if some limit
 --   has changed)
---   1 or 0 for what is remembered of the record, what was in use, the rights then, and when (only if
---   some record is remembered)
+--   how many parts are remembered of what was in use; if any, the rights then, and each part with when
+--   it was admitted, the oldest first   (only if some record is remembered)
 --   of slots: how many the caller holds, then for each its name, its cost, and how much longer it is in use
 counted = {}
 
@@ -56,10 +56,15 @@ do
       a = a + 2
     end
     if REMEMBERS then
-      if ARGV[a + 9] == '1' then
-        l.memory = {used = tonumber(ARGV[a + 10]), rights = tonumber(ARGV[a + 11]), at = tonumber(ARGV[a + 12])}
+      local parts = tonumber(ARGV[a + 9])
+      a = a + 1
+      if parts > 0 then
+        l.memory, a = {rights = tonumber(ARGV[a + 9])}, a + 1
+        for i = 1, parts do
+          l.memory[i] = {used = tonumber(ARGV[a + 9]), at = tonumber(ARGV[a + 10])}
+          a = a + 2
+        end
       end
-      a = a + 4
     end
     a = a + 9
     if kind == SLOTS then

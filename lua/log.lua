@@ -20,16 +20,15 @@ do
     r.n, r.sum, r.first, r.last, r.list, r.tail = 0, 0, 0, 0, '', nil
   end
 
-  -- remember: the part of limit.Memory.use that is of logs; see finish.
-  local finish
+  -- remember: limit.logUse.
+  local insert
   function log.remember(r, l, m)
-    local till = min(m.at + l.window, EXACT)
-    if m.used == 0 or till <= now then
-      return
+    for _, d in ipairs(m) do
+      local till = min(d.at + l.window, EXACT)
+      if d.used > 0 and till > now then
+        insert(r, till, d.used, 0)
+      end
     end
-    local cost = min(m.used, MOST_ENTRY)
-    r.n, r.sum, r.first, r.last = 1, cost, till, till
-    finish(r, 1, nil, cost, 0)
   end
 
   -- suffix is what follows an entry's until.
@@ -171,7 +170,7 @@ do
   end
 
   -- finish writes the last entry, one of this call, at its place in the list.
-  function finish(r, place, step, cost, slot)
+  local function finish(r, place, step, cost, slot)
     local before = string.sub(r.list, 1, place - 1)
     if step then
       before = before .. format(' %.0f', step)
@@ -214,7 +213,7 @@ do
   end
 
   -- insert counts one more entry.
-  local function insert(r, till, cost, slot)
+  function insert(r, till, cost, slot)
     local tail = r.tail
     local last = tail and till == r.last
     local full = slot == 0 and r.n >= MAX_ENTRIES

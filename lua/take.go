@@ -183,8 +183,8 @@ func (w *words) group(h *header, g *Group, of []int64) {
 				w.packBucket(v.Share)
 			}
 			if h.remembers {
-				m := memory(v)
-				w.pack(m[:3]...)
+				m := memory(v.Memory)
+				w.pack(m[:]...)
 			}
 			if chunks {
 				w.chunk(&v.Chunk)

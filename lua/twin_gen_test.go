@@ -1,8 +1,10 @@
 package lua
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -286,6 +288,10 @@ func (w *twins) memory(v *limit.View) *limit.Memory {
 	if w.IntN(6) == 0 {
 		m.Tokens = -m.Tokens
 	}
+	for range w.IntN(limit.MaxEarlier + 1) {
+		m.Earlier = append(m.Earlier, limit.DatedUse{Used: min(w.used(), limit.MaxTokens), At: m.At - min(m.At, w.Int64N(3*v.Window+1))})
+	}
+	slices.SortFunc(m.Earlier, func(a, b limit.DatedUse) int { return cmp.Compare(a.At, b.At) })
 	return &m
 }
 

@@ -34,7 +34,7 @@ func TestTwins(t *testing.T) {
 	for _, what := range []string{"allowed", "denied", "amnesia", "stale", "late", "released", "absent", "nonsense", "clock back", "wrong type",
 		"extra spent", "extra left", "set apart", "earlier floor", "absent since a change of the floor", "fenced", "fenced and blind", "a later share before the lease", "heard is nonsense", "lease", "no changes",
 		"counted", "entries", "expired", "merged", "many entries", "blocked", "use outlasts a share", "held", "faded", "retry", "slots", "slots held", "a slot held before", "a slot asked for again", "a cost of its own",
-		"lent", "lent to a few", "a loan is over", "brought back", "chunk kept", "not theirs", "lent by earlier contents", "remembered", "use remembered", "another clock", "a loan outlasts a share", "asked again"} {
+		"lent", "lent to a few", "a loan is over", "brought back", "chunk kept", "not theirs", "lent by earlier contents", "remembered", "use remembered", "earlier use remembered", "another clock", "a loan outlasts a share", "asked again"} {
 		if w.seen[what] == 0 {
 			t.Errorf("the generator never led to %q", what)
 		}
@@ -278,6 +278,7 @@ func (w *twins) note(r limit.Record, v *limit.View) {
 	if m := v.Memory; m != nil && r.Stamp != w.stamp {
 		w.count("remembered", !v.Algorithm.Counts())
 		w.count("use remembered", v.Algorithm.Counts() && m.Used > 0 && m.At <= w.now)
+		w.count("earlier use remembered", v.Algorithm.Counts() && len(m.Earlier) > 1)
 		w.count("another clock", v.Algorithm.Counts() && m.At > w.now+v.Window)
 	}
 	w.count("clock back", r.Stamp == w.stamp && r.At > w.now)

@@ -48,19 +48,25 @@ do
 
   -- remember: the part of limit.Memory.use that is of windows.
   function windows.remember(r, l, m)
-    local current, at = (now - now % l.window) / l.window + 1, (m.at - m.at % l.window) / l.window + 1
-    if at > current then
+    local function label(at)
+      return (at - at % l.window) / l.window + 1
+    end
+    local current = label(now)
+    if label(m[#m].at) > current then
       r.free = min(now + 2 * l.window, EXACT)
       return
     end
     r.window, r.label = l.window, current
-    if at == current then
-      r.cur = min(m.used, MOST_USE)
-      if l.kind == FIXED then
-        r.held = m.rights
+    for _, d in ipairs(m) do
+      local at = label(d.at)
+      if at == current then
+        r.cur = min(r.cur + d.used, MOST_USE)
+        if l.kind == FIXED then
+          r.held = m.rights
+        end
+      elseif at == current - 1 and l.kind ~= FIXED then
+        r.prev = min(r.prev + d.used, MOST_USE)
       end
-    elseif at == current - 1 and l.kind ~= FIXED then
-      r.prev = min(m.used, MOST_USE)
     end
   end
 

@@ -146,6 +146,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 			t.replace(c.Key, e)
 		}
 	}
+	t.date(k, c, allowed, carried, stamp)
 	if allowed && c.Limit.Algorithm == limit.Concurrency && k.voided == t.voided {
 		t.took(c, stamp)
 	}
@@ -160,12 +161,25 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 	}
 }
 
+// date records when the store charged a call's cost and what it carried. A time beyond that of the
+// latest answer is by another clock.
+func (t *Table) date(k *Ticket, c *Charge, allowed bool, carried Debt, stamp int64) {
+	e, known := t.keys[c.Key]
+	if !known || !e.counts || k.voided != t.voided || stamp > e.stamp {
+		return
+	}
+	if allowed {
+		e.recent.add(&c.Limit, c.Cost, stamp)
+	}
+	e.recent.add(&c.Limit, carried.Amount, stamp)
+	t.keys[c.Key] = e
+}
+
 // learn records the store's answer about a key, at its clock's stamp. left is the answer less what
 // is owed. full: if nothing is left, as much is in use as there are rights to.
 func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome, full bool, stamp int64, now budget.Instant) {
-	known := limit.Tokens(0) // of the use that the same call has already reported
-	if e.counts && stamp == e.stamp {
-		known = limit.Tokens(e.basis)
+	if stamp < e.stamp {
+		e.recent = recent{} // by another clock
 	}
 	e.left, e.at, e.stamp = left, now, stamp
 	if !c.Limit.Algorithm.Counts() {
@@ -173,21 +187,25 @@ func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome,
 		return
 	}
 	e.basis, e.counts, e.unsaid = int64(out.Bucket.Cap-out.Tokens), true, out.Tokens <= 0 && out.Reset > 0 && !full
-	t.recount(c, e, known)
+	t.recount(c, e, now)
 	e.reported(c, now)
 	t.disownEnded(c.Key, stamp)
 }
 
 // recount records what the store reports as in use of a counting limit, besides what was admitted
 // here and not reported to it.
-func (t *Table) recount(c *Charge, e *entry, known limit.Tokens) {
-	switch d := t.debt[c.Key]; {
-	case d == nil || d.use == nil:
-	case d.total == d.paid:
-		d.use = nil
-	default:
-		d.use.count(c, max(0, limit.Tokens(e.basis)-known), 0, e.stamp, e.stamp)
+func (t *Table) recount(c *Charge, e *entry, now budget.Instant) {
+	d := t.debt[c.Key]
+	if d == nil || d.use == nil {
+		return
 	}
+	rest := d.total - d.paid
+	if rest == 0 {
+		d.use = nil
+		return
+	}
+	d.use.unpaid(rest)
+	t.countReported(d.use, c, e, now)
 }
 
 // NotSent takes back a charge: the store has not decided the call, and never will.

@@ -54,7 +54,7 @@ func (t *Table) admit(c *Charge, now budget.Instant) bool {
 	e := t.find(c, now)
 	t.replace(c.Key, e)
 	if a := c.Limit.Algorithm; a.Counts() && a != limit.Concurrency {
-		t.useOf(c, &e).add(c, c.Cost)
+		t.useOf(c, &e, now).add(c, c.Cost)
 	}
 	own := c.Own
 	switch {

@@ -120,6 +120,6 @@ func (t *Table) usedBefore(c *Charge, e *entry, known bool, now budget.Instant) 
 	case !known, e.stamp == 0, e.unsaid, e.at < c.From && now < c.From.Add(tail+tail/2):
 		return nil
 	}
-	used := limit.Tokens(e.basis)
-	return &limit.Memory{Used: min(used, limit.MaxTokens), Rights: min(max(0, e.left+used), limit.MaxTokens), At: e.stamp}
+	earlier, rest := t.usedBy(c, e, now)
+	return &limit.Memory{Used: rest, Rights: min(max(0, e.left+limit.Tokens(e.basis)), limit.MaxTokens), At: e.stamp, Earlier: earlier}
 }

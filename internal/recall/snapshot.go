@@ -23,7 +23,11 @@ type SavedKey struct {
 	Basis, Stamp   int64
 	Capacity       limit.Tokens
 	Counts, Unsaid bool
-	InUseUntil     budget.Instant // of slots: when none that the store has reported can be in use
+	// Recent has when what is in use was admitted, by parts of a length in microseconds. The first has the
+	// number RecentPart.
+	Recent                   []limit.Tokens
+	RecentPart, RecentLength int64
+	InUseUntil               budget.Instant // of slots: when none that the store has reported can be in use
 	// TakenAt is 0 if nothing was taken.
 	TakenMost, TakenOwed limit.Tokens
 	TakenAt              budget.Instant
@@ -63,6 +67,9 @@ func (t *Table) Snapshot(now budget.Instant) *Snapshot {
 		k := SavedKey{
 			Key: key, Known: true, Left: e.left, Asked: e.asked, At: e.at, Basis: e.basis, Stamp: e.stamp,
 			Capacity: e.capacity, Counts: e.counts, Unsaid: e.unsaid, InUseUntil: e.lentUntil,
+		}
+		if e.recent.length != 0 {
+			k.Recent, k.RecentPart, k.RecentLength = e.recent.parts[:], e.recent.part, e.recent.length
 		}
 		if lost, is := t.taken[key]; is {
 			k.TakenMost, k.TakenOwed, k.TakenAt = lost.most, lost.owed, lost.at
@@ -163,10 +170,13 @@ func (s *Snapshot) Shift(now budget.Instant, sameClock bool) budget.Instant {
 }
 
 func (k *SavedKey) entry(shift budget.Instant) entry {
-	return entry{
+	e := entry{
 		left: k.Left, asked: k.Asked, at: k.At + shift, basis: k.Basis, stamp: k.Stamp,
 		capacity: k.Capacity, counts: k.Counts, unsaid: k.Unsaid, lentUntil: k.InUseUntil + shift,
 	}
+	e.recent.part, e.recent.length = k.RecentPart, k.RecentLength
+	copy(e.recent.parts[:], k.Recent)
+	return e
 }
 
 func (k *SavedKey) slots(shift budget.Instant) (out []slot) {

@@ -123,6 +123,8 @@ type entry struct {
 	// limit lentUntil is when no slot that the store has reported can be in use any more.
 	lent      limit.Tokens
 	lentUntil budget.Instant
+	// recent has when this daemon's calls were admitted of a counting limit.
+	recent recent
 	// counts: it is a counting limit. unsaid: the store did not report what is in use of it, only
 	// that nothing is left.
 	counts, unsaid bool
@@ -240,9 +242,8 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 		e.counts, e.unsaid = true, used >= limit.MaxTokens
 		e.reported(c, now)
 		t.disownEnded(key, stamp)
-		if d := t.debt[key]; d != nil && d.use != nil && !e.unsaid {
-			d.use.unpaid(d.total - d.paid)
-			t.recount(c, &e, 0)
+		if !e.unsaid {
+			t.recount(c, &e, now)
 		}
 	}
 	t.keys[key] = e

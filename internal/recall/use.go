@@ -1,6 +1,7 @@
 package recall
 
 import (
+	"cmp"
 	"slices"
 
 	"aliquot/budget"
@@ -46,12 +47,12 @@ func (u *use) count(c *Charge, used, here limit.Tokens, from, to int64) {
 	}
 	if c.Limit.Algorithm.Logs() {
 		until := to + c.Limit.Window.Microseconds()
-		if last := len(u.entries) - 1; last >= 0 && u.entries[last].until >= until {
-			u.entries[last].used += used
-			u.entries[last].here += here
-			return
+		i, found := slices.BinarySearchFunc(u.entries, until, func(e entryUse, until int64) int { return cmp.Compare(e.until, until) })
+		if !found {
+			u.entries = slices.Insert(u.entries, i, entryUse{until: until})
 		}
-		u.entries = append(u.entries, entryUse{until: until, used: used, here: here})
+		u.entries[i].used += used
+		u.entries[i].here += here
 		return
 	}
 	for label := labelAt(c, from); label <= labelAt(c, to); label++ {
@@ -158,12 +159,12 @@ func partOf(of limit.Tokens, part, whole int64) limit.Tokens {
 
 // useOf returns what is known to be in use of a charge's key. The result belongs to the table,
 // which creates it on demand.
-func (t *Table) useOf(c *Charge, e *entry) *use {
+func (t *Table) useOf(c *Charge, e *entry, now budget.Instant) *use {
 	d := t.debtOf(c.Key)
 	if d.use == nil {
 		d.use = &use{}
 		if e.stamp != 0 {
-			d.use.count(c, limit.Tokens(e.basis), 0, e.stamp, e.stamp)
+			t.countReported(d.use, c, e, now)
 		}
 		// What calls may have taken of contents that are lost counts from now on.
 		d.use.count(c, d.total-d.paid, d.total-d.paid, c.StoreNow, c.StoreLatest)
@@ -173,6 +174,15 @@ func (t *Table) useOf(c *Charge, e *entry) *use {
 		d.use.forget(c)
 	}
 	return d.use
+}
+
+// countReported counts what the store reported to be in use.
+func (t *Table) countReported(u *use, c *Charge, e *entry, now budget.Instant) {
+	earlier, rest := t.usedBy(c, e, now)
+	for _, d := range earlier {
+		u.count(c, d.Used, 0, d.At, d.At)
+	}
+	u.count(c, rest, 0, e.stamp, e.stamp)
 }
 
 // leftOf returns what a counting limit has left for a request.
@@ -196,7 +206,7 @@ func (t *Table) leftOf(c *Charge, e *entry, now budget.Instant) limit.Outcome {
 	case unsure(c):
 		return out
 	}
-	used, _ := t.useOf(c, e).most(c)
+	used, _ := t.useOf(c, e, now).most(c)
 	if d := t.debt[c.Key]; d.total == d.paid && d.lost == 0 && d.carried == 0 {
 		d.use = nil // reading leaves nothing behind
 		t.settle(c.Key, d)

@@ -372,6 +372,7 @@ func (e *Limit) Overran(parts *charge.Transaction, used []limit.Tokens, contents
 			e.table.Releasing(&a.Ticket, &c, now)
 			continue
 		}
+		e.table.Undate(a.Key)
 		e.table.Spend(a.Key, max(0, used[i]-a.Cost))
 	}
 	e.count()

@@ -1,0 +1,122 @@
+package recall
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// minuteLog and minuteCounter allow 100 a minute.
+var (
+	minuteLog     = limit.Limit{Algorithm: limit.SlidingLog, Capacity: 100 * limit.Token, Window: time.Minute}
+	minuteCounter = limit.Limit{Algorithm: limit.SlidingCounter, Capacity: 100 * limit.Token, Window: time.Minute}
+)
+
+// admit tells the table that the store admitted a call of a cost at a second of its clock, and had so many tokens left.
+func admit(t *Table, l limit.Limit, cost, left int, at int64) { send(t, l, cost, left, at)() }
+
+// send is admit in two parts: the call leaves now, and its answer comes with the one that send returns.
+func send(t *Table, l limit.Limit, cost, left int, at int64) (answer func()) {
+	now := budget.Instant(at) * second
+	var k Ticket
+	c := charge(l, 1, cost, now)
+	t.Sent(&k, &c, now)
+	return func() {
+		t.Answered(&k, &c, true, limit.Outcome{Tokens: limit.Tokens(left) * limit.Token, Bucket: c.Bucket}, Debt{}, at*1_000_000, now)
+	}
+}
+
+// remembers is what a store with other contents is told of key 1, in tokens and seconds.
+func remembers(t *Table, l limit.Limit) [][2]int64 {
+	const later = hour + 2*60*second
+	t.HoldsUntil(later + 1)
+	t.Emptied(later)
+	c := charge(l, 1, 0, later)
+	m := t.Memory(&c, later)
+	if m == nil {
+		return nil
+	}
+	var out [][2]int64
+	for _, d := range append(m.Earlier, limit.DatedUse{Used: m.Used, At: m.At}) {
+		out = append(out, [2]int64{int64(d.Used / limit.Token), (d.At + 999_999) / 1_000_000})
+	}
+	return out
+}
+
+// TestUseIsDated: what is in use counts from when this daemon's calls were admitted, and from the store's latest
+// answer where they do not explain it.
+func TestUseIsDated(t *testing.T) {
+	for name, is := range map[string]struct {
+		limit limit.Limit
+		calls func(*Table)
+		want  [][2]int64
+	}{
+		"the worked number": {minuteLog, func(t *Table) {
+			admit(t, minuteLog, 15, 85, 3631)
+			admit(t, minuteLog, 5, 80, 3644)
+			admit(t, minuteLog, 10, 40, 3650) // 30 more are of somebody else
+		}, [][2]int64{{20, 3645}, {40, 3650}}},
+		"a part that is over in part": {minuteLog, func(t *Table) {
+			admit(t, minuteLog, 8, 92, 3601)
+			admit(t, minuteLog, 5, 87, 3620)
+			admit(t, minuteLog, 1, 94, 3662)
+		}, [][2]int64{{5, 3630}, {1, 3662}}},
+		"an answer that is overtaken": {minuteLog, func(t *Table) {
+			overtaken := send(t, minuteLog, 20, 60, 3640)
+			admit(t, minuteLog, 1, 50, 3650)
+			overtaken()
+		}, [][2]int64{{20, 3645}, {30, 3650}}},
+		"long ago": {minuteLog, func(t *Table) {
+			admit(t, minuteLog, 20, 80, 3600)
+			admit(t, minuteLog, 1, 99, 3700)
+		}, [][2]int64{{1, 3700}}},
+		"less in use than was admitted": {minuteLog, func(t *Table) {
+			admit(t, minuteLog, 20, 80, 3610)
+			admit(t, minuteLog, 1, 90, 3630)
+		}, [][2]int64{{10, 3630}}},
+		"a call that gives back": {minuteLog, func(t *Table) {
+			admit(t, minuteLog, 20, 80, 3610)
+			t.Undate(keyOf(1))
+			admit(t, minuteLog, 1, 79, 3630)
+		}, [][2]int64{{21, 3630}}},
+		"a clock that is set back": {minuteLog, func(t *Table) {
+			admit(t, minuteLog, 20, 80, 3640)
+			var k Ticket
+			c := charge(minuteLog, 1, 1, 3650*second)
+			t.Sent(&k, &c, 3650*second)
+			t.Answered(&k, &c, true, limit.Outcome{Tokens: 79 * limit.Token, Bucket: c.Bucket}, Debt{}, 3610_000_000, 3650*second)
+		}, [][2]int64{{21, 3610}}},
+		"two windows of a counter": {minuteCounter, func(t *Table) {
+			admit(t, minuteCounter, 40, 60, 3650)
+			admit(t, minuteCounter, 2, 68, 3675) // 3/4 of the 40, and 2
+		}, [][2]int64{{40, 3660}, {2, 3675}}},
+		"a counter's use by others": {minuteCounter, func(t *Table) {
+			admit(t, minuteCounter, 40, 40, 3650)
+			admit(t, minuteCounter, 2, 53, 3675) // 3/4 of 60, and 2
+		}, [][2]int64{{40, 3660}, {17, 3675}}},
+		"a fixed window": {counting, func(t *Table) {
+			admit(t, counting, 20, 80, 3610)
+			admit(t, counting, 20, 60, 3630)
+		}, [][2]int64{{40, 3630}}},
+	} {
+		table := New(10, 0)
+		is.calls(table)
+		if got := remembers(table, is.limit); !reflect.DeepEqual(got, is.want) {
+			t.Errorf("%s: %v, want %v", name, got, is.want)
+		}
+	}
+}
+
+// TestUseOfAnotherWindowIsNotDated: parts of a window of another length explain nothing.
+func TestUseOfAnotherWindowIsNotDated(t *testing.T) {
+	table, longer := New(10, 0), minuteLog
+	longer.Window = time.Hour
+	admit(table, minuteLog, 20, 80, 3610)
+	admit(table, minuteLog, 1, 79, 3630)
+	if got := remembers(table, longer); !reflect.DeepEqual(got, [][2]int64{{21, 3630}}) {
+		t.Errorf("%v", got)
+	}
+}
