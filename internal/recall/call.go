@@ -135,13 +135,13 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 		t.uncover(k, c)
 	}
 	t.Paid(c.Key, carried, true)
-	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp >= max(e.stamp, e.after) || k.sent >= e.at) {
+	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp >= e.stamp || k.sent >= e.at) {
 		left := out.Tokens
 		if !c.Limit.Algorithm.Counts() {
 			left -= t.Owed(c.Key, now)
 		}
 		// Requests that one call decides have one stamp. The last of them left the least.
-		if stamp != e.stamp || left <= e.left {
+		if !e.told || stamp != e.stamp || left <= e.left {
 			t.learn(c, &e, left, out, e.full(c, allowed, out, carried), stamp, now)
 			t.replace(c.Key, e)
 		}
@@ -165,23 +165,21 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 // latest answer is by another clock.
 func (t *Table) date(k *Ticket, c *Charge, allowed bool, carried Debt, stamp int64) {
 	e, known := t.keys[c.Key]
-	if !known || !e.counts || k.voided != t.voided || stamp > e.stamp {
+	if !known || !e.counts || k.voided != t.voided {
 		return
 	}
 	if allowed {
-		e.recent.add(&c.Limit, c.Cost, stamp)
+		e.recent.add(c.Cost, stamp, e.stamp)
 	}
-	e.recent.add(&c.Limit, carried.Amount, stamp)
+	e.recent.add(carried.Amount, stamp, e.stamp)
 	t.keys[c.Key] = e
 }
 
 // learn records the store's answer about a key, at its clock's stamp. left is the answer less what
 // is owed. full: if nothing is left, as much is in use as there are rights to.
 func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome, full bool, stamp int64, now budget.Instant) {
-	if stamp < e.stamp {
-		e.recent = recent{} // by another clock
-	}
-	e.left, e.at, e.stamp = left, now, stamp
+	e.recent.roll(&c.Limit, e.stamp, stamp)
+	e.left, e.at, e.stamp, e.told = left, now, stamp, true
 	if !c.Limit.Algorithm.Counts() {
 		e.basis, e.capacity = out.Bucket.Rate.Micro, out.Bucket.Cap
 		return

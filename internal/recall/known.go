@@ -14,8 +14,8 @@ func (t *Table) Tells(c *Charge, now budget.Instant) bool {
 	e := t.find(c, now)
 	if c.Limit.Algorithm.Counts() {
 		out := t.leftOf(c, &e, now)
-		return out.Bucket.Cap > 0 && e.stamp != 0 && (c.Limit.Algorithm == limit.Concurrency || !unsure(c))
+		return out.Bucket.Cap > 0 && e.told && (c.Limit.Algorithm == limit.Concurrency || !unsure(c))
 	}
-	told := e.stamp != 0 && t.keys[c.Key].at >= c.From
+	told := e.told && t.keys[c.Key].at >= c.From
 	return told || t.Owed(c.Key, now) > 0
 }

@@ -1,91 +1,103 @@
 package recall
 
 import (
+	"math"
 	"math/bits"
+	"time"
 
 	"aliquot/budget"
 	"aliquot/limit"
 )
 
-// recent is what the store has admitted by this daemon's calls of a log or a sliding counter lately, by
-// the time at which it was. The store says how much is in use, and not since when. What recent does not
-// explain of that counts as admitted at the store's latest answer.
+// recent is what the store has admitted by this daemon's calls of a log or a sliding counter, by the time
+// at which it was. The store says how much is in use, and not since when. What recent does not explain of
+// that counts as admitted at the store's latest answer.
 //
 // A part is a quarter of a log's window, or a counter's whole one, by the store's clock. The zero value
 // explains nothing.
 //
 // Worked number: of a log of 100 a minute the store says at 50 s that 60 are in use. This daemon's calls
-// were admitted 20 between 30 s and 45 s, and 10 since. So the other 30 count until 110 s, 10 more until
-// then, and 20 until 105 s.
+// were admitted 20 between 30 s and 45 s, and 10 since. So 20 count until 105 s, and 40 until 110 s.
 type recent struct {
-	// parts[0] was admitted in the part of that number, parts[1] in the one before, and so on. Each part is
-	// length microseconds long.
-	parts        [recentParts]limit.Tokens
-	part, length int64
+	// length is how long a part is, in milliseconds. By other rules it may be another one.
+	length uint32
+	// parts[0] was admitted in the part of the store's latest answer, parts[1] in the one before, and so
+	// on: in thousandths of a token, rounded down.
+	parts [recentParts]uint32
 }
 
-const recentParts = limit.MaxEarlier
+const (
+	recentParts = limit.MaxEarlier
+	recentUnit  = limit.Token / 1000
+)
 
-// partLength returns how long a part of a limit's window is, in microseconds; 0: it has none.
-func partLength(l *limit.Limit) int64 {
-	switch window := l.Window.Microseconds(); l.Algorithm {
-	case limit.SlidingLog:
-		return (window + recentParts - 1) / recentParts
-	case limit.SlidingCounter:
-		return window
-	default:
-		return 0
+// partLength returns how long a part of a limit's window is, in milliseconds; 0: it has none, or one
+// that cannot be told so.
+func partLength(l *limit.Limit) uint32 {
+	length := time.Duration(0)
+	switch {
+	case l.Algorithm == limit.SlidingLog:
+		length = (l.Window/recentParts + time.Millisecond - 1).Truncate(time.Millisecond)
+	case l.Algorithm == limit.SlidingCounter && l.Window%time.Millisecond == 0:
+		length = l.Window
 	}
+	if ms := length.Milliseconds(); ms <= math.MaxUint32 {
+		return uint32(ms)
+	}
+	return 0
 }
 
-// add counts what the store has admitted at a time of its clock.
-func (r *recent) add(l *limit.Limit, cost limit.Tokens, at int64) {
+// micros is the length of a part in microseconds.
+func (r *recent) micros() int64 { return int64(r.length) * 1000 }
+
+// roll brings the parts from the store's latest answer to a later one. An earlier one is by another clock.
+func (r *recent) roll(l *limit.Limit, from, to int64) {
 	length := partLength(l)
-	if length == 0 || cost == 0 {
+	if r.length != length || to < from {
+		*r = recent{length: length}
+	}
+	if length == 0 {
 		return
 	}
-	part := at / length
-	if r.length != length || r.part+recentParts <= part {
-		*r = recent{part: part, length: length}
-	}
-	for ; r.part < part; r.part++ {
+	for n := min(to/r.micros()-from/r.micros(), recentParts); n > 0; n-- {
 		copy(r.parts[1:], r.parts[:])
 		r.parts[0] = 0
 	}
-	if ago := r.part - part; ago < recentParts {
-		r.parts[ago] += cost
+}
+
+// add counts what the store admitted at a time before its latest answer.
+func (r *recent) add(cost limit.Tokens, at, latest int64) {
+	if r.length == 0 || at > latest {
+		return
+	}
+	if ago := latest/r.micros() - at/r.micros(); ago < recentParts {
+		r.parts[ago] = uint32(min(limit.Tokens(r.parts[ago])+cost/recentUnit, math.MaxUint32))
 	}
 }
 
-// split returns what was in use at a time of the store's clock by when it was admitted, the oldest
-// first. The last part is what is not explained, at that time.
-func (r *recent) split(l *limit.Limit, used limit.Tokens, at int64) (earlier []limit.DatedUse, rest limit.Tokens) {
-	length, rest := partLength(l), used
-	if length == 0 || r.length != length {
+// split returns what was in use at the store's latest answer by when it was admitted, the oldest first.
+// rest is what was admitted in the same part as the answer, or is not explained.
+func (r *recent) split(l *limit.Limit, used limit.Tokens, latest int64) (earlier []limit.DatedUse, rest limit.Tokens) {
+	rest = used
+	if r.length == 0 || r.length != partLength(l) {
 		return nil, used
 	}
 	window := l.Window.Microseconds()
-	for i := recentParts - 1; i >= 0; i-- {
-		part := r.part - int64(i)
-		begins, last := part*length, (part+1)*length-1
-		admitted, counts := r.parts[i], limit.Tokens(0)
+	for i := int64(recentParts) - 1; i > 0; i-- {
+		begins := (latest/r.micros() - i) * r.micros()
+		admitted, counts := limit.Tokens(r.parts[i])*recentUnit, limit.Tokens(0)
 		switch {
-		case admitted == 0 || last >= at:
-			continue
-		case l.Algorithm == limit.SlidingLog:
-			if begins > at-window {
-				counts = admitted
-			}
-		case part == at/window-1:
-			counts = partDown(admitted, window-at%window, window)
-		}
-		if counts == 0 {
-			continue
+		case l.Algorithm == limit.SlidingLog && begins > latest-window:
+			counts = admitted
+		case l.Algorithm == limit.SlidingCounter && i == 1:
+			counts = partDown(admitted, window-latest%window, window)
 		}
 		if counts > rest {
 			return nil, used // the store counts otherwise
 		}
-		earlier, rest = append(earlier, limit.DatedUse{Used: admitted, At: last}), rest-counts
+		if counts > 0 {
+			earlier, rest = append(earlier, limit.DatedUse{Used: admitted, At: begins + r.micros() - 1}), rest-counts
+		}
 	}
 	return earlier, rest
 }

@@ -110,6 +110,36 @@ func TestUseIsDated(t *testing.T) {
 	}
 }
 
+// TestAnswersOfOtherContentsDateNothing: a call of contents that are lost was admitted, but the present record may not
+// know of it.
+func TestAnswersOfOtherContentsDateNothing(t *testing.T) {
+	table := New(10, 0)
+	late := send(table, minuteLog, 20, 80, 3610)
+	table.HoldsUntil(3611 * second)
+	table.Emptied(3610*second + 1)
+	admit(table, minuteLog, 1, 70, 3612)
+	late()
+	admit(table, minuteLog, 1, 69, 3630)
+	if got := remembers(table, minuteLog); !reflect.DeepEqual(got, [][2]int64{{1, 3615}, {30, 3630}}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestUseIsNotDatedAfterAnotherDaemon: another daemon of the region may have given back what this one's calls were
+// admitted. So they explain nothing until none of it can be in use.
+func TestUseIsNotDatedAfterAnotherDaemon(t *testing.T) {
+	for after, want := range map[budget.Instant]int{60 * second: 0, 90 * second: 1} {
+		table, now := New(10, 0), 3640*second
+		admit(table, minuteLog, 20, 80, 3610)
+		admit(table, minuteLog, 1, 79, 3630)
+		e, c := table.keys[keyOf(1)], charge(minuteLog, 1, 1, now)
+		c.From = now - after
+		if earlier, _ := table.usedBy(&c, &e, now); len(earlier) != want {
+			t.Errorf("%v after it: %v", after, earlier)
+		}
+	}
+}
+
 // TestUseOfAnotherWindowIsNotDated: parts of a window of another length explain nothing.
 func TestUseOfAnotherWindowIsNotDated(t *testing.T) {
 	table, longer := New(10, 0), minuteLog

@@ -138,7 +138,7 @@ func (e *entry) full(c *Charge, allowed bool, out limit.Outcome, carried Debt) b
 	if c.Limit.Algorithm != limit.Concurrency {
 		return false
 	}
-	known := e.stamp != 0 && !e.unsaid && e.left+limit.Tokens(e.basis) == out.Bucket.Cap
+	known := e.told && !e.unsaid && e.left+limit.Tokens(e.basis) == out.Bucket.Cap
 	return allowed && c.Cost > 0 || known && carried.upTo == 0 && carried.Held == nil
 }
 
@@ -229,7 +229,7 @@ func (t *Table) Releasing(k *Ticket, c *Charge, now budget.Instant) {
 // and what this call carried is carried once more, because it may not count in that one.
 func (t *Table) Released(k *Ticket, c *Charge, left limit.Tokens, carried Debt, stamp int64, now budget.Instant) {
 	e, known := t.keys[c.Key]
-	latest := known && k.voided == t.voided && k.sent > e.at && stamp >= max(e.stamp, e.after) && e.stamp != 0
+	latest := known && k.voided == t.voided && k.sent > e.at && stamp >= e.stamp && e.told
 	if t.Paid(c.Key, carried, latest); !latest {
 		return
 	}

@@ -17,17 +17,16 @@ type Snapshot struct {
 type SavedKey struct {
 	Key budget.KeyID
 	// Known: the table has an entry. Otherwise only the debt counts.
-	Known          bool
-	Left, Asked    limit.Tokens
-	At             budget.Instant
-	Basis, Stamp   int64
-	Capacity       limit.Tokens
-	Counts, Unsaid bool
-	// Recent has when what is in use was admitted, by parts of a length in microseconds. The first has the
-	// number RecentPart.
-	Recent                   []limit.Tokens
-	RecentPart, RecentLength int64
-	InUseUntil               budget.Instant // of slots: when none that the store has reported can be in use
+	Known                bool
+	Left, Asked          limit.Tokens
+	At                   budget.Instant
+	Basis, Stamp         int64
+	Capacity             limit.Tokens
+	Told, Counts, Unsaid bool
+	// Recent has when what is in use was admitted, by parts of RecentLength milliseconds.
+	Recent       []uint32
+	RecentLength uint32
+	InUseUntil   budget.Instant // of slots: when none that the store has reported can be in use
 	// TakenAt is 0 if nothing was taken.
 	TakenMost, TakenOwed limit.Tokens
 	TakenAt              budget.Instant
@@ -66,10 +65,10 @@ func (t *Table) Snapshot(now budget.Instant) *Snapshot {
 	for key, e := range t.keys {
 		k := SavedKey{
 			Key: key, Known: true, Left: e.left, Asked: e.asked, At: e.at, Basis: e.basis, Stamp: e.stamp,
-			Capacity: e.capacity, Counts: e.counts, Unsaid: e.unsaid, InUseUntil: e.lentUntil,
+			Capacity: e.capacity, Told: e.told, Counts: e.counts, Unsaid: e.unsaid, InUseUntil: e.lentUntil,
 		}
 		if e.recent.length != 0 {
-			k.Recent, k.RecentPart, k.RecentLength = e.recent.parts[:], e.recent.part, e.recent.length
+			k.Recent, k.RecentLength = e.recent.parts[:], e.recent.length
 		}
 		if lost, is := t.taken[key]; is {
 			k.TakenMost, k.TakenOwed, k.TakenAt = lost.most, lost.owed, lost.at
@@ -172,9 +171,9 @@ func (s *Snapshot) Shift(now budget.Instant, sameClock bool) budget.Instant {
 func (k *SavedKey) entry(shift budget.Instant) entry {
 	e := entry{
 		left: k.Left, asked: k.Asked, at: k.At + shift, basis: k.Basis, stamp: k.Stamp,
-		capacity: k.Capacity, counts: k.Counts, unsaid: k.Unsaid, lentUntil: k.InUseUntil + shift,
+		capacity: k.Capacity, told: k.Told, counts: k.Counts, unsaid: k.Unsaid, lentUntil: k.InUseUntil + shift,
 	}
-	e.recent.part, e.recent.length = k.RecentPart, k.RecentLength
+	e.recent.length = k.RecentLength
 	copy(e.recent.parts[:], k.Recent)
 	return e
 }

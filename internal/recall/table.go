@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// DefaultKeys is the default size of a table, in keys: about 40 MiB.
+	// DefaultKeys is the default size of a table, in keys: about 60 MiB.
 	DefaultKeys = 400_000
 	// evictionSample is how many keys are compared to make room in a full table. The one that was
 	// settled longest ago is dropped.
@@ -112,9 +112,8 @@ type entry struct {
 	// basis is the smallest rate at which the key earned, in micro-tokens a second. For a counting
 	// limit it is what was in use.
 	basis int64
-	// stamp is the store's clock at the answer, in microseconds. after is the stamp that was known
-	// when the key's share change left: an earlier answer says nothing new.
-	stamp, after int64
+	// stamp is the store's clock at the answer, in microseconds. An earlier answer says nothing new.
+	stamp int64
 	// asked is the cost of calls in flight.
 	asked limit.Tokens
 	// capacity is what the store's bucket could hold at the latest answer; 0 if that is not known.
@@ -125,9 +124,9 @@ type entry struct {
 	lentUntil budget.Instant
 	// recent has when this daemon's calls were admitted of a counting limit.
 	recent recent
-	// counts: it is a counting limit. unsaid: the store did not report what is in use of it, only
-	// that nothing is left.
-	counts, unsaid bool
+	// told: the store has answered, and the key's share does not change since. counts: it is a counting
+	// limit. unsaid: the store did not report what is in use of it, only that nothing is left.
+	told, counts, unsaid bool
 }
 
 // taken is what calls in flight may have taken of a bucket when the store's contents changed. No
@@ -209,11 +208,10 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 	if !known && !t.makeRoom(now) {
 		return
 	}
-	if t.emptied != 0 && known && e.stamp != 0 {
+	if t.emptied != 0 && e.told {
 		t.changing[key] = e
 	}
-	e.after = max(e.after, e.stamp)
-	e.left, e.at, e.stamp, e.capacity = 0, now, 0, 0
+	e.left, e.at, e.told, e.capacity = 0, now, false, 0
 	t.keys[key] = e
 }
 
@@ -224,7 +222,7 @@ func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, n
 	if !known && !t.makeRoom(now) {
 		return
 	}
-	e.left, e.at, e.basis, e.stamp, e.capacity = tokens-t.Owed(key, now), now, rate, stamp, 0
+	e.left, e.at, e.basis, e.stamp, e.told, e.capacity = tokens-t.Owed(key, now), now, rate, stamp, true, 0
 	t.replace(key, e)
 	delete(t.changing, key)
 }
@@ -237,9 +235,10 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 	if !known && !t.makeRoom(now) {
 		return
 	}
-	if stamp >= e.stamp {
+	if !e.told || stamp >= e.stamp {
+		e.recent.roll(&c.Limit, e.stamp, stamp)
 		e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
-		e.counts, e.unsaid = true, used >= limit.MaxTokens
+		e.told, e.counts, e.unsaid = true, true, used >= limit.MaxTokens
 		e.reported(c, now)
 		t.disownEnded(key, stamp)
 		if !e.unsaid {
@@ -341,7 +340,7 @@ func (t *Table) untouched(c *Charge, now budget.Instant) entry {
 		if !t.unused(c, now) {
 			return entry{at: now, counts: true}
 		}
-		return entry{left: c.Bucket.Cap, at: now, stamp: c.StoreNow, counts: true}
+		return entry{left: c.Bucket.Cap, at: now, stamp: c.StoreNow, told: c.StoreNow != 0, counts: true}
 	}
 	rate, capacity := c.Bucket.Rate.Micro, limit.Tokens(0)
 	if c.Room.Least == c.Room.Most {

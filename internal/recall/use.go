@@ -163,7 +163,7 @@ func (t *Table) useOf(c *Charge, e *entry, now budget.Instant) *use {
 	d := t.debtOf(c.Key)
 	if d.use == nil {
 		d.use = &use{}
-		if e.stamp != 0 {
+		if e.told {
 			t.countReported(d.use, c, e, now)
 		}
 		// What calls may have taken of contents that are lost counts from now on.
@@ -198,7 +198,7 @@ func (t *Table) leftOf(c *Charge, e *entry, now budget.Instant) limit.Outcome {
 	}
 	out := limit.Outcome{Bucket: limit.Bucket{Cap: rights}, Reset: c.Limit.Tail().Microseconds(), Retry: -1}
 	switch {
-	case e.stamp == 0:
+	case !e.told:
 		return out
 	case c.Limit.Algorithm == limit.Concurrency:
 		out.Tokens = t.slotsLeft(c, e, rights, now)

@@ -7,6 +7,7 @@ func emptied() []Plant {
 		table   = "internal/recall/table.go"
 		settle  = "limit/settle.go"
 		mem     = "limit/memory.go"
+		dates   = "internal/recall/recent.go"
 	)
 	return []Plant{
 		{
@@ -43,7 +44,7 @@ func emptied() []Plant {
 		},
 		{
 			Name: "memory-of-what-nobody-said", Breaks: "a limit that counts of which nothing was left is remembered as one of which nothing was in use",
-			Edits: []Edit{{emptied, "e.stamp == 0, e.unsaid, e.at", "e.stamp == 0, e.at"}},
+			Edits: []Edit{{emptied, "!e.told, e.unsaid, e.at", "!e.told, e.at"}},
 		},
 		{
 			Name: "unused-too-early", Breaks: "a window that began before the daemon did is unused",
@@ -79,7 +80,31 @@ func emptied() []Plant {
 		},
 		{
 			Name: "memory-of-another-clock", Breaks: "use of a window that has not begun is forgotten",
-			Edits: []Edit{{mem, "\tif then > current {\n", "\tif then < 0 {\n"}},
+			Edits: []Edit{{mem, "v.Window) > current {\n", "v.Window) < 0 {\n"}},
+		},
+		{
+			Name: "part-that-is-over-in-part", Breaks: "a part of a log's window that is over in part explains as much of what is in use as it had",
+			Edits: []Edit{{dates, "begins > latest-window:", "begins+r.micros() > latest-window:"}},
+		},
+		{
+			Name: "counter-before-in-whole", Breaks: "a counter's previous window explains all that was admitted in it, and less of it counts",
+			Edits: []Edit{{dates, "counts = partDown(admitted, window-latest%window, window)", "counts = admitted"}},
+		},
+		{
+			Name: "part-at-its-beginning", Breaks: "what was admitted in a part of a window counts as admitted when the part began",
+			Edits: []Edit{{dates, "At: begins + r.micros() - 1", "At: begins"}},
+		},
+		{
+			Name: "part-of-other-contents", Breaks: "an answer of contents that are lost says when present use was admitted",
+			Edits: []Edit{{"internal/recall/call.go", "if !known || !e.counts || k.voided != t.voided {", "if !known || !e.counts {"}},
+		},
+		{
+			Name: "dates-by-another-clock", Breaks: "what was admitted by a clock that was set back explains what is in use",
+			Edits: []Edit{{dates, "r.length != length || to < from {", "r.length != length {"}},
+		},
+		{
+			Name: "dates-beside-another", Breaks: "another daemon may have given back what this one's calls were admitted, and they explain what is in use",
+			Edits: []Edit{{dates, "c.From != 0 && now <", "now < 0 && now <"}},
 		},
 		{
 			Name: "memory-of-a-share-that-grew", Breaks: "a share that grew in a window counts at once in it where the store has lost the record",

@@ -94,7 +94,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-keeps-shares", Breaks: "what a daemon remembers of a key stays while its share shrinks in the store",
-			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.stamp, e.capacity = 0, now, 0, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	e.left, e.at, e.basis, e.stamp, e.capacity = tokens-t.Owed(key, now), now, rate, stamp, 0\n	t.replace(key, e)\n", "	t.replace(key, e)\n"}},
+			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.told, e.capacity = 0, now, false, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	e.left, e.at, e.basis, e.stamp, e.told, e.capacity = tokens-t.Owed(key, now), now, rate, stamp, true, 0\n	t.replace(key, e)\n", "	t.replace(key, e)\n"}},
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
 		},
 		{
@@ -103,7 +103,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-overtaken", Breaks: "an answer that was overtaken before a share changed counts as news",
-			Edits: []Edit{{"internal/recall/table.go", "	e.after = max(e.after, e.stamp)\n", ""}},
+			Edits: []Edit{{"internal/recall/table.go", "e.left, e.at, e.told, e.capacity = 0, now, false, 0", "e.left, e.at, e.stamp, e.told, e.capacity = 0, now, 0, false, 0"}},
 			World: World{Faults: []string{"all store commands stuck", "store lost for one daemon"}, Just: true},
 		},
 		{
@@ -113,12 +113,12 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-use-told-by-a-change", Breaks: "what a share change says to be in use is not counted beside what the daemon admitted",
-			Edits: []Edit{{"internal/recall/table.go", "			t.recount(c, &e, 0)\n", ""}},
+			Edits: []Edit{{"internal/recall/table.go", "			t.recount(c, &e, now)\n", ""}},
 			World: World{Faults: []string{"all store commands stuck", "store flushed"}, Just: true},
 		},
 		{
 			Name: "recall-first-of-a-call", Breaks: "of several requests for a key that one call of the store decides, the daemon remembers the first one's answer",
-			Edits: []Edit{{"internal/recall/call.go", "(stamp >= max(e.stamp, e.after) || k.sent >= e.at)", "(stamp > e.stamp || k.sent >= e.at)"}},
+			Edits: []Edit{{"internal/recall/call.go", "(stamp >= e.stamp || k.sent >= e.at)", "(stamp > e.stamp || k.sent >= e.at)"}},
 		},
 		{
 			Name: "recall-clips-despite-lost-calls", Breaks: "a debt ends with what the bucket may lack by the answered calls, whatever calls without an answer took",
@@ -126,7 +126,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-clips-while-a-share-changes", Breaks: "a debt ends with what the bucket may lack by a share that may be another one by now",
-			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.stamp, e.capacity = 0, now, 0, 0\n", "	e.left, e.at, e.stamp = 0, now, 0\n"}},
+			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.told, e.capacity = 0, now, false, 0\n", "	e.left, e.at, e.told = 0, now, false\n"}},
 		},
 		{
 			Name: "recall-of-a-lent-floor", Breaks: "a daemon that is cut off goes on by what it remembered of a key whose floor it had lent",

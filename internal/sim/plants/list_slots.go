@@ -74,7 +74,7 @@ func slots() []Plant {
 		},
 		{
 			Name: "slots-while-a-share-changes", Breaks: "slots are given out while it is unknown what the store has of a key",
-			Edits: []Edit{{"internal/recall/use.go", "	case e.stamp == 0:\n		return out\n", ""}},
+			Edits: []Edit{{"internal/recall/use.go", "	case !e.told:\n		return out\n", ""}},
 			World: stuck,
 		},
 		{
