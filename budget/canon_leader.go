@@ -184,7 +184,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		kr := &key.regions[i]
 		c.share(kr.sent)
 		c.Gen(kr.gen)
-		c.Bools(kr.acked, kr.pending, kr.cold, kr.outlasted, kr.useReported)
+		c.Bools(kr.acked, kr.pending, kr.cold, kr.outlasted, kr.useReported, kr.lost)
 		c.Int(int64(kr.inUse))
 		c.Int(kr.label)
 		if kr.pending {

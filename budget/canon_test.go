@@ -19,7 +19,7 @@ var fields = []struct {
 	{knownDaemon{}, "id heard"},
 	{Standing{}, "Daemon Storeless Alone Others"},
 	{leaderKey{}, "id at shares limit tail delayed pool regions dirty settled over cooling used credit moved home homeSince shrunk rules since"},
-	{keyRegion{}, "sent gen acked pending next grant granted cold outlasted inUse useReported label shrinks released tokens used demand planned homeUntil"},
+	{keyRegion{}, "sent gen acked pending next grant granted cold outlasted inUse useReported lost label shrinks released tokens used demand planned homeUntil"},
 	{FloorSteps{}, "done began held fill tail"},
 	{demand{}, "admitted offered since last used gap known rejecting over meanOffered meanAdmitted window windowOffered windowAdmitted slow slowAdmitted"},
 	{planned{}, "slow admitted active"},

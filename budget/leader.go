@@ -155,7 +155,9 @@ type keyRegion struct {
 	outlasted   bool
 	inUse       int32
 	useReported bool
-	label       int64
+	// lost: the region's store does not know its use, and counts everything as in use.
+	lost  bool
+	label int64
 
 	// shrinks: the share last sent, or about to be sent, is smaller than the one before.
 	shrinks bool

@@ -44,7 +44,7 @@ func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now 
 // and that equals its liability, so that the growth is exactly what is committed.
 func (l *Leader) canGrow(i int, key *leaderKey, lowered Share) bool {
 	kr := &key.regions[i]
-	return l.regions[i].live && kr.acked && !kr.pending && kr.sent == lowered
+	return l.regions[i].live && kr.acked && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.sent == lowered
 }
 
 // poolOf returns the part of the limit that no region may be enforcing or have in use: the only

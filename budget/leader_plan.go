@@ -175,6 +175,11 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 			in.Regions[i] = claim{Draining: true, Now: kr.current(), Floor: floor}
 			continue
 		}
+		if kr.lost && key.limit.LendsUnused() {
+			// It could use no share that it is given, and would count all of it as in use.
+			in.Regions[i] = claim{Now: kr.current(), Floor: floor, Keep: kr.current()}
+			continue
+		}
 		keep := l.cfg.ConnectedFloor(floor, key.limit)
 		if key.limit.Capacity == 0 {
 			keep = floor // no region has reported the limit yet: lend nothing of the floor

@@ -125,7 +125,9 @@ func (l *Leader) fencedUseCounts(key *leaderKey, now Instant) bool {
 // counts for no more than the region had.
 func (l *Leader) acknowledge(rep KeyReport, i int, key *leaderKey) {
 	kr := &key.regions[i]
-	used := min(rep.InUse, l.mayUse(i, key, key.shares[i]).Burst)
+	may := l.mayUse(i, key, key.shares[i]).Burst
+	used := min(rep.InUse, may)
+	kr.lost = rep.InUse > may
 	kr.outlasted = used > rep.Share.Burst
 	kr.acked, kr.useReported, kr.inUse = !kr.outlasted, true, 0
 	if kr.outlasted {

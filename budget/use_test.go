@@ -12,6 +12,8 @@ type rights struct {
 	label int64   // the label that every store reports of its window, if the limit has labels
 	froms []int64 // the windows from which growths count
 	lost  Instant // until then the stores have lost what they knew, and say that everything may be in use
+	// lostBy is the same for the store of one region, which admits nothing meanwhile; nil: no store.
+	lostBy []Instant
 }
 
 // counting returns a world whose key is a log of 90 requests in any 12 seconds.
@@ -39,12 +41,15 @@ func (w *world) useRights(i int, load int64) {
 	most := w.capOf(i)
 	for range load {
 		u := Usage{Rules: w.regions[i].rules, Limit: w.limit, Cost: microToken, FloorCap: most * microToken, ColdCap: most * microToken}
-		if w.inUse(i) < most {
+		if w.inUse(i) < most && (w.rights.lostBy == nil || !w.storeLost(i)) {
 			w.rights.used[i] = append(w.rights.used[i], w.now)
 			w.got++
 			u.Admitted = true
 		}
 		u.Tokens = max(0, most-w.inUse(i)) * microToken
+		if w.rights.lostBy != nil && w.storeLost(i) {
+			u.Tokens = 0
+		}
 		w.regions[i].Observe(w.key, u, w.now)
 	}
 	var sum int64
@@ -60,11 +65,21 @@ func (w *world) useRights(i int, load int64) {
 	}
 }
 
+// lostOf returns until when the store of a region knows nothing.
+func (r *rights) lostOf(i int) Instant {
+	if r.lostBy == nil {
+		return 0
+	}
+	return r.lostBy[i]
+}
+
+func (w *world) storeLost(i int) bool { return w.now < max(w.rights.lost, w.rights.lostOf(i)) }
+
 func (w *world) storeRights(i int, c ShareChange) ShareResult {
 	used, most := w.inUse(i), Scale(w.limit.Capacity, c.Share.Burst)/microToken
 	res := ShareResult{Key: c.Key, InUse: used * microToken, Label: w.rights.label, Tokens: max(0, most-used) * microToken}
-	if w.now < w.rights.lost {
-		res.InUse, res.Tokens, res.Due = 1e15, 0, w.rights.lost.Sub(w.now)
+	if w.storeLost(i) {
+		res.InUse, res.Tokens, res.Due = 1e15, 0, max(w.rights.lost, w.rights.lostOf(i)).Sub(w.now)
 	} else if excess := used - most; excess > 0 {
 		res.Due = w.rights.used[i][excess-1].Add(w.limit.Tail).Sub(w.now)
 	}

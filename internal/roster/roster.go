@@ -106,6 +106,7 @@ func (r *Roster) Answered(a Reply, now budget.Instant) {
 	for id, l := range r.listed {
 		if l.present && !slices.ContainsFunc(a.Others, func(e Entry) bool { return e.ID == id }) {
 			delete(r.listed, id) // the daemon has left
+			delete(r.told, id)
 		}
 	}
 	for _, e := range a.Others {

@@ -239,3 +239,20 @@ func TestALostListLeavesADaemonUnread(t *testing.T) {
 	w.reads(second)
 	w.is(second, true, false, "the first daemon has read the new list")
 }
+
+// TestADaemonThatLeftIsForgotten: the other daemon was known when this one ran last, and stops in order while both run.
+// A leader that has not named it says nothing of it.
+func TestADaemonThatLeftIsForgotten(t *testing.T) {
+	r := roster.New(1, []budget.DaemonID{2}, 0)
+	r.Contents()
+	r.Answered(roster.Reply{Number: 2, Last: 2, Others: []roster.Entry{{ID: 2, Read: 2, At: 1}}, Now: 1}, 1)
+	r.Told(7, nil, 2)
+	if got := r.Others(3); len(got) != 1 {
+		t.Fatalf("while it runs: %v", got)
+	}
+	r.Answered(roster.Reply{Number: 2, Last: 2, Now: 2}, 4)
+	r.Told(7, nil, 5)
+	if got := r.Others(6); len(got) != 0 {
+		t.Errorf("after it has left: %v", got)
+	}
+}
