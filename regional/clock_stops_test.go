@@ -52,7 +52,7 @@ func TestAClockThatStoodStillByTheStoresClock(t *testing.T) {
 				}
 				now := d.cfg.Now()
 				ahead := d.auth.Clock.Until(now) + (3 * time.Second).Microseconds()
-				if !shows(observer{d.auth, d.emergency}, d.auth.CurrentEpoch(), storeclock.Sample{Store: ahead, Sent: now, Received: now}) {
+				if !shows(observer{d.auth, d.emergency, &d.lists}, d.auth.CurrentEpoch(), storeclock.Sample{Store: ahead, Sent: now, Received: now}) {
 					t.Fatal("the clock that stood still is not seen")
 				}
 				if d.emergency.Keep() != nil {

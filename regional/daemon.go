@@ -74,6 +74,7 @@ type Daemon struct {
 	stopping  chan struct{} // closed when the daemon stops
 	stateFile *stateFile
 	others    *session.Others
+	lists     atomic.Pointer[session.Others] // others, once it is built; the store learns its contents before
 	session   *session.Session
 	http      *http.Server
 	ops       *http.Server
@@ -166,9 +167,10 @@ func (d *Daemon) build(kept *state) error {
 	id := stateID(c.StateFile, kept)
 	returns := d.readRecords(kept)
 	d.others = d.newOthers(id, kept)
+	d.lists.Store(d.others)
 	d.stateFile = newStateFile(c.StateFile, c.Region, id, kept, d.policies, d.others, d.log)
 	d.guard = storeguard.New(storeguard.Config{
-		Store: d.store, Observer: observer{d.auth, d.emergency}, Now: c.Now, Metrics: d.metrics, Changed: d.storeBreakerChanged, Failed: d.wakeProbe,
+		Store: d.store, Observer: observer{d.auth, d.emergency, &d.lists}, Now: c.Now, Metrics: d.metrics, Changed: d.storeBreakerChanged, Failed: d.wakeProbe,
 		Spends: d.spends, Bugs: d.bugs,
 	})
 	d.door = overload.NewDoor(runtime.GOMAXPROCS(0), d.metrics.Overload)
@@ -286,12 +288,14 @@ func incarnation() uint64 {
 type observer struct {
 	*authority.Authority
 	emergency *emergency.Limit
+	others    *atomic.Pointer[session.Others] // nil in it: the daemon is being built
 }
 
 // StoreEpoch implements storeguard.Observer.
 func (o observer) StoreEpoch(epoch string) (changed bool) {
 	if changed = o.Authority.StoreEpoch(epoch); changed {
 		o.emergency.Learned()
+		o.others.Load().Learned()
 	}
 	return changed
 }

@@ -68,7 +68,7 @@ func (d *Daemon) redisConfig(url string) store.RedisConfig {
 	store.LogLibrary(d.cfg.Logger)
 	c := store.DefaultRedisConfig(url)
 	c.Logger = d.log
-	c.OnEpoch = func(epoch string) { observer{d.auth, d.emergency}.StoreEpoch(epoch) }
+	c.OnEpoch = func(epoch string) { observer{d.auth, d.emergency, &d.lists}.StoreEpoch(epoch) }
 	c.OnPrimary = d.newPrimary
 	c.OnCircuit = d.shardBreakerChanged
 	return c

@@ -11,12 +11,15 @@ import (
 // because a coordinator has answered in this daemon's session.
 func (t *Table) HoldsUntil(until budget.Instant) { t.heldUntil = max(t.heldUntil, until) }
 
+// InSession reports whether no other daemon can have had the region's session.
+func (t *Table) InSession(now budget.Instant) bool { return now < t.heldUntil }
+
 // Emptied records that the store's contents have changed. If the daemon holds the session, the
 // table keeps what it knows of keys, and Memory has it for the store. Calls in flight count as
 // having taken from the earlier contents. If the daemon does not hold the session, the table
 // forgets everything except what is owed, because another daemon may have spent.
 func (t *Table) Emptied(now budget.Instant) {
-	if now >= t.heldUntil {
+	if !t.InSession(now) {
 		t.Void(now)
 		return
 	}

@@ -170,17 +170,18 @@ func (r *Roster) Spends(now budget.Instant) bool {
 }
 
 // Alone reports whether this daemon may admit by its emergency limit, because it knows of no other
-// daemon and waits for none.
-func (r *Roster) Alone(now budget.Instant) bool {
-	if len(r.Others(now)) > 0 || r.Unread() {
+// daemon and waits for none. inSession: it has the region's session, so no other daemon can have got it
+// since the list was last read.
+func (r *Roster) Alone(now budget.Instant, inSession bool) bool {
+	if len(r.Others(now)) > 0 || r.Unread() && !inSession {
 		return false
 	}
 	return r.readAt == 0 || r.seen || r.vouched
 }
 
-// Unread reports whether the store has told its contents and the list has not answered yet. A
-// daemon that no coordinator knows may be in that list, and spend by the store.
-func (r *Roster) Unread() bool { return r.reached && r.readAt == 0 }
+// Unread reports whether the store has told its contents and their list has not answered yet. Another
+// daemon may be in that list, and spend by the store. It cannot know of this one, which the list lacks.
+func (r *Roster) Unread() bool { return r.reached && r.number == 0 }
 
 // Others returns the other daemons of the region that this one knows, ordered by id, at most
 // budget.MaxDaemons.

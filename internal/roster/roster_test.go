@@ -34,7 +34,7 @@ func (w *world) is(r *roster.Roster, spends, alone bool, when string) {
 	if got := r.Spends(w.now); got != spends {
 		w.t.Errorf("%s: daemon %d spends by the store: %v", when, r.Self(), got)
 	}
-	if got := r.Alone(w.now); got != alone {
+	if got := r.Alone(w.now, false); got != alone {
 		w.t.Errorf("%s: daemon %d admits alone: %v", when, r.Self(), got)
 	}
 }
@@ -238,6 +238,26 @@ func TestALostListLeavesADaemonUnread(t *testing.T) {
 	w.reads(first)
 	w.reads(second)
 	w.is(second, true, false, "the first daemon has read the new list")
+}
+
+// TestTheListOfOtherContents: a daemon whose store has other contents does not count on being alone until it has read
+// their list, because the daemons in it cannot know of it. While it has the session, no other one can spend.
+func TestTheListOfOtherContents(t *testing.T) {
+	w := start(t)
+	a := w.daemon(1)
+	a.Contents()
+	w.reads(a)
+	w.pass(2 * time.Second)
+	w.is(a, true, true, "the only one in the list")
+	w.list = roster.List{}
+	a.Contents()
+	w.is(a, true, false, "before it has read the new list")
+	if !a.Alone(w.now, true) {
+		t.Error("not alone in session")
+	}
+	w.reads(w.daemon(2))
+	w.reads(a)
+	w.is(a, true, false, "beside the daemon that it has read of")
 }
 
 // TestADaemonThatLeftIsForgotten: the other daemon was known when this one ran last, and stops in order while both run.

@@ -39,7 +39,7 @@ func Holes() []Hole {
 		}},
 		{Name: "H2", Breaks: "a daemon without its store admits beside another one that has it", run: emergencyBesideStore, edits: []edit{
 			{"regional/internal/emergency/emergency.go", "\te.isBeside = another\n", "\te.isBeside = another && !HOLE\n"},
-			{"regional/internal/session/others.go", "Alone: o.roster.Alone(now) && ", "Alone: HOLE || o.roster.Alone(now) && "},
+			{"regional/internal/session/others.go", "Alone: o.isAlone(now) && ", "Alone: HOLE || o.isAlone(now) && "},
 		}},
 		{Name: "H4", Breaks: "a store comes back with records of before", run: recordsComeBack},
 		{Name: "H5", Breaks: "a rule that is slowed refills buckets whose records have gone", run: slowedWhileCold, edits: []edit{

@@ -12,7 +12,7 @@ func emptied() []Plant {
 	return []Plant{
 		{
 			Name: "emptied-without-session", Breaks: "a daemon that does not hold the session goes on by what it knew of contents that the store has lost",
-			Edits: []Edit{{emptied, "\tif now >= t.heldUntil {\n", "\tif now < 0 {\n"}},
+			Edits: []Edit{{emptied, "\tif !t.InSession(now) {\n", "\tif false {\n"}},
 		},
 		{
 			Name: "emptied-calls-forgotten", Breaks: "what calls under way took of contents that the store has lost is given out again",

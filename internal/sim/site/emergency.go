@@ -23,7 +23,7 @@ func (c *takeCall) decideAlone() {
 	if c.errand {
 		return
 	}
-	if n.holdsBack() || n.beside || n.left || n.roster != nil && !n.roster.Alone(n.Now()) {
+	if n.holdsBack() || n.beside || n.left || !n.isAlone() {
 		return // another daemon may spend through the store
 	}
 	n.alone = n.asks(n.alone, c.rules) // by what it may spend now
@@ -101,7 +101,7 @@ func (n *Node) memory(a *ask) *limit.Memory {
 	c := n.charge(a, 0)
 	c.Forgives, c.Birth = a.rule.Forgives, n.birth
 	c.Extra = a.right.Hot && a.rule.Elastic
-	c.Foreign = n.beside || n.roster != nil && !n.roster.Alone(n.Now()) || a.right.Blind && a.right.Phase != budget.CutOff
+	c.Foreign = n.beside || !n.isAlone() || a.right.Blind && a.right.Phase != budget.CutOff
 	return n.recalled.Memory(&c, n.Now())
 }
 

@@ -76,9 +76,8 @@ type Node struct {
 	readAt int64          // true time; below 0: it was not read yet
 
 	// roster is what the daemon knows of the region's other daemons; nil: the world has no such
-	// list. listOf are the contents whose list it has read.
+	// list.
 	roster     *roster.Roster
-	listOf     string
 	beside     bool // another daemon is known
 	left       bool // a coordinator has said that another daemon has what the region may spend
 	spent      bool // it could spend by the store when it last looked

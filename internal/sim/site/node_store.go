@@ -75,6 +75,9 @@ func (n *Node) storeIs(epoch string) {
 		n.recalled.Emptied(n.Now())
 	}
 	n.epoch, n.stamp, n.birth = epoch, limit.Stamp(epoch), birth
+	if n.roster != nil {
+		n.roster.Contents()
+	}
 	n.step(budget.StoreEpoch{Epoch: epoch})
 }
 

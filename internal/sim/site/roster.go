@@ -50,8 +50,13 @@ func (n *Node) standing(unmarked bool) budget.Standing {
 	}
 	now := n.Now()
 	return budget.Standing{
-		Daemon: n.roster.Self(), Storeless: unmarked || n.breaker.wait != 0, Alone: n.roster.Alone(now) && !n.left, Others: n.roster.Others(now),
+		Daemon: n.roster.Self(), Storeless: unmarked || n.breaker.wait != 0, Alone: n.isAlone() && !n.left, Others: n.roster.Others(now),
 	}
+}
+
+// isAlone reports whether the daemon may admit by its emergency limit, as far as it knows of other daemons.
+func (n *Node) isAlone() bool {
+	return n.roster == nil || n.roster.Alone(n.Now(), n.recalled.InSession(n.Now()))
 }
 
 // spends reports whether the daemon may spend by the store, and has the world know when that
@@ -83,10 +88,6 @@ func (n *Node) readList() {
 		return
 	}
 	w.Plan(int64(n.roster.NextRead(n.Now())), n.When(n.readList))
-	if n.epoch != n.listOf {
-		n.listOf = n.epoch
-		n.roster.Contents()
-	}
 	if n.storeCut() || w.Stuck[n.Region] > w.Now() || !n.breaker.passes(w.Now()) {
 		return
 	}
@@ -113,7 +114,7 @@ func (n *Node) updateRoster(change func()) {
 	}
 	change()
 	if !n.roster.Unread() {
-		alone := n.roster.Alone(n.Now())
+		alone := n.isAlone()
 		if n.beside && alone {
 			n.aloneSince = n.Now()
 		}
@@ -135,7 +136,7 @@ func (w *Regions) joined(n *Node) {
 		}
 		switch {
 		case other == n || other.Region != n.Region || other.roster == nil:
-		case (w.Now()-heardAt >= silent || other.Cut && other.storeCut()) && other.roster.Alone(other.Now()):
+		case (w.Now()-heardAt >= silent || other.Cut && other.storeCut()) && other.isAlone():
 			w.above.Replace(other, 100*milli) // nothing can tell it of the new one
 		default:
 			w.above.ForgiveDebts(other)

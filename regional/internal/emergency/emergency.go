@@ -501,7 +501,7 @@ func (e *Limit) memory(a *charge.Charge, now budget.Instant) *limit.Memory {
 	c := e.charge(a, now)
 	c.Forgives, c.Birth = forgives, e.born
 	c.Full, c.Extra = a.TimeToFull(), a.Right.Hot && a.Enforcement == rules.Elastic
-	c.Foreign = e.left || e.isBeside || e.isUnread || !a.Independent() && a.Right.Blind && a.Right.Phase != budget.CutOff
+	c.Foreign = e.left || !e.isAlone(now) || !a.Independent() && a.Right.Blind && a.Right.Phase != budget.CutOff
 	return e.table.Memory(&c, now)
 }
 
@@ -551,8 +551,9 @@ func (e *Limit) HasLeft() bool {
 
 // Beside sets whether another daemon of the region is known, which may have the store, and spend by
 // it what this one would admit without the store. Nothing earned before the end of such a time is
-// kept. unread: the store has told its contents, and the list of the region's daemons is not read
-// yet. Meanwhile nothing is admitted, and what was known of another daemon before stays as it is.
+// kept. unread: the store has told its contents, and their list of the region's daemons is not read
+// yet. Meanwhile nothing is admitted, unless this daemon has the session, and what was known of another
+// daemon before stays as it is.
 func (e *Limit) Beside(another, unread bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -567,6 +568,21 @@ func (e *Limit) Beside(another, unread bool) {
 		e.table.Disown()
 	}
 	e.isBeside = another
+}
+
+// isAlone reports whether no other daemon of the region can spend by the store. The caller holds mu.
+func (e *Limit) isAlone(now budget.Instant) bool {
+	return !e.isBeside && (!e.isUnread || e.hasSession(now))
+}
+
+// hasSession reports whether no other daemon can have had the region's session. The caller holds mu.
+func (e *Limit) hasSession(now budget.Instant) bool { return e.stopped == 0 && e.table.InSession(now) }
+
+// HasSession reports whether no other daemon can have had the region's session.
+func (e *Limit) HasSession() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.hasSession(e.now())
 }
 
 // LeaveFloorFor sets that another daemon has what the region may spend, for as long as a
@@ -604,7 +620,7 @@ func (e *Limit) lapse(phase budget.Phase, now budget.Instant) {
 // caller holds mu.
 func (e *Limit) bucketOf(a *charge.Charge, now budget.Instant) limit.Bucket {
 	switch {
-	case e.isBeside, e.isUnread:
+	case !e.isAlone(now):
 		return limit.Bucket{} // the other daemon may spend by the store what is this region's alone, too
 	case a.Independent():
 	case a.Right.Until != 0 && now >= a.Right.Until:

@@ -20,7 +20,7 @@ type Kept struct {
 func (e *Limit) Keep() *Kept {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.left || e.isBeside || e.isUnread || e.stopped != 0 || e.contents == "" || e.last.Waits() {
+	if e.left || !e.isAlone(e.now()) || e.stopped != 0 || e.contents == "" || e.last.Waits() {
 		return nil
 	}
 	records := e.table.Snapshot(e.now())

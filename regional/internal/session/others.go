@@ -48,6 +48,7 @@ type Others struct {
 	waits    bool              // whether it waits, as logged and exported last
 	began    budget.Instant    // when the daemon started
 	known    []budget.DaemonID // as written to the state file last
+	wake     chan struct{}     // has room for one: the list is to be read at once
 }
 
 // OthersConfig is what NewOthers needs. All fields are required but Known.
@@ -70,7 +71,7 @@ func NewOthers(c OthersConfig) *Others {
 	now := c.Now()
 	o := &Others{
 		store: c.Store, auth: c.Authority, emergency: c.Emergency, policies: c.Policies, metrics: c.Metrics, log: c.Log, now: c.Now,
-		began: now, known: c.Known, roster: roster.New(c.Self, c.Known, now),
+		began: now, known: c.Known, wake: make(chan struct{}, 1), roster: roster.New(c.Self, c.Known, now),
 	}
 	o.restrict(now)
 	return o
@@ -119,7 +120,7 @@ func (o *Others) Spends() bool {
 	return o.roster.Spends(o.now())
 }
 
-// Unread reports whether the store has told its contents, and its list of daemons was never read.
+// Unread reports whether the store has told its contents, and their list of daemons was not read yet.
 func (o *Others) Unread() bool {
 	if o == nil {
 		return false
@@ -140,6 +141,20 @@ func (o *Others) awaitList(ctx context.Context) {
 	}
 }
 
+// Learned says that the store has other contents. Their list of daemons is read at once.
+func (o *Others) Learned() {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	o.reach(o.auth.CurrentEpoch())
+	o.mu.Unlock()
+	select {
+	case o.wake <- struct{}{}:
+	default: // it is about to be read
+	}
+}
+
 // reach records the store's contents; empty: it has not told them. The caller holds mu.
 func (o *Others) reach(epoch string) {
 	if epoch != "" && epoch != o.contents {
@@ -151,7 +166,13 @@ func (o *Others) reach(epoch string) {
 
 // restrict passes to the emergency limit whether this daemon may admit by it. The caller holds mu.
 func (o *Others) restrict(now budget.Instant) {
-	o.emergency.Beside(!o.roster.Alone(now), o.roster.Unread())
+	o.emergency.Beside(!o.isAlone(now), o.roster.Unread())
+}
+
+// isAlone reports whether this daemon may admit by its emergency limit, as far as it knows of other
+// daemons. The caller holds mu.
+func (o *Others) isAlone(now budget.Instant) bool {
+	return o.roster.Alone(now, o.emergency.HasSession())
 }
 
 // Alone reports whether this daemon may admit by its emergency limit.
@@ -161,7 +182,7 @@ func (o *Others) Alone() bool {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.roster.Alone(o.now())
+	return o.isAlone(o.now())
 }
 
 // inSession returns what the daemon says of itself in reports. It counts as storeless also if the
@@ -184,7 +205,7 @@ func (o *Others) standing(storeless bool) budget.Standing {
 	defer o.mu.Unlock()
 	now := o.now()
 	return budget.Standing{
-		Daemon: o.roster.Self(), Storeless: storeless, Alone: o.roster.Alone(now) && !o.emergency.HasLeft(), Others: o.roster.Others(now),
+		Daemon: o.roster.Self(), Storeless: storeless, Alone: o.isAlone(now) && !o.emergency.HasLeft(), Others: o.roster.Others(now),
 	}
 }
 
@@ -266,8 +287,7 @@ func (o *Others) Run(ctx context.Context, guard Calls) {
 		return
 	}
 	for {
-		wait := o.read(ctx, guard)
-		if !background.Pause(ctx, wait) {
+		if !o.pause(ctx, o.read(ctx, guard)) {
 			break
 		}
 	}
@@ -279,6 +299,18 @@ func (o *Others) Run(ctx context.Context, guard Calls) {
 	if call.Number != 0 {
 		call.Leaves = true
 		_, _ = o.store.Roster(ctx, epoch, call) // otherwise the other daemons forget it in an hour
+	}
+}
+
+// pause waits until the list is to be read again. It returns false if ctx has ended.
+func (o *Others) pause(ctx context.Context, wait time.Duration) bool {
+	select {
+	case <-o.wake:
+		return ctx.Err() == nil
+	case <-time.After(wait):
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
 	}
 }
 
