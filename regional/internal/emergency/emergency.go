@@ -188,8 +188,7 @@ func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, r
 		if c.Cost = a.Cost; g.Peek || g.ChunkOnly {
 			c.Cost = 0
 		}
-		e.pays(a)
-		e.table.Answered(&a.Ticket, &c, r.Allowed, r.Limits[i], a.Carried, storeNow, received)
+		e.table.Answered(&a.Ticket, &c, r.Allowed, r.Limits[i], e.paid(a), storeNow, received)
 		if held, most, known := a.Chunk.Holds(&r.Limits[i]); known {
 			e.table.Borrowed(a.Key, held, received.Add(most), storeNow)
 		}
@@ -207,8 +206,7 @@ func (e *Limit) Failed(groups []*charge.Transaction, err error, latest budget.In
 		for i := range g.Charges {
 			a := &g.Charges[i]
 			c := e.named(a)
-			e.table.Paid(a.Key, a.Carried, false)
-			if a.Carried = (recall.Debt{}); nothing {
+			if e.table.Paid(a.Key, carried(a), false); nothing {
 				e.table.NotSent(&a.Ticket, &c)
 			} else {
 				e.table.Lost(&a.Ticket, &c, latest)
@@ -343,8 +341,7 @@ func (e *Limit) Applied(changed *charge.Transaction, shares []limit.Bucket, made
 	for i := range changed.Charges {
 		a := &changed.Charges[i]
 		is := made != nil && !made[i].Stale && !made[i].Late
-		e.pays(a)
-		e.table.Paid(a.Key, a.Carried, is)
+		e.table.Paid(a.Key, e.paid(a), is)
 		switch {
 		case !is:
 		case a.Limit.Algorithm.Counts():
@@ -386,15 +383,16 @@ func (e *Limit) Adjusted(parts *charge.Transaction, adjusted []limit.Adjusted, s
 	now := e.now()
 	for i := range parts.Charges {
 		a := &parts.Charges[i]
-		if e.pays(a); len(adjusted) > 0 && a.Limit.Algorithm == limit.Concurrency {
+		debt := e.paid(a)
+		if len(adjusted) > 0 && a.Limit.Algorithm == limit.Concurrency {
 			c := e.named(a)
 			if adjusted[i] == (limit.Adjusted{}) {
 				storeNow = 0 // a node of a cluster may not have been reached
 			}
-			e.table.Released(&a.Ticket, &c, adjusted[i].Tokens, a.Carried, storeNow, now)
+			e.table.Released(&a.Ticket, &c, adjusted[i].Tokens, debt, storeNow, now)
 			continue
 		}
-		e.table.Paid(a.Key, a.Carried, len(adjusted) > 0)
+		e.table.Paid(a.Key, debt, len(adjusted) > 0)
 	}
 	e.count()
 }

@@ -1,6 +1,9 @@
 package emergency
 
-import "aliquot/regional/internal/charge"
+import (
+	"aliquot/internal/recall"
+	"aliquot/regional/internal/charge"
+)
 
 // Moment is a time at which something was charged without the store. At is the earliest that the
 // store's clock can have shown, in microseconds; 0: not known.
@@ -38,9 +41,17 @@ func (e *Limit) Hands() {
 	e.payments++
 }
 
-// pays counts the end of a call that carried a debt. The caller holds mu.
-func (e *Limit) pays(a *charge.Charge) {
+// paid is carried for a call that may have paid the debt. The caller holds mu.
+func (e *Limit) paid(a *charge.Charge) recall.Debt {
 	if a.Carried.Amount != 0 || a.Carried.Held != nil {
 		e.payments++
 	}
+	return carried(a)
+}
+
+// carried returns the debt that a call carried, which has ended. Its end counts once, even if the next
+// call of the charge is not made.
+func carried(a *charge.Charge) (debt recall.Debt) {
+	debt, a.Carried = a.Carried, recall.Debt{}
+	return debt
 }
