@@ -37,7 +37,7 @@ func partLength(l *limit.Limit) uint32 {
 	length := time.Duration(0)
 	switch {
 	case l.Algorithm == limit.SlidingLog:
-		length = (l.Window/recentParts + time.Millisecond - 1).Truncate(time.Millisecond)
+		length = (l.Window / recentParts).Truncate(time.Millisecond) // so none of them is over in part
 	case l.Algorithm == limit.SlidingCounter && l.Window%time.Millisecond == 0:
 		length = l.Window
 	}
@@ -87,7 +87,7 @@ func (r *recent) split(l *limit.Limit, used limit.Tokens, latest int64) (earlier
 		begins := (latest/r.micros() - i) * r.micros()
 		admitted, counts := limit.Tokens(r.parts[i])*recentUnit, limit.Tokens(0)
 		switch {
-		case l.Algorithm == limit.SlidingLog && begins > latest-window:
+		case l.Algorithm == limit.SlidingLog:
 			counts = admitted
 		case l.Algorithm == limit.SlidingCounter && i == 1:
 			counts = partDown(admitted, window-latest%window, window)

@@ -59,7 +59,7 @@ func TestUseIsDated(t *testing.T) {
 			admit(t, minuteLog, 5, 80, 3644)
 			admit(t, minuteLog, 10, 40, 3650) // 30 more are of somebody else
 		}, [][2]int64{{20, 3645}, {40, 3650}}},
-		"a part that is over in part": {minuteLog, func(t *Table) {
+		"a part before those that are known": {minuteLog, func(t *Table) {
 			admit(t, minuteLog, 8, 92, 3601)
 			admit(t, minuteLog, 5, 87, 3620)
 			admit(t, minuteLog, 1, 94, 3662)
@@ -83,12 +83,13 @@ func TestUseIsDated(t *testing.T) {
 			admit(t, minuteLog, 1, 79, 3630)
 		}, [][2]int64{{21, 3630}}},
 		"a clock that is set back": {minuteLog, func(t *Table) {
-			admit(t, minuteLog, 20, 80, 3640)
+			admit(t, minuteLog, 20, 80, 3620)
+			admit(t, minuteLog, 1, 79, 3640)
 			var k Ticket
 			c := charge(minuteLog, 1, 1, 3650*second)
 			t.Sent(&k, &c, 3650*second)
-			t.Answered(&k, &c, true, limit.Outcome{Tokens: 79 * limit.Token, Bucket: c.Bucket}, Debt{}, 3610_000_000, 3650*second)
-		}, [][2]int64{{21, 3610}}},
+			t.Answered(&k, &c, true, limit.Outcome{Tokens: 78 * limit.Token, Bucket: c.Bucket}, Debt{}, 3610_000_000, 3650*second)
+		}, [][2]int64{{22, 3610}}},
 		"two windows of a counter": {minuteCounter, func(t *Table) {
 			admit(t, minuteCounter, 40, 60, 3650)
 			admit(t, minuteCounter, 2, 68, 3675) // 3/4 of the 40, and 2

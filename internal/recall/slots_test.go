@@ -547,3 +547,17 @@ func (w *slotsWorld) check(rt *rapid.T) {
 		names[e.Slot] = true
 	}
 }
+
+// TestNoSlotWhileAShareChanges: while a share changes in the store nobody knows how many slots it leaves, so one that is
+// given back is not given out again.
+func TestNoSlotWhileAShareChanges(t *testing.T) {
+	table, now := slotsTable()
+	storeGives(table, 1, 3, now)
+	table.Forget(keyOf(1), now)
+	if c := slotCharge(1, now); !table.Release(&c) {
+		t.Fatal("the slot is not known")
+	}
+	if n := given(table, 10, now); n != 0 {
+		t.Errorf("%d given out", n)
+	}
+}

@@ -83,10 +83,6 @@ func emptied() []Plant {
 			Edits: []Edit{{mem, "v.Window) > current {\n", "v.Window) < 0 {\n"}},
 		},
 		{
-			Name: "part-that-is-over-in-part", Breaks: "a part of a log's window that is over in part explains as much of what is in use as it had",
-			Edits: []Edit{{dates, "begins > latest-window:", "begins+r.micros() > latest-window:"}},
-		},
-		{
 			Name: "counter-before-in-whole", Breaks: "a counter's previous window explains all that was admitted in it, and less of it counts",
 			Edits: []Edit{{dates, "counts = partDown(admitted, window-latest%window, window)", "counts = admitted"}},
 		},
