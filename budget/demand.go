@@ -101,9 +101,31 @@ func (d *demand) fold(rep KeyReport, limit KeyLimit, pace time.Duration, previou
 	d.admitted, d.offered, d.rejecting = rep.Admitted, rep.Offered, rep.Rejecting
 	before := d.last
 	d.last = now
+	if before == 0 && untouched(&rep, limit) {
+		d.restart(0, now)
+	}
 	d.absorb(limit, now)
 	d.follow(limit, now.Sub(before), now)
 }
+
+// untouched reports whether the first report of a key shows that its region has used nothing of it
+// just before: the limit is slow, and the bucket is full. Then the demand is nothing. It would be
+// unknown for maxWindow otherwise, and for as long the region that refuses requests would not get
+// what no other region uses.
+func untouched(rep *KeyReport, limit KeyLimit) bool {
+	full := Scale(limit.Capacity, rep.Share.Burst)
+	return earnsSlowly(limit, rep.Share.Rate) && rep.Offered == 0 && !rep.Rejecting &&
+		full >= microToken && rep.Tokens > full-roundedOff && rep.Tokens <= full
+}
+
+// earnsSlowly reports whether a bucket at a rate earns so little that one request would still be missing
+// a tenth of a second later: less than homedBelow a second.
+func earnsSlowly(limit KeyLimit, rate int32) bool {
+	return limit.Capacity > 0 && limit.Tail == 0 && Scale(limit.Rate, rate) < homedBelow*microToken
+}
+
+// roundedOff is what a full bucket may lack: an eighth of a token.
+const roundedOff = microToken / 8
 
 // absorb extends the window to an instant. When it is time, the window is merged into the mean or
 // replaces it.
