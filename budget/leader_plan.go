@@ -236,8 +236,8 @@ func (l *Leader) floorsWithin(in allocation) []Share {
 func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now Instant) bool {
 	key.credit = min(key.credit+mulDiv(maxMovePerSecond, int64(min(now.Sub(key.moved), time.Second)), int64(time.Second)), maxMovePerSecond)
 	key.moved = now
-	significant, wanted := false, false
-	var moved int64
+	significant, wanted, slow := false, false, false
+	var moved, lent int64
 	for i, c := range in.Regions {
 		if c.Silent {
 			continue
@@ -249,8 +249,10 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 			return true // every region must have a request at hand
 		}
 		diff := int64(target[i].Rate - c.Now.Rate)
+		lent += max(-diff, 0)
 		if diff > 0 {
 			moved += diff
+			slow = slow || earnsSlowly(key.limit, c.Floor.Rate)
 			wanted = wanted || (c.Demand.Rejecting || c.Tokens < in.drained(c)) && diff >= MinMove
 		}
 		if abs(diff) > max(deadBand, int64(c.Now.Rate)/10) {
@@ -262,6 +264,9 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 	}
 	if wanted {
 		return true
+	}
+	if slow {
+		moved = min(moved, lent) // what comes out of the pool is taken from nobody
 	}
 	if significant && moved > key.credit && key.credit < maxMovePerSecond {
 		key.settled = false // it moves later

@@ -64,6 +64,13 @@ func TestAClientInOneRegionGetsAllOfASlowLimit(t *testing.T) {
 }
 
 // The part of a region that is far comes later than the first one. Nothing holds it back then.
+func TestTheSecondPartOfASlowLimitFollowsAtOnce(t *testing.T) {
+	w := aSlowLimit(t, time.Hour, 10*time.Millisecond, 0, 90*time.Millisecond)
+	if refused, took := w.ask(1); took > 800*time.Millisecond {
+		t.Errorf("%d are refused, and the rest comes %v after the first refusal", refused, took)
+	}
+}
+
 // A region that has used some of its bucket keeps its floor while another one refuses requests, until
 // its demand can be measured.
 func TestARegionThatUsesASlowLimitKeepsItsFloor(t *testing.T) {
@@ -110,4 +117,22 @@ func TestWhatIsUntouched(t *testing.T) {
 
 // A check may wait for what a refusal of a slow limit moves, so the leader plans at once.
 // What no region holds of a slow limit may move at any time, because it is taken from nobody.
+func TestThePoolMovesWithoutCredit(t *testing.T) {
+	w := newWorld(t, 3)
+	w.elect()
+	in := three(wanting(100), wanting(0), wanting(0))
+	in.Regions[0].Tokens = 150 * microToken // enough for now
+	part := func(percent int32) Share { return Share{percent * Unit / 100, percent * Unit / 100} }
+	in.Regions[0].Now, in.Regions[1].Now, in.Regions[2].Now = part(60), part(3), part(3)
+	target := []Share{part(90), part(3), part(3)}
+	key := &leaderKey{moved: w.now, limit: KeyLimit{Capacity: 300 * microToken, Rate: 5 * microToken}}
+	if !w.leader.worthMoving(key, in, target, w.now) {
+		t.Error("the pool does not move")
+	}
+	in.Regions[1].Now = part(33)
+	if w.leader.worthMoving(key, in, target, w.now) {
+		t.Error("a share that no region waits for moves at once")
+	}
+}
+
 // A check of a slow limit waits for what is elsewhere where it is likely to come soon.
