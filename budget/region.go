@@ -324,22 +324,30 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 }
 
 // Elsewhere reports whether other regions may hold what a right lacks, and would lend it. The
-// leader must be heard. Then either the limit has a home and the right is at most the floor, or
-// unused parts of the limit are lent and others hold more than they keep. A limit comes to its home
-// in parts, one from each region. begun reports that one has come: then the home, too, waits as long
-// as others hold more than they keep.
-func (r *Region) Elsewhere(right Right, limit KeyLimit, begun bool) bool {
+// leader must be heard. Then one of these holds:
+//   - Unused parts of the limit are lent, and others hold more than they keep.
+//   - The limit has a home, and the right is at most the floor.
+//   - The limit is split by default and slow, and others hold more than they keep. Either the key is
+//     cold, or the region has lent half of its floor. It is not elastic, since the whole burst has
+//     been here then.
+//
+// A limit comes in parts, one from each region. begun reports that one has come, or that the key has
+// just become hot: then a check waits as long as others hold more than they keep.
+func (r *Region) Elsewhere(right Right, limit KeyLimit, begun, elastic bool) bool {
 	if right.Phase != Live {
 		return false
 	}
-	if limit.LendsUnused() || begun && r.cfg.Homed(limit) {
-		return right.Effective().Burst < r.lendable(limit)
-	}
-	if !r.cfg.Homed(limit) {
+	homed, floor := r.cfg.Homed(limit), right.Floor
+	switch {
+	case limit.LendsUnused() || begun && homed:
+	case homed:
+		return floor.Rate > 0 && floor.Rate < Unit && (!right.Hot || right.Share.Rate <= floor.Rate)
+	case limit.Placement != PlacementAuto || elastic || !earnsSlowly(limit, floor.Rate):
+		return false
+	case right.Hot && !begun && right.Share.Burst >= floor.Burst/2:
 		return false
 	}
-	floor := right.Floor.Rate
-	return floor > 0 && floor < Unit && (!right.Hot || right.Share.Rate <= floor)
+	return right.Effective().Burst < r.lendable(limit)
 }
 
 // lendable returns the most that the region could hold of a limit, if others lend what they do not

@@ -162,3 +162,43 @@ func TestThePoolMovesWithoutCredit(t *testing.T) {
 }
 
 // A check of a slow limit waits for what is elsewhere where it is likely to come soon.
+func TestWhatIsElsewhere(t *testing.T) {
+	w := newWorld(t, 3)
+	w.elect()
+	w.runUntil("every region holds a lease", 2*time.Second, w.allLive)
+	slow := KeyLimit{Capacity: 100 * microToken, Rate: 100 * microToken / 60}
+	fast, split, small := slow, slow, slow
+	fast.Rate, split.Placement, small.Capacity = 100*microToken, PlacementSplit, 20*microToken
+	r, cold := w.regions[0], w.regions[0].Right(w.key, slow, w.now)
+	hot := func(percent int32) Right {
+		right := cold
+		right.Hot, right.Share = true, Share{percent * Unit / 100, percent * Unit / 100}
+		return right
+	}
+	silent := cold
+	silent.Phase = Limbo
+	for _, c := range []struct {
+		what           string
+		right          Right
+		limit          KeyLimit
+		begun, elastic bool
+		want           bool
+	}{
+		{"a cold key", cold, slow, false, false, true},
+		{"a cold key of a region that hears no leader", silent, slow, false, false, false},
+		{"a cold key whose whole burst was here", cold, slow, false, true, false},
+		{"a cold key that earns a request soon", cold, fast, false, false, false},
+		{"a cold key whose rule wants it split", cold, split, false, false, false},
+		{"a key that has been hot for long", hot(33), slow, false, false, false},
+		{"a key that has just become hot", hot(33), slow, true, false, true},
+		{"a key of which a part has come", hot(65), slow, true, false, true},
+		{"a key of which all has come", hot(98), slow, true, false, false},
+		{"a key whose floor is lent", hot(2), slow, false, false, true},
+		{"a key with a home elsewhere", hot(0), small, false, false, true},
+		{"a key that is at home", hot(100), small, false, false, false},
+	} {
+		if got := r.Elsewhere(c.right, c.limit, c.begun, c.elastic); got != c.want {
+			t.Errorf("%s: elsewhere is %v", c.what, got)
+		}
+	}
+}

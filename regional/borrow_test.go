@@ -112,6 +112,54 @@ func TestCheckWaitsForTheShare(t *testing.T) {
 	})
 }
 
+// TestCheckOfASlowLimitWaits: a limit that is split has lent nothing yet when a client first comes. Its check waits
+// for what the other region does not use, unless the key has been hot for long: then the leader knows of
+// the demand. A check of an elastic limit waits for nothing, because its whole burst was here.
+func TestCheckOfASlowLimitWaits(t *testing.T) {
+	const yaml = "rules: [{id: r0, enforcement: strict, borrow_wait: 8s, params: {capacity: 40, refill_rate: 0.001}}]"
+	spent := func(t *testing.T, l *leader, burst int) *Daemon {
+		d, _ := startLive(t, testConfig(l.address()))
+		for range burst {
+			if a := check(t, d, "k"); !a.Allowed {
+				t.Fatalf("denied within the burst: %+v", a)
+			}
+		}
+		return d
+	}
+	t.Run("for its first share", func(t *testing.T) {
+		inNetwork(t, func(t *testing.T) {
+			l := newLeader(t, yaml)
+			d := spent(t, l, 20)
+			answer := asks(t.Context(), d)
+			eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
+			key := l.asked()
+			l.lend(key, budget.Unit/2)
+			l.grant(key, budget.Unit*9/10, 16*int64(limit.Token))
+			if err := <-answer; err != nil {
+				t.Errorf("with the share: %v", err)
+			}
+		})
+	})
+	denied := func(name, yaml string, burst int, before func(l *leader, d *Daemon)) {
+		t.Run(name, func(t *testing.T) {
+			inNetwork(t, func(t *testing.T) {
+				l := newLeader(t, yaml)
+				d := spent(t, l, burst)
+				before(l, d)
+				asked := time.Now()
+				if err := <-asks(t.Context(), d); !errors.Is(err, errDenied) || time.Since(asked) > 100*time.Millisecond {
+					t.Errorf("%v after %v", err, time.Since(asked))
+				}
+			})
+		})
+	}
+	denied("not when the key has been hot for long", yaml, 20, func(l *leader, _ *Daemon) {
+		l.lend(l.asked(), budget.Unit/2)
+		<-time.After(time.Second) // of the bubble's clock
+	})
+	denied("not of an elastic limit", strings.Replace(yaml, "strict", "elastic", 1), 40, func(*leader, *Daemon) {})
+}
+
 // TestCheckWaitsForEveryPart: the parts of a limit come from several regions, one after the other, and
 // a check for which the first part is too little waits for the next one.
 func TestCheckWaitsForEveryPart(t *testing.T) {

@@ -119,7 +119,7 @@ func (a *Authority) Await(g *charge.Transaction, begun bool) (arrivals []*Arriva
 		if g.Out[i].Decision.Allowed {
 			continue
 		}
-		if !a.mayArriveLocked(c.Key, c.Right, l, begun, now) {
+		if !a.mayArriveLocked(c, l, begun, now) {
 			a.borrow.remove(arrivals)
 			return nil, false
 		}
@@ -136,12 +136,12 @@ func (a *Authority) Await(g *charge.Transaction, begun bool) (arrivals []*Arriva
 	return arrivals, true
 }
 
-// mayArriveLocked reports whether more of a key than a right holds may soon come from another region.
-// begun reports that the check has got a part. A part that came just now, for another check or for
-// none, counts too, because the next one is on its way. The caller holds mu.
-func (a *Authority) mayArriveLocked(key budget.KeyID, right budget.Right, l budget.KeyLimit, begun bool, now budget.Instant) bool {
-	begun = begun || a.borrow.movedSince(key, now.Add(-a.BorrowWait()))
-	return a.region.Elsewhere(right, l, begun) && now >= a.borrow.vain[key].until
+// mayArriveLocked reports whether more of a key than a charge's right holds may soon come from another
+// region. begun reports that the check has got a part. A part that came just now, for another check
+// or for none, counts too, because the next one is on its way. The caller holds mu.
+func (a *Authority) mayArriveLocked(c *charge.Charge, l budget.KeyLimit, begun bool, now budget.Instant) bool {
+	begun = begun || a.borrow.movedSince(c.Key, now.Add(-a.BorrowWait()))
+	return a.region.Elsewhere(c.Right, l, begun, c.Elastic()) && now >= a.borrow.vain[c.Key].until
 }
 
 // grown reports whether after holds more of a limit's burst or rate than before.

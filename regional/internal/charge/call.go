@@ -10,7 +10,6 @@ import (
 	"aliquot/internal/entitlement"
 	"aliquot/limit"
 	"aliquot/lua"
-	"aliquot/rules"
 )
 
 // Header is the part that the views of one call to the store have in common. Limits with different
@@ -45,9 +44,9 @@ func (h *Header) Of(tail time.Duration) *Framed {
 // View returns a charge's right in the store's form.
 func (h *Header) View(a *Charge) limit.View {
 	f := &h.Of(a.Limit.Tail()).Frame
-	v := f.View(a.Right, a.Limit, a.Enforcement == rules.Elastic)
+	v := f.View(a.Right, a.Limit, a.Elastic())
 	if a.Changed != nil {
-		f.Changed(&v, *a.Changed, a.RuleSince, a.Right, a.Enforcement == rules.Elastic)
+		f.Changed(&v, *a.Changed, a.RuleSince, a.Right, a.Elastic())
 	}
 	v.HeardWait = min(v.HeardWait, lua.HeardTTL.Microseconds())
 	v.Deadline, v.Debit, v.Held, v.Slot, v.Cost, v.Memory = h.Deadline, a.Carried.Amount, a.Carried.Held, a.Slot, a.Cost, a.Memory

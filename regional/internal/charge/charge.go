@@ -62,6 +62,9 @@ type Charge struct {
 // does not know such a key.
 func (a *Charge) Independent() bool { return a.Enforcement == rules.Independent }
 
+// Elastic reports whether a cold key has the whole burst in each region.
+func (a *Charge) Elastic() bool { return a.Enforcement == rules.Elastic }
+
 // KeyLimit returns the limit in the budget protocol's type.
 func (a *Charge) KeyLimit() budget.KeyLimit {
 	l := entitlement.KeyLimit(a.Limit)
@@ -93,7 +96,7 @@ func (a *Charge) sharesRecord(crowded []int, limit int) bool {
 
 // TimeToFull returns the time after which the store's bucket is certainly full.
 func (a *Charge) TimeToFull() time.Duration {
-	return entitlement.TimeToFull(a.Right, a.Limit, a.Enforcement == rules.Elastic)
+	return entitlement.TimeToFull(a.Right, a.Limit, a.Elastic())
 }
 
 // HeldBack returns the verdict on a request of a client that is held back.
