@@ -51,6 +51,26 @@ func fairness() []Plant {
 			Edits: []Edit{{wants, "		return int64(c.Now.Rate), int64(c.Now.Rate)\n", "		return 0, 0\n"}},
 		},
 		{
+			Name: "slow-limit-unmeasured", Breaks: "what a region has not touched of a slow limit is lent only when its demand has been measured, five seconds later",
+			Edits: []Edit{{demand, "if before == 0 && untouched(&rep, limit) {", "if before != 0 && untouched(&rep, limit) {"}},
+		},
+		{
+			Name: "used-is-untouched", Breaks: "a region that has used some of its bucket counts as one that does not use the key",
+			Edits: []Edit{{demand, "rep.Tokens > full-roundedOff && rep.Tokens <= full", "rep.Tokens <= full"}},
+		},
+		{
+			Name: "pool-waits-for-credit", Breaks: "the second part of a slow limit comes a second after the first, although no region holds it",
+			Edits: []Edit{{"budget/leader_plan.go", "moved = min(moved, lent)", "moved = max(moved, lent)"}},
+		},
+		{
+			Name: "slow-refusal-not-urgent", Breaks: "a refusal of a slow limit is planned with the next tick",
+			Edits: []Edit{{session, "|| earnsSlowly(key.limit, l.cfg.Regions[i].Floor.Rate)", "&& earnsSlowly(key.limit, l.cfg.Regions[i].Floor.Rate)"}},
+		},
+		{
+			Name: "waits-where-nothing-comes", Breaks: "a check waits for a share of a slow limit that has been hot for long",
+			Edits: []Edit{{"budget/region.go", "case right.Hot && !begun && right.Share.Burst >= floor.Burst/2:", "case right.Hot && !begun && right.Share.Burst < floor.Burst/2:"}},
+		},
+		{
 			Name: "removal-stuck", Breaks: "a key that is asked for while its entry is being removed never becomes hot again",
 			Edits: []Edit{{"budget/leader_commit.go", "		l.forget(key)\n		l.stats.Cooled++\n", "		l.stats.Cooled++\n"}},
 		},
