@@ -50,6 +50,16 @@ func Decide(l Limit, out Outcome, cost Tokens, allowed bool) Decision {
 	return d
 }
 
+// CapWait returns the decision with a wait of at most some seconds. It is for a denial by a limit of
+// which other regions hold more than they keep. How much of that is unused is not known here, and
+// asking is what brings it.
+func (d Decision) CapWait() Decision {
+	if d.RetryAfter != Never {
+		d.RetryAfter = min(d.RetryAfter, longestGuess)
+	}
+	return d
+}
+
 // ofTheWhole returns the wait until the whole limit, unused, has a cost and a share of it has moved
 // here.
 func ofTheWhole(l Limit, cost Tokens) time.Duration {

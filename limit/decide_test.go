@@ -44,6 +44,15 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestTheWaitForWhatOtherRegionsHold: the answer tells no longer wait than for a share that has to grow.
+func TestTheWaitForWhatOtherRegionsHold(t *testing.T) {
+	for wait, want := range map[time.Duration]time.Duration{0: 0, time.Second: time.Second, time.Hour: longestGuess, longestWait: longestGuess, Never: Never} {
+		if got := (Decision{Limit: 5, RetryAfter: wait, ResetAfter: time.Hour}).CapWait(); got != (Decision{Limit: 5, RetryAfter: want, ResetAfter: time.Hour}) {
+			t.Errorf("%v: %+v", wait, got)
+		}
+	}
+}
+
 // After RetryAfter the cost is there, and a millisecond earlier it is not: so says
 // Take itself, with nothing carried over.
 func TestRetryAfterIsExact(t *testing.T) {

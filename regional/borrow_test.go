@@ -3,6 +3,7 @@ package regional
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -388,6 +389,50 @@ func TestWhoDoesNotWait(t *testing.T) {
 				}
 				if s := scrape(t, d); strings.Contains(s, "aliquot_borrow_waits_total{") {
 					t.Error("it waited")
+				}
+			})
+		})
+	}
+}
+
+// TestTheWaitForWhatOtherRegionsHold: a denial tells a wait of ten seconds at most while other regions hold more of the
+// limit than they keep, also after a wait in vain. Where they lend nothing, or nothing is left there, it tells when this
+// region's part admits the request.
+func TestTheWaitForWhatOtherRegionsHold(t *testing.T) {
+	const window = "rules: [{id: r0, algorithm: %s, placement: %s, params: {limit: 4, window: 3600}}]"
+	const bucket = "rules: [{id: r0, enforcement: strict, placement: %s, params: {capacity: 4, refill_rate: 0.001}}]"
+	for _, c := range []struct {
+		name, rules string
+		all         bool // the region gets all of the limit, and uses it up
+		soon        bool
+	}{
+		{"a fixed window", fmt.Sprintf(window, rules.FixedWindow, rules.Auto), false, true},
+		{"a counter", fmt.Sprintf(window, rules.SlidingWindowCounter, rules.Auto), false, true},
+		{"a log", fmt.Sprintf(window, rules.SlidingWindowLog, rules.Auto), false, true},
+		{"slots", fmt.Sprintf(window, rules.Concurrency, rules.Auto), false, true},
+		{"a window that is split", fmt.Sprintf(window, rules.FixedWindow, rules.Split), false, false},
+		{"a log that is all here", fmt.Sprintf(window, rules.SlidingWindowLog, rules.Auto), true, false},
+		{"a bucket", fmt.Sprintf(bucket, rules.Auto), false, true},
+		{"a bucket with a home", fmt.Sprintf(bucket, rules.Home), false, true},
+		{"a bucket that is split", fmt.Sprintf(bucket, rules.Split), false, false},
+		{"a bucket that is all here", fmt.Sprintf(bucket, rules.Home), true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inNetwork(t, func(t *testing.T) {
+				l := newLeader(t, c.rules)
+				d := used(t, l)
+				if c.all {
+					check(t, d, "k")
+					key := l.asked()
+					l.lend(key, budget.Unit)
+					burst(t, d, "k")
+				}
+				for i := range 8 {
+					a := check(t, d, "k")
+					if wait := a.wait(t); a.Allowed || wait <= 0 || (wait <= 10*time.Second) != c.soon {
+						t.Errorf("check %d: a wait of %v: %+v", i, wait, a)
+					}
+					<-time.After(50 * time.Millisecond)
 				}
 			})
 		})

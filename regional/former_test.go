@@ -124,6 +124,67 @@ func TestARaisedRuleIsWholeAtOnce(t *testing.T) {
 	})
 }
 
+// TestALimitLoweredAndRaisedRefusesNoColdClient: a limit is lowered by a third and raised again 5 s later, as by a stage
+// that is aborted, and again for a tenth of a second. 40 clients ask every 2 s. None is refused, because each
+// asks below the lower limit. A client that spends all it can has no more than the first burst and what the limits
+// have earned since.
+func TestALimitLoweredAndRaisedRefusesNoColdClient(t *testing.T) {
+	for _, enforcement := range []string{"strict", "elastic"} {
+		t.Run(enforcement, func(t *testing.T) {
+			rule := func(capacity, rate int) string {
+				return fmt.Sprintf("rules:\n  - id: r0\n    enforcement: %s\n    local_cache: false\n    params: {capacity: %d, refill_rate: %d}\n", enforcement, capacity, rate)
+			}
+			inNetwork(t, func(t *testing.T) {
+				l := newLeader(t, rule(90, 30))
+				d, _ := startLive(t, testConfig(l.address()))
+				refused, asked, began := 0, 0, time.Now()
+				next := func(until time.Duration) {
+					for ; time.Since(began) < until; asked++ {
+						if a := check(t, d, fmt.Sprintf("k%d", asked%40)); !a.Allowed {
+							refused++
+						}
+						<-time.After(50 * time.Millisecond)
+					}
+				}
+				next(3 * time.Second)
+				takes(t, d, l, 2, rule(60, 20))
+				next(8 * time.Second)
+				takes(t, d, l, 3, rule(90, 30))
+				next(12 * time.Second)
+				takes(t, d, l, 4, rule(60, 20))
+				next(12100 * time.Millisecond)
+				takes(t, d, l, 5, rule(90, 30))
+				next(15 * time.Second)
+				exactly(t, fmt.Sprintf("refused of %d", asked), refused, 0)
+			})
+		})
+	}
+}
+
+// TestALimitLoweredAndRaisedRefillsNoBucket: a client spends its bucket of 100, which fills in a second, just before the
+// limit is slowed. Its record is gone when the limit is raised again, and the client has no more than the slow limit has
+// earned, and what the present one has.
+func TestALimitLoweredAndRaisedRefillsNoBucket(t *testing.T) {
+	for _, lasts := range []time.Duration{100 * time.Millisecond, kept, 20 * time.Second} {
+		inNetwork(t, func(t *testing.T) {
+			l := newLeader(t, quick)
+			d, _ := startLive(t, testConfig(l.address()))
+			exactly(t, "a bucket of 50", burst(t, d, "k"), 50)
+			began := time.Now()
+			takes(t, d, l, 2, strictRule(100, 2, ", local_cache: false"))
+			early := earned(began) // by the first rate
+			slow := time.Now()
+			<-time.After(lasts)
+			takes(t, d, l, 3, quick)
+			raised := time.Now()
+			again := burst(t, d, "k")
+			if most := early + int(time.Since(slow).Seconds()) + 1 + earned(raised); again > most {
+				t.Errorf("after %v of a slow limit %d more; it had earned %d", lasts, again, most)
+			}
+		})
+	}
+}
+
 // TestALongerWindowForgetsNoUse: a record that a shorter window kept may have counted all there
 // was, until the window ends in which the rule changed.
 func TestALongerWindowForgetsNoUse(t *testing.T) {

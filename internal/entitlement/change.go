@@ -31,6 +31,11 @@ type Change struct {
 
 // Then returns what to remember when a limit changes at an instant. floor is the smallest share of
 // the limit that a cold bucket of the region may have. An elastic limit has the whole capacity.
+//
+// Worked number: 90 tokens at 30 a second become 60 at 20, and 5 s later 90 at 30 again. A record
+// that expired by the first limit, and may have been empty at the first change, has earned 20 x (5 -
+// LateUse) = 80 tokens since, of which 60 fit. One that expired by the second limit was full by it,
+// or lacks what Rate earns from the second change on.
 func (c Change) Then(from, to limit.Limit, floor budget.Share, elastic bool, at budget.Instant) Change {
 	if from == to {
 		return c
@@ -45,10 +50,11 @@ func (c Change) Then(from, to limit.Limit, floor budget.Share, elastic bool, at 
 	next := Change{At: at, Slow: from.Rate, Cap: min(from.Capacity, limit.MaxTokens-1), Rate: from.Rate}
 	switch {
 	case c.At != 0:
+		earned := earnedBetween(c.At.Add(LateUse), at, from, floor, elastic)
 		c = c.forward(at)
-		next.Slow, next.Cap, next.Rate = next.Slow.Min(c.Slow), c.Cap, faster(next.Rate, c.Rate)
-		if !raised {
-			next.Cap = min(c.Cap, from.Capacity, limit.MaxTokens-1)
+		next.Slow, next.Rate = next.Slow.Min(c.Slow), faster(next.Rate, c.Rate)
+		if next.Cap = min(c.Cap+earned, next.Cap); raised && c.Cap == limit.MaxTokens {
+			next.Cap = c.Cap
 		}
 	case raised:
 		next.Cap = limit.MaxTokens
@@ -168,6 +174,27 @@ func (f *Frame) Changed(v *limit.View, c Change, since int64, r budget.Right, el
 	if c.Cap == limit.MaxTokens || elastic && f.hasFloor {
 		v.Before.Cap = c.Cap
 	}
+}
+
+// earnedBetween returns the least that a bucket of a limit has earned between two instants, as part
+// of a Change's Cap. The part of a floor in Cap is that of its burst, so a smaller rate counts in
+// proportion. An elastic limit's Cap is no part, so there the floor's rate counts. Another clock may
+// show up to a tenth more than the store's.
+func earnedBetween(from, to budget.Instant, l limit.Limit, floor budget.Share, elastic bool) limit.Tokens {
+	part := int32(budget.Unit)
+	switch {
+	case elastic:
+		part = floor.Rate
+	case floor.Rate < floor.Burst:
+		part = int32(int64(budget.Unit) * int64(floor.Rate) / int64(floor.Burst))
+	}
+	us := max(0, to.Sub(from).Microseconds())
+	hi, lo := bits.Mul64(uint64(l.Part(0, part).Rate.Micro), uint64(us-us/11-min(us, 1)))
+	if hi >= 1_000_000 {
+		return limit.MaxTokens
+	}
+	q, _ := bits.Div64(hi, lo, 1_000_000)
+	return limit.Tokens(min(q, uint64(limit.MaxTokens)))
 }
 
 func faster(a, b limit.Rate) limit.Rate {

@@ -32,8 +32,8 @@ func TestWhatIsRememberedOfAChange(t *testing.T) {
 		{"slowed: it was full by the limit before", once(slow), entitlement.Change{At: at, Slow: fast.Rate, Cap: tokens(100), Rate: fast.Rate}},
 		{"raised: it is full by the new one", once(of(200, 100)), entitlement.Change{At: at, Slow: fast.Rate, Cap: limit.MaxTokens, Rate: fast.Rate}},
 		{"less burst and a faster rate", once(of(50, 200)), entitlement.Change{At: at, Slow: fast.Rate, Cap: tokens(100), Rate: fast.Rate}},
-		{"slowed twice within what the first one needs: nothing is known to be left",
-			once(slow).Then(slow, of(100, 1), all, false, at.Add(2*time.Second)), entitlement.Change{At: at.Add(2 * time.Second), Slow: slow.Rate, Rate: fast.Rate}},
+		{"slowed twice within what the first one needs: nothing is known to be left, and a second in which daemons may differ earns nothing",
+			once(slow).Then(slow, of(100, 1), all, false, at.Add(time.Second)), entitlement.Change{At: at.Add(time.Second), Slow: slow.Rate, Rate: fast.Rate}},
 		{"slowed twice, a minute apart: the first one is settled",
 			once(slow).Then(slow, of(100, 1), all, false, late), entitlement.Change{At: late, Slow: slow.Rate, Cap: tokens(100), Rate: slow.Rate}},
 		{"a missed change", once(slow).Unknown(false), entitlement.Change{At: at, Slow: fast.Rate, Rate: fast.Rate}},
@@ -86,5 +86,46 @@ func TestAWindowThatGrows(t *testing.T) {
 		if got != (entitlement.Change{}) {
 			t.Errorf("%+v", got)
 		}
+	}
+}
+
+// TestALimitEarnsBetweenTwoChanges: an absent record has what the slowest limit since could have earned. A limit of
+// 1000 tokens at 100 a second has 200 at 10 for a time.
+func TestALimitEarnsBetweenTwoChanges(t *testing.T) {
+	const at = budget.Instant(10 * time.Second)
+	first, low := of(1000, 100), of(200, 10)
+	third := budget.Share{Rate: budget.Unit / 3, Burst: budget.Unit / 3}
+	uneven := budget.Share{Rate: budget.Unit / 4, Burst: budget.Unit / 2}
+	for _, tt := range []struct {
+		name     string
+		after    time.Duration
+		to       limit.Limit
+		floor    budget.Share
+		elastic  bool
+		min, max float64 // tokens of the whole limit
+	}{
+		{"raised at once: it held no more than the lower one does", 100 * time.Millisecond, first, all, false, 200, 200},
+		{"some of the first is left", 8500 * time.Millisecond, first, all, false, 64 + 68, 65 + 75},
+		{"nothing of the first is left, and 10 s are certain", 11 * time.Second, first, all, false, 90, 100},
+		{"the part of the limit that a floor has comes later", 11 * time.Second, first, third, false, 90, 100},
+		{"a floor earns by its rate", 11 * time.Second, first, uneven, false, 45, 50},
+		{"an elastic bucket is whole, and earns by the floor's rate", 11 * time.Second, first, third, true, 30, 34},
+		{"no more than the lower capacity", 21*time.Second + 4*time.Second, first, all, false, 200, 200},
+		{"lowered again", 11 * time.Second, of(50, 1), all, false, 90, 100},
+		{"lowered again, when the lower one was full", 25 * time.Second, of(50, 1), all, false, 200, 200},
+	} {
+		c := entitlement.Change{}.Then(first, low, tt.floor, tt.elastic, at)
+		c = c.Then(low, tt.to, tt.floor, tt.elastic, at.Add(tt.after))
+		if got := float64(c.Cap) / float64(limit.Token); got < tt.min || got > tt.max || c.At != at.Add(tt.after) || c.Rate != first.Rate {
+			t.Errorf("%s: %g tokens, want %g to %g: %+v", tt.name, got, tt.min, tt.max, c)
+		}
+	}
+	raised := entitlement.Change{}.Then(low, first, all, false, at)
+	if c := raised.Then(first, of(2000, 100), all, false, at.Add(2*time.Second)); c.Cap != limit.MaxTokens {
+		t.Errorf("raised twice: %+v", c)
+	}
+	unknown := entitlement.UnknownChange(at, false)
+	if c := unknown.Then(low, first, all, false, at.Add(11*time.Second)); c.Cap < 90*limit.Token || c.Cap > 100*limit.Token {
+		t.Errorf("a limit of which nothing was known before earns too: %+v", c)
 	}
 }

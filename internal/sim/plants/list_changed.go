@@ -42,7 +42,23 @@ func changedRules() []Plant {
 		},
 		{
 			Name: "second-change-proves", Breaks: "after two changes of a limit an expired record counts as one of the later one",
-			Edits: []Edit{{change, "next.Cap = min(c.Cap, from.Capacity, limit.MaxTokens-1)", "next.Cap = min(from.Capacity, limit.MaxTokens-1)"}},
+			Edits: []Edit{{change, "if next.Cap = min(c.Cap+earned, next.Cap); raised", "if raised"}},
+		},
+		{
+			Name: "second-change-earns-late", Breaks: "between two changes of a limit a record earns in the second in which its store may go by either",
+			Edits: []Edit{{change, "earnedBetween(c.At.Add(LateUse), at", "earnedBetween(c.At, at"}},
+		},
+		{
+			Name: "second-change-above-the-lower", Breaks: "an expired record holds more than the lower capacity after a limit was lowered and raised again",
+			Edits: []Edit{{change, "min(c.Cap+earned, next.Cap)", "min(c.Cap+earned, limit.MaxTokens-1)"}},
+		},
+		{
+			Name: "second-change-earns-by-the-limit", Breaks: "between two changes an elastic limit's record earns by the whole limit's rate",
+			Edits: []Edit{{change, "		part = floor.Rate\n", ""}},
+		},
+		{
+			Name: "second-change-earns-by-the-burst", Breaks: "between two changes a record earns by its floor's part of the burst, not of the rate",
+			Edits: []Edit{{change, "case floor.Rate < floor.Burst:", "case false:"}},
 		},
 		{
 			Name: "change-forgotten-early", Breaks: "a change of a limit is forgotten before an empty bucket has filled",

@@ -16,7 +16,7 @@ import (
 var tested = []string{"budget", "limit", "internal/entitlement", "internal/prefetch", "internal/recall"}
 
 // drawing are those of them whose tests draw their inputs.
-var drawing = []string{"budget", "limit", "internal/prefetch", "internal/recall"}
+var drawing = []string{"budget", "limit", "internal/entitlement", "internal/prefetch", "internal/recall"}
 
 // testedWith are the packages whose tests are asked about a plant, those that it breaks first. The worlds that stand for
 // what ships have no say.

@@ -112,7 +112,9 @@ type CheckResponse struct {
 	// The time until the bucket of this region is full again.
 	ResetAfter *durationpb.Duration `protobuf:"bytes,5,opt,name=reset_after,json=resetAfter,proto3" json:"reset_after,omitempty"`
 	// The time until the same request would be admitted with the present share and no other caller.
-	// It is never too short. Zero if the request is allowed.
+	// It is never too short, except where other regions may hold more of the limit than they keep, or
+	// this region's share is too small. Then it is a guess, 10 s at most, because asking is what brings
+	// the share here. Zero if the request is allowed.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// What decided: store, local, emergency, fail_open, fail_closed, allow_list, block_list, no_rule,
 	// no_rules_yet or unlimited.
@@ -270,7 +272,7 @@ type LimitDecision struct {
 	Remaining int64 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	// The time until the bucket of this region is full again.
 	ResetAfter *durationpb.Duration `protobuf:"bytes,5,opt,name=reset_after,json=resetAfter,proto3" json:"reset_after,omitempty"`
-	// The time until this limit would admit the request. Zero if it admits it now.
+	// The time until this limit would admit the request, as in CheckResponse. Zero if it admits it now.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// What decided, as in CheckResponse.
 	Mode string `protobuf:"bytes,7,opt,name=mode,proto3" json:"mode,omitempty"`

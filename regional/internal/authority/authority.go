@@ -254,6 +254,7 @@ func (a *Authority) Grant(groups []*charge.Transaction) charge.Header {
 			} else {
 				l := c.KeyLimit()
 				c.Right = a.region.Right(c.Key, l, now)
+				c.Lent = a.region.Elsewhere(c.Right, l, false, c.Elastic())
 				c.Elsewhere = c.Local != nil && a.mayArriveLocked(c, l, false, now)
 			}
 			a.setRuleSinceLocked(c)

@@ -52,6 +52,8 @@ type Charge struct {
 	Lasts time.Duration
 	// Override is the pattern of the override that set the limit, or empty.
 	Override string
+	// Lent: other regions may hold what the right lacks, and would lend it. See budget.Region.Elsewhere.
+	Lent bool
 	// FloorCap is the floor's part of the capacity. ColdCap is the contents of a full bucket while
 	// the key is cold. Both are from the latest view.
 	FloorCap, ColdCap limit.Tokens
@@ -117,6 +119,9 @@ func (a *Charge) HeldBack(h penalty.Hold, now budget.Instant) Verdict {
 func (a *Charge) Verdict(g *Transaction, mode string, d limit.Decision) Verdict {
 	if !a.Rule.Queue || !g.Allowed {
 		d.Delay = 0
+	}
+	if a.Lent && mode == modes.Store {
+		d = d.CapWait()
 	}
 	return Verdict{Rule: a.Rule, Window: a.Window, Cost: a.Cost, Shadow: g.Shadow, Mode: mode, Key: a.Key, Limit: a.Limit, Decision: d}
 }

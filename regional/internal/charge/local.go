@@ -23,7 +23,7 @@ type Borrowing struct {
 	Left limit.Tokens
 	// admitted and denied are what memory decided and the state machine does not know yet.
 	admitted, denied limit.Tokens
-	// Elsewhere: another region holds the share of the limit.
+	// Elsewhere: Lent holds, and a check may wait for what other regions send.
 	Elsewhere bool
 }
 
@@ -124,7 +124,7 @@ func (e *Entry) complete(t *Table, a *Charge, allowed bool, out limit.Outcome, s
 	e.Chunk.Complete(a.call, allowed, out, storeNow, received)
 	e.Stalled = false
 	e.finishLocked()
-	e.floorCap, e.coldCap = a.FloorCap, a.ColdCap
+	e.floorCap, e.coldCap, e.lent = a.FloorCap, a.ColdCap, a.Lent
 	if a.Elsewhere {
 		// A check that was denied only because the share is elsewhere may wait for the share.
 		e.Chunk.Forget()

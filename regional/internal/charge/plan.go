@@ -196,6 +196,9 @@ func (d *Decision) SetVerdicts(l *LocalPlan, s *Scratch, allowed bool, now budge
 		holds := l.found[i] == prefetch.Holds || l.found[i] == prefetch.Ask && found.Tokens >= cost
 		decided := limit.Decide(e.Limit, found, cost, holds)
 		decided.Delay = 0 // memory admits nothing of a queue
+		if e.lent {
+			decided = decided.CapWait()
+		}
 		s.verdicts = append(s.verdicts, Verdict{
 			Rule: e.Rule, Window: e.window, Cost: cost, Shadow: e.shadow, Mode: modes.Local, Key: e.Key, Limit: e.Limit,
 			Decision: decided, Found: found,

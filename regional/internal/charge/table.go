@@ -84,6 +84,8 @@ type Entry struct {
 	shadow bool
 	// floorCap and coldCap are Charge.FloorCap and ColdCap of the latest view.
 	floorCap, coldCap limit.Tokens
+	// lent is Charge.Lent of the latest view.
+	lent bool
 	// active: the entry is in the table's list of entries that have a chunk or unreported use.
 	active bool
 	// done is closed when no call in flight can bring tokens any more; it is nil if no check waits

@@ -24,7 +24,7 @@ func basisOf(v *charge.Verdict, a *charge.Charge) string {
 	case v.Mode == modes.FailClosed:
 		return "the regional store does not answer and the rule fails closed: it is asked again after retry_after"
 	case a != nil && a.Limit.Algorithm.Counts():
-		return countedBasisOf(v)
+		return countedBasisOf(v, a)
 	}
 	rate, source := perSecond(v.Found.Bucket.Rate), "what this region may spend of the limit now refills"
 	if v.Mode == modes.Emergency {
@@ -37,15 +37,24 @@ func basisOf(v *charge.Verdict, a *charge.Charge) string {
 		return fmt.Sprintf("the cost of %s is above the %s that this region may hold at present, of which there are %s: %s",
 			whole(v.Cost), figure(tokens(v.Found.Bucket.Cap)), figure(tokens(v.Found.Tokens)), wholeWait)
 	}
-	return fmt.Sprintf("%s tokens are missing of the cost of %s, and %s %s a second",
-		figure(tokens(v.Cost-v.Found.Tokens)), whole(v.Cost), source, figure(rate))
+	return fmt.Sprintf("%s tokens are missing of the cost of %s, and %s %s a second%s",
+		figure(tokens(v.Cost-v.Found.Tokens)), whole(v.Cost), source, figure(rate), lentWait(v, a))
 }
 
 // wholeWait explains the wait when a share has to grow; see limit.Decide.
 const wholeWait = "asking brings its share back, and the wait told is no longer than the whole limit, unused, would take, and a second for the share to move"
 
+// lentWait explains the wait where other regions hold more of the limit than they keep; see
+// limit.Decision.CapWait.
+func lentWait(v *charge.Verdict, a *charge.Charge) string {
+	if a == nil || !a.Lent || v.Mode != modes.Store {
+		return ""
+	}
+	return "; other regions may hold more of the limit than they keep, and asking brings it here, so the wait told is ten seconds at most"
+}
+
 // countedBasisOf returns the basis of a counting limit.
-func countedBasisOf(v *charge.Verdict) string {
+func countedBasisOf(v *charge.Verdict, a *charge.Charge) string {
 	switch {
 	case v.Mode == modes.Emergency:
 		return "the regional store does not answer: what is in use is not known before it does"
@@ -55,8 +64,8 @@ func countedBasisOf(v *charge.Verdict) string {
 	case v.Found.Bucket.Cap == 0:
 		return "what is in use is not known, because the store has lost it or a new share does not count yet: nothing passes until none of it can be left"
 	}
-	return fmt.Sprintf("%s of the %s that this region may have in use are: by then enough of them has ended",
-		figure(tokens(v.Found.Bucket.Cap-v.Found.Tokens)), figure(tokens(v.Found.Bucket.Cap)))
+	return fmt.Sprintf("%s of the %s that this region may have in use are: by then enough of them has ended%s",
+		figure(tokens(v.Found.Bucket.Cap-v.Found.Tokens)), figure(tokens(v.Found.Bucket.Cap)), lentWait(v, a))
 }
 
 func tokens(t limit.Tokens) float64 { return float64(t) / float64(limit.Token) }
