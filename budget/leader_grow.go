@@ -1,7 +1,8 @@
 package budget
 
 // moveTo queues shrinks and plans growths towards target. lowered holds the liabilities to commit;
-// moveTo raises them for the growths. It reports whether it raised any.
+// moveTo raises them for the growths, and lowers them where a growth is withdrawn. It reports whether
+// it raised any.
 func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now Instant) bool {
 	pool := l.poolOf(key, lowered)
 	if l.fencedUseCounts(key, now) || l.awaitsShrink(key, now) {
@@ -29,6 +30,11 @@ func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now 
 		if rates[i] == 0 && bursts[i] == 0 {
 			l.queueAction(i, key, next)
 			key.shrunk = now
+			if kr.acked {
+				// This may withdraw a growth that was never sent. The liability for that growth makes room
+				// for its tokens, which are in the pool again.
+				lowered[i] = lowered[i].Min(kr.confirmed())
+			}
 			continue
 		}
 		raised = true
@@ -78,8 +84,8 @@ func ration(pool int32, need []Share, part func(Share) int32) []int32 {
 }
 
 // queueAction queues a share for the region's next directive. If it replaces a growth that was not
-// yet sent, the tokens of that growth return to the pool: the liability that covered them is about
-// to be lowered.
+// yet sent, the tokens of that growth return to the pool: the liability that covered them is lowered
+// in the same plan.
 func (l *Leader) queueAction(i int, key *leaderKey, share Share) {
 	r, kr := &l.regions[i], &key.regions[i]
 	if !r.open {

@@ -80,10 +80,8 @@ func (l *Leader) planKey(c *commit, key *leaderKey, now Instant) {
 		return
 	}
 	target, move := l.target(key, lowered, now)
-	changed := !slices.Equal(lowered, key.shares)
-	if move {
-		changed = l.moveTo(c, key, lowered, target, now) || changed
-	}
+	raised := move && l.moveTo(c, key, lowered, target, now)
+	changed := raised || !slices.Equal(lowered, key.shares)
 	key.settled = key.settled && !move && !changed
 	if changed {
 		c.plan.Changes = append(c.plan.Changes, Entry{Key: key.id, Shares: lowered})
@@ -101,8 +99,7 @@ func (l *Leader) lowered(key *leaderKey, now Instant) []Share {
 		r, kr := &l.regions[i], &key.regions[i]
 		switch {
 		case (r.live || r.opening) && (kr.acked || kr.outlasted):
-			// A share counts as sent while its growth is committed but not sent yet.
-			li = li.Min(kr.sent.Max(kr.current()).Max(Share{Burst: kr.inUse}))
+			li = li.Min(kr.confirmed())
 		case !r.open && r.leaseEnd == 0 && (kr.inUse > 0 || !li.Within(l.cfg.Regions[i].Floor)):
 			if now < r.leaseOver.Add(l.tailOf(key)) {
 				l.delay(key)
@@ -115,6 +112,12 @@ func (l *Leader) lowered(key *leaderKey, now Instant) []Share {
 		out[i] = li
 	}
 	return out
+}
+
+// confirmed returns what a region may be liable for at most after it has confirmed the share last
+// sent. A share counts as sent while its growth is committed but not sent yet.
+func (kr *keyRegion) confirmed() Share {
+	return kr.sent.Max(kr.current()).Max(Share{Burst: kr.inUse})
 }
 
 // target returns what every region should hold, and whether it is worth moving there. For a silent
