@@ -211,6 +211,8 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		c.Int(int64(key.home))
 		c.Age(now, key.shrunk, shrinkWait)
 		c.Age(now, key.homeSince, max(BusyDwell, TailsDwell*key.limit.Tail))
+		c.Bools(key.short != 0)
+		c.Age(now, key.short, key.shortFor())
 	}
 }
 

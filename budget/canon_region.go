@@ -176,7 +176,7 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 	c.granted(region, k, h.granted)
 	c.Int(h.released - h.reportedReleased)
 	c.Int(h.refunded)
-	c.Bools(h.rejecting, h.asked, h.reportedRejecting, h.queued, h.mustAck, h.lastReport != 0, h.unenforced)
+	c.Bools(h.rejecting, h.served, h.asked, h.reportedRejecting, h.queued, h.mustAck, h.lastReport != 0, h.unenforced)
 	c.Age(now, h.lastReport, ReportKeyEvery) // only 2,000 busy keys make the interval longer
 	c.Int(int64(h.inUse))
 	c.Int(h.label)

@@ -50,13 +50,18 @@ func (c *Config) Homed(limit KeyLimit) bool {
 	return max(limit.Capacity, limit.Rate) < homedBelow*microToken*floors
 }
 
-// BusyDwell and calmDwell are how long a home keeps a limit that other regions ask for. A share
-// that moves does not refill for a round trip and a commit, some 0.2 s at 80 ms. Two busy regions
-// that take turns of five seconds lose 4 % by it. A home whose clients are all admitted has enough
-// in its bucket to pass the turn on much sooner.
+// BusyDwell and calmDwell are how long a home keeps a limit that other regions ask for, if the limit
+// is used up or was a moment ago. A share that moves does not refill for a round trip and a commit,
+// some 0.2 s at 80 ms. Two busy regions that take turns of five seconds lose 4 % by it. A home whose
+// clients are all admitted can pass the turn on sooner. As long as no home of the limit was ever
+// short, the limit is enough for all, and the home passes it on at once: a check elsewhere waits for
+// half a second at most.
 const (
 	BusyDwell = 5 * time.Second
 	calmDwell = time.Second
+	// leastShort is how long a limit counts as short after its home was, and not less than a turn in
+	// tails. In that time every region of three has had its turn.
+	leastShort = 3 * BusyDwell
 	// TailsDwell is the length of a turn in tails of the limit. Until that time the next home
 	// cannot have all of it.
 	TailsDwell = 4
@@ -77,8 +82,13 @@ func (l *Leader) chooseHome(key *leaderKey, in allocation, now Instant) int {
 		if next == noHome {
 			next = in.likelyHome()
 		}
-	} else if next != noHome && !key.homeYields(in.Regions[key.home].Demand, now) {
-		return key.home
+	} else {
+		if key.homeShort(in) {
+			key.short = now
+		}
+		if next != noHome && !key.homeYields(in.Regions[key.home].Demand, now) {
+			return key.home
+		}
 	}
 	if next != noHome {
 		l.leaveHome(key, now)
@@ -94,11 +104,12 @@ func (l *Leader) leaveHome(key *leaderKey, now Instant) {
 	key.home = noHome
 }
 
-// homeYields reports whether the home has had its turn, or does not use the key.
+// homeYields reports whether the home has had its turn, does not use the key, or refuses nobody of a
+// limit that is enough for all.
 func (key *leaderKey) homeYields(d demandNow, now Instant) bool {
 	dwell := BusyDwell
 	switch {
-	case d.Idle:
+	case d.Idle, !d.Rejecting && !key.wasShort(now):
 		return true
 	case !d.Rejecting:
 		dwell = calmDwell
@@ -106,6 +117,22 @@ func (key *leaderKey) homeYields(d demandNow, now Instant) bool {
 	dwell = max(dwell, TailsDwell*key.limit.Tail)
 	return now.Sub(key.homeSince) >= dwell
 }
+
+// homeShort reports whether the home refuses requests while it has everything that it can have of the
+// limit. A home to which parts are on their way is not short: it refuses for want of these parts. What
+// rounding takes of a request does not count, so less than half a request must be left.
+func (key *leaderKey) homeShort(in allocation) bool {
+	home, kr := &in.Regions[key.home], &key.regions[key.home]
+	return home.Demand.Rejecting && home.Tokens < microToken/2 && kr.acked && !kr.pending && in.homed(key.home)[key.home] == home.Now
+}
+
+// wasShort reports whether the home was short a moment ago.
+func (key *leaderKey) wasShort(now Instant) bool {
+	return key.short != 0 && now.Sub(key.short) < key.shortFor()
+}
+
+// shortFor returns how long the limit counts as short.
+func (key *leaderKey) shortFor() time.Duration { return max(leastShort, TailsDwell*key.limit.Tail) }
 
 // nextHome returns the other region that rejects and has been without the key for longest. Ties go
 // to the larger demand, then to the lower index.

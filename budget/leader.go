@@ -125,6 +125,7 @@ type leaderKey struct {
 	// when it became the home.
 	home      int
 	homeSince Instant
+	short     Instant // when a home was last short of tokens; see homeShort. 0: never
 	shrunk    Instant // when a share was last lowered
 }
 

@@ -212,6 +212,7 @@ type hotKey struct {
 	used              Instant       // when a request was last decided
 	gap               time.Duration // the longest recent pause between two requests
 	rejecting         bool
+	served            bool // the latest request was admitted
 	asked             bool // a request came since the latest report
 	reportedRejecting bool // the latest report said that the key rejects
 	queued            bool // the key is in reportable
@@ -394,6 +395,7 @@ func (r *Region) observeHot(k KeyID, h *hotKey, u Usage, now Instant) bool {
 		h.limit, h.asked = u.Limit, true
 	}
 	h.offered = counted(h.offered, u.Cost)
+	h.served = u.Admitted
 	onset := false
 	if u.Admitted {
 		h.admitted = counted(h.admitted, u.Cost)

@@ -47,7 +47,8 @@ func (r *Region) pace() time.Duration {
 
 // hotReports reports a key at once if it has an acknowledgement or begins to reject, and otherwise
 // at the report interval. While few keys are busy, one that begins to reject takes along all others
-// that reject.
+// that reject. A home whose latest request was admitted after others were refused is reported again,
+// because no other request may come that shows that it refuses nobody any more.
 func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []KeyReport {
 	few := pace == ReportKeyEvery
 	waiting := r.reportable[:0]
@@ -69,6 +70,11 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 		if !h.asked {
 			limit = KeyLimit{} // the limit may be of older rules than this report
 		}
+		homed := r.cfg.Homed(h.limit)
+		// A check may still wait for the share that the latest request did not get.
+		if homed && h.reportedRejecting && !h.served && h.share.Rate <= r.toldFloor().Rate {
+			h.rejecting = true
+		}
 		out = append(out, KeyReport{
 			Key: k, Gen: h.gen, Share: h.share, Limit: limit,
 			Admitted: h.admitted, Offered: h.offered, Released: h.released,
@@ -77,7 +83,11 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 		})
 		h.reportedRejecting, h.reportedReleased = h.rejecting, h.released
 		h.toldAdmitted, h.toldRefunded = h.admitted, h.refunded
-		h.queued, h.mustAck, h.rejecting, h.asked, h.lastReport = false, false, false, false, now
+		h.queued = h.rejecting && h.served && homed
+		if h.queued {
+			waiting = append(waiting, k)
+		}
+		h.mustAck, h.rejecting, h.asked, h.lastReport = false, false, false, now
 	}
 	r.reportable = slices.Clip(waiting)
 	return out
