@@ -33,7 +33,23 @@ func fairness() []Plant {
 		},
 		{
 			Name: "home-never-yields", Breaks: "a small limit stays where it was first used, also when clients are refused elsewhere",
-			Edits: []Edit{{"budget/home.go", "return now.Sub(key.homeSince) >= dwell", "return now.Sub(key.homeSince) < 0"}, {"budget/home.go", "	case d.Idle:\n		return true\n", "	case d.Idle:\n		return false\n"}},
+			Edits: []Edit{{"budget/home.go", "return now.Sub(key.homeSince) >= dwell", "return now.Sub(key.homeSince) < 0"}, {"budget/home.go", "	case d.Idle, !d.Rejecting && !key.wasShort(now):\n		return true\n", "	case d.Idle:\n		return false\n"}},
+		},
+		{
+			Name: "home-stays-a-second", Breaks: "a home that refuses nobody keeps its limit for longer than a check elsewhere waits",
+			Edits: []Edit{{"budget/home.go", "case d.Idle, !d.Rejecting && !key.wasShort(now):", "case d.Idle:"}},
+		},
+		{
+			Name: "refusal-taken-back", Breaks: "what acknowledges a smaller share says that nobody is refused, although a check waits",
+			Edits: []Edit{{"budget/region_report.go", "if homed && h.reportedRejecting", "if false && h.reportedRejecting"}},
+		},
+		{
+			Name: "home-refuses-for-ever", Breaks: "a home that has admitted the latest request is not reported again, and seems to refuse",
+			Edits: []Edit{{"budget/region_report.go", "h.queued = h.rejecting && h.served && homed", "h.queued = homed && false"}},
+		},
+		{
+			Name: "withdrawn-tokens-lost", Breaks: "the tokens of a growth that was not sent have no room in the pool, and are lost",
+			Edits: []Edit{{"budget/leader_grow.go", "lowered[i] = lowered[i].Min(kr.confirmed())", "lowered[i] = lowered[i].Min(lowered[i])"}},
 		},
 		{
 			Name: "limit-not-told", Breaks: "a share does not say of which limit it is: a region that has not used the key releases by what it knows",
