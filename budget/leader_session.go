@@ -305,8 +305,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 		key.pool += rep.Released - kr.released
 	}
 	kr.released, kr.tokens = rep.Released, rep.Tokens
-	waitedFor := key.limit.LendsUnused() || earnsSlowly(key.limit, l.cfg.Regions[i].Floor.Rate)
-	l.urgent = l.urgent || waitedFor && (rep.Rejecting || !kr.acked)
+	l.urgent = l.urgent || key.limit.LendsUnused() && (rep.Rejecting || !kr.acked)
 	kr.demand.fold(rep, key.limit, l.regions[i].pace, previous, now)
 	if rep.Gen == kr.gen && rep.Share == kr.sent {
 		l.acknowledge(rep, i, key)

@@ -116,32 +116,6 @@ func TestWhatIsUntouched(t *testing.T) {
 }
 
 // A check may wait for what a refusal of a slow limit moves, so the leader plans at once.
-func TestARefusalOfASlowLimitIsPlannedAtOnce(t *testing.T) {
-	for _, c := range []struct {
-		limit KeyLimit
-		want  bool
-	}{
-		{KeyLimit{Capacity: 100 * microToken, Rate: 100 * microToken / 60}, true},
-		{KeyLimit{Capacity: 100 * microToken, Rate: 100 * microToken}, false},
-	} {
-		w := aSlowLimit(t, time.Hour, 0, 0, 0)
-		w.limit = c.limit
-		w.load[0] = 1
-		w.runUntil("the key is hot", 3*time.Second, func() bool { return w.leader.keys[w.key] != nil && w.leader.keys[w.key].regions[0].acked })
-		kr := &w.leader.keys[w.key].regions[0]
-		rep := KeyReport{Key: w.key, Gen: kr.gen, Share: kr.sent, Limit: c.limit, Admitted: kr.demand.admitted, Offered: kr.demand.offered + microToken}
-		w.leader.foldKey(0, rep, w.now, w.now)
-		if w.leader.urgent {
-			t.Errorf("%+v: a request that was admitted is planned for at once", c.limit)
-		}
-		rep.Offered, rep.Rejecting = rep.Offered+microToken, true
-		w.leader.foldKey(0, rep, w.now, w.now)
-		if w.leader.urgent != c.want {
-			t.Errorf("%+v: planned at once after a refusal: %v", c.limit, w.leader.urgent)
-		}
-	}
-}
-
 // What no region holds of a slow limit may move at any time, because it is taken from nobody.
 func TestThePoolMovesWithoutCredit(t *testing.T) {
 	w := newWorld(t, 3)
