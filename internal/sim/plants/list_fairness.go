@@ -79,10 +79,6 @@ func fairness() []Plant {
 			Edits: []Edit{{"budget/leader_plan.go", "moved = min(moved, lent)", "moved = max(moved, lent)"}},
 		},
 		{
-			Name: "slow-refusal-not-urgent", Breaks: "a refusal of a slow limit is planned with the next tick",
-			Edits: []Edit{{session, "|| earnsSlowly(key.limit, l.cfg.Regions[i].Floor.Rate)", "&& earnsSlowly(key.limit, l.cfg.Regions[i].Floor.Rate)"}},
-		},
-		{
 			Name: "waits-where-nothing-comes", Breaks: "a check waits for a share of a slow limit that has been hot for long",
 			Edits: []Edit{{"budget/region.go", "case right.Hot && !begun && right.Share.Burst >= floor.Burst/2:", "case right.Hot && !begun && right.Share.Burst < floor.Burst/2:"}},
 		},
