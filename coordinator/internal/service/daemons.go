@@ -23,8 +23,8 @@ type regionDaemon struct {
 	heardAt                                time.Time
 }
 
-// record records what a Hello tells that came at a time. The address counts only with a session. It returns the first other region, by
-// name, that named the same contents; empty if none did. Empty contents are not known, and no region shares them.
+// record records what a Hello tells that came at a time. The address counts only with a session. It returns the first
+// other region, by name, that named the same contents; empty if none did. No region shares contents that are not known.
 func (d *daemons) record(hello *aliquotv1.HelloRequest, session bool, at time.Time) (sharedWith string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -54,7 +54,9 @@ func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
 	regions := s.declared()
 	if loop := s.leadership.Current(); loop != nil {
 		if known, err := loop.RegionStatus(ctx, len(regions)); err == nil {
-			now, lease := time.Now(), s.lease()
+			var lease time.Duration
+			s.node.View(func(state *clusterstate.State) { lease = state.Ledger.Config.Lease })
+			now := time.Now()
 			for i, status := range known {
 				describe(regions[i], status, s.daemons.heard(regions[i].GetName(), now, lease))
 				s.daemons.describe(regions[i])
@@ -94,12 +96,6 @@ func (s *regionService) declared() []*aliquotv1.Region {
 		}
 	})
 	return out
-}
-
-// lease returns the time for which a lease lasts.
-func (s *regionService) lease() (lease time.Duration) {
-	s.node.View(func(state *clusterstate.State) { lease = state.Ledger.Config.Lease })
-	return lease
 }
 
 // describe adds the leader's status to a region. heard says that a daemon of it has said Hello within a lease. A session

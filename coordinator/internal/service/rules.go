@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -208,50 +207,7 @@ func (s *ruleService) hiddenChanges(file *rules.Set) (warnings []string) {
 func (s *ruleService) restartedRules(set *rules.Set) []string {
 	var inForce *rules.Set
 	s.node.View(func(state *clusterstate.State) { inForce = state.Rules.Set })
-	return append(rules.Restarts(inForce, set), renamedRules(inForce, set)...)
-}
-
-// maxRenamed caps the warnings about rules that may have been renamed, and maxNamed the new rules that each names.
-// Longer lists would not be read.
-const (
-	maxRenamed = 10
-	maxNamed   = 3
-)
-
-// renamedRules returns a warning for each rule of before that after does not have, while after has a new one that
-// counts the same thing for the same key: it may be the same rule under another id, which is a new limit.
-func renamedRules(before, after *rules.Set) (out []string) {
-	if before == nil {
-		return nil
-	}
-	type counts struct{ key, unit string }
-	what := func(r *rules.Rule) counts {
-		return counts{strings.Join(slices.Sorted(slices.Values(r.Key)), "\x00"), r.Unit}
-	}
-	added := map[counts][]string{}
-	for _, r := range after.Rules() {
-		if before.Rule(r.ID) == nil {
-			added[what(r)] = append(added[what(r)], strconv.Quote(r.ID))
-		}
-	}
-	for _, r := range before.Rules() {
-		ids := added[what(r)]
-		if after.Rule(r.ID) != nil || len(ids) == 0 {
-			continue
-		}
-		if len(out) == maxRenamed {
-			return append(out, fmt.Sprintf("more than %d rules are gone while others are new: each new one starts afresh", maxRenamed))
-		}
-		verb := "are"
-		if len(ids) == 1 {
-			verb = "is"
-		} else if len(ids) > maxNamed {
-			ids = append(slices.Clone(ids[:maxNamed]), "others")
-		}
-		out = append(out, fmt.Sprintf("rule %q is gone, and %s %s new: a renamed rule is a new limit, so its clients start afresh and what they have used "+
-			"is forgotten; keep the id of a limit that stays", r.ID, strings.Join(ids, ", "), verb))
-	}
-	return out
+	return append(rules.Restarts(inForce, set), rules.Renamed(inForce, set)...)
 }
 
 // applied returns the answer after a version has been made. If the diff cannot be made, the answer has
