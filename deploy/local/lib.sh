@@ -28,7 +28,8 @@ arguments() {
 }
 
 # start NAME COMMAND...: in a session of its own, with its output in a log file, so
-# that nothing of the caller's stays open.
+# that nothing of the caller's stays open. It returns once the command runs under its
+# own name, or has ended: on a busy machine the new process is this script for a while.
 start() {
 	name=$1
 	shift
@@ -38,6 +39,11 @@ start() {
 		nohup "$@" >>"$run/$name.log" 2>&1 </dev/null &
 	fi
 	echo $! >"$run/$name.pid"
+	tries=1000 # of 0.01 s
+	until running "$name" || ! kill -0 $! 2>/dev/null || [ $tries -eq 0 ]; do
+		tries=$((tries - 1))
+		sleep 0.01
+	done
 }
 
 # stop NAME...: SIGTERM, one after the other; returns when they have ended.
