@@ -401,6 +401,20 @@ func TestAnAcknowledgementTakesNoRefusalBack(t *testing.T) {
 	}
 }
 
+// A client that was refused and has left does not keep the limit in its region: nobody waits any more.
+func TestARefusalOfAClientThatLeftEnds(t *testing.T) {
+	c := converse(t)
+	c.asks(false)
+	if rep := c.reports(MinReportGap); rep == nil || !rep.Rejecting {
+		t.Fatalf("reported %+v, and a request was refused", rep)
+	}
+	c.now = c.now.Add(waitsForShare)
+	c.answer(0)
+	if rep := c.said; rep == nil || rep.Share != (Share{}) || rep.Rejecting {
+		t.Errorf("acknowledged with %+v, a second after the only request", rep)
+	}
+}
+
 // A home that refused requests and then admitted one says that it refuses nobody, although nothing else happens.
 func TestAHomeTakesItsRefusalsBack(t *testing.T) {
 	c := converse(t)

@@ -45,6 +45,10 @@ func (r *Region) pace() time.Duration {
 	return min(max(time.Duration(len(r.reportable))*keyReportTakes, ReportKeyEvery), maxPace)
 }
 
+// waitsForShare is how long after the latest request, which was refused, a check may still wait for the
+// share.
+const waitsForShare = time.Second
+
 // hotReports reports a key at once if it has an acknowledgement or begins to reject, and otherwise
 // at the report interval. While few keys are busy, one that begins to reject takes along all others
 // that reject. A home whose latest request was admitted after others were refused is reported again,
@@ -71,8 +75,7 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 			limit = KeyLimit{} // the limit may be of older rules than this report
 		}
 		homed := r.cfg.Homed(h.limit)
-		// A check may still wait for the share that the latest request did not get.
-		if homed && h.reportedRejecting && !h.served && h.share.Rate <= r.toldFloor().Rate {
+		if homed && h.reportedRejecting && !h.served && now.Sub(h.used) < waitsForShare && h.share.Rate <= r.toldFloor().Rate {
 			h.rejecting = true
 		}
 		out = append(out, KeyReport{

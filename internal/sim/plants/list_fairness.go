@@ -44,6 +44,10 @@ func fairness() []Plant {
 			Edits: []Edit{{"budget/region_report.go", "if homed && h.reportedRejecting", "if false && h.reportedRejecting"}},
 		},
 		{
+			Name: "refusal-of-a-client-that-left", Breaks: "a region whose only client was refused and has left goes on asking for a share",
+			Edits: []Edit{{"budget/region_report.go", "now.Sub(h.used) < waitsForShare && ", ""}},
+		},
+		{
 			Name: "home-refuses-for-ever", Breaks: "a home that has admitted the latest request is not reported again, and seems to refuse",
 			Edits: []Edit{{"budget/region_report.go", "h.queued = h.rejecting && h.served && homed", "h.queued = homed && false"}},
 		},

@@ -30,7 +30,7 @@ func (c *takeCall) decideAlone() {
 	asks := n.alone
 	charges := make([]recall.Charge, len(asks))
 	for i := range asks {
-		if r := asks[i].right; n.roster != nil && r.Blind && r.Phase != budget.CutOff {
+		if r := asks[i].right; r.Blind && r.Phase != budget.CutOff {
 			return // as in the daemon: the floor may be lent
 		}
 		charges[i] = n.charge(&asks[i], c.cost)
