@@ -61,6 +61,16 @@ func asks(ctx context.Context, d *Daemon) <-chan error {
 	return answer
 }
 
+// waits asks for a check that waits for its share, whose key is hot by then.
+func waits(t *testing.T, l *leader, d *Daemon) (answer <-chan error, key *aliquotv1.KeyId) {
+	t.Helper()
+	answer = asks(t.Context(), d)
+	eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
+	key = l.asked()
+	l.lend(key, budget.Unit/2)
+	return answer, key
+}
+
 // waiting is how many checks wait for a share.
 func waiting(d *Daemon) int {
 	checks, _ := d.auth.Waiting()
@@ -167,10 +177,7 @@ func TestCheckWaitsForEveryPart(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
 		l := newLeader(t, homed("8s"))
 		d := used(t, l)
-		answer := asks(t.Context(), d)
-		eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
-		key := l.asked()
-		l.lend(key, budget.Unit/2)
+		answer, key := waits(t, l, d)
 		l.grant(key, 3*budget.Unit/4, int64(limit.Token)/2)
 		eventually(t, "the first part has come", func() bool {
 			return rightOf(d, key).Share.Burst == 3*budget.Unit/4
@@ -190,10 +197,7 @@ func TestTheNextCheckWaitsForTheNextPart(t *testing.T) {
 			inNetwork(t, func(t *testing.T) {
 				l := newLeader(t, homed("8s"))
 				d := used(t, l)
-				answer := asks(t.Context(), d)
-				eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
-				key := l.asked()
-				l.lend(key, budget.Unit/2)
+				answer, key := waits(t, l, d)
 				l.grant(key, 3*budget.Unit/4, int64(limit.Token))
 				if err := <-answer; err != nil {
 					t.Fatalf("with the first part: %v", err)
@@ -225,10 +229,7 @@ func TestCheckWaitsForTheRestOfAToken(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
 		l := newLeader(t, homed("8s"))
 		d := used(t, l)
-		answer := asks(t.Context(), d)
-		eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
-		key := l.asked()
-		l.lend(key, budget.Unit/2)
+		answer, key := waits(t, l, d)
 		l.grant(key, budget.Unit, int64(limit.Token)-100)
 		if err := <-answer; err != nil {
 			t.Errorf("a ten-thousandth of a token, which is earned in a tenth of a second: %v", err)
@@ -249,10 +250,7 @@ func TestTheNextCheckWaitsForTheRestOfAToken(t *testing.T) {
 				// It earns a hundred millionths of a token a second.
 				l := newLeader(t, strings.Replace(homed("8s"), "0.001", "0.0001", 1))
 				d := used(t, l)
-				answer := asks(t.Context(), d)
-				eventually(t, "the check waits", func() bool { return waiting(d) == 1 })
-				key := l.asked()
-				l.lend(key, budget.Unit/2)
+				answer, key := waits(t, l, d)
 				l.grant(key, budget.Unit, 2*int64(limit.Token)-c.lacks)
 				if err := <-answer; err != nil {
 					t.Fatalf("with the first token: %v", err)
