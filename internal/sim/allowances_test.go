@@ -44,4 +44,24 @@ func TestTheOracleCountsBurstsByItself(t *testing.T) {
 	}
 }
 
+// A daemon that is down while a limit is lowered begins by the rules in its state file, and its store has
+// earned by them. So the oracle allows the earlier limit until that daemon has heard of the new one.
+func TestTheOracleAllowsForRulesInAStateFile(t *testing.T) {
+	w := calm(t, of(60, 4), Behaviour{mode: single})
+	w.pass(t, time.Second)
+	n := w.NodeOf(1)
+	w.Kill(n)
+	r := w.Rules[0]
+	w.changeRules("limit lowered", r, func(version uint64) { w.limitRule(r, version, of(60, 1), 0) })
+	w.pass(t, 10*time.Second)
+	if w.NodeOf(0).Version == 1 || w.oldestVersion() != 1 {
+		t.Errorf("a daemon that runs has version %d, the oldest is %d", w.NodeOf(0).Version, w.oldestVersion())
+	}
+	w.StartNode(1, true, n.ID())
+	w.pass(t, 10*time.Second)
+	if w.oldestVersion() != w.version {
+		t.Errorf("the oldest version is %d of %d, and every daemon has heard of it", w.oldestVersion(), w.version)
+	}
+}
+
 func newStrict(w *world, l limit.Limit) *rule.Rule { return rule.New(&w.Timeline, 0, l, 0) }

@@ -139,12 +139,17 @@ func (w *Regions) storeDelay(region int) int64 {
 	return w.Between(milli/20, milli)
 }
 
-// LeastVersion returns the oldest version of the rules by which a daemon decides, if it is older than
-// another one.
+// LeastVersion returns the oldest version of the rules by which a daemon decides, or will decide when it
+// starts with its region's state file, if it is older than another one.
 func (w *Regions) LeastVersion(than uint64) uint64 {
 	for _, n := range w.Nodes {
 		if n.Version != 0 {
 			than = min(than, n.Version)
+		}
+	}
+	for _, file := range w.known {
+		if len(file.cfg.Regions) > 0 && file.rules != 0 {
+			than = min(than, file.rules)
 		}
 	}
 	return than
