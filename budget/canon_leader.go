@@ -45,7 +45,7 @@ func (l *Leader) counterparts(keys []*leaderKey) []*leaderKey {
 
 // AppendState writes everything that influences what the leader does from now on. It leaves out:
 // the counters of generations and sessions, which are beyond all that are in use; what follows from
-// the rest (over, held, cooling, a key's shares); what is empty between steps (turn) or only reused
+// the rest (fenced, over, held, cooling, a key's shares); what is empty between steps (turn) or only reused
 // memory (claims); what is only displayed (stats, tokens); and, without c.Demand, what only the
 // division of a key uses.
 func (l *Leader) AppendState(c *Canon, now Instant) {
@@ -174,7 +174,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 	k := key.id
 	c.limit(key.limit)
 	c.Int(key.pool)
-	c.Bools(key.dirty, key.over)
+	c.Bools(key.dirty, key.over, key.fencedUseOver)
 	c.Int(int64(key.tail))
 	c.rules(key.rules)
 	c.rules(key.since)

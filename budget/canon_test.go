@@ -13,18 +13,19 @@ var fields = []struct {
 	of    any
 	names string
 }{
-	{Leader{}, "cfg ledger epoch counter session start regions keys order dirty creates creating maxHot held cooling refused over committing began verifying verifyFrom nextSweep rules ruleTail swept changes delayed urgent claims stats divide"},
+	{Leader{}, "cfg ledger epoch counter session start fenced regions keys order dirty creates creating maxHot held cooling refused over committing began verifying verifyFrom nextSweep rules ruleTail swept changes delayed urgent claims stats divide"},
 	{leaderRegion{}, "open session incarnation seq adoptedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting opening waitSince tSend hello helloAt outbox unreached kept unchanged cold markedAt daemons"},
 	{regionDaemons{}, "session storeless alone knows known claimant claimedAt"},
 	{knownDaemon{}, "id heard"},
 	{Standing{}, "Daemon Storeless Alone Others"},
-	{leaderKey{}, "id at shares limit tail delayed pool regions dirty settled over cooling used credit moved home homeSince short shrunk rules since"},
+	{leaderKey{}, "id at shares limit tail delayed fencedUseOver pool regions dirty settled over cooling used credit moved home homeSince short shrunk rules since"},
 	{keyRegion{}, "sent gen acked pending next grant granted cold outlasted inUse useReported lost label shrinks released tokens used demand planned homeUntil"},
 	{FloorSteps{}, "done began held fill tail"},
 	{demand{}, "admitted offered since last used gap known rejecting over meanOffered meanAdmitted window windowOffered windowAdmitted slow slowAdmitted"},
 	{planned{}, "slow admitted active"},
 	{create{}, "region report"},
 	{refused{}, "create at"},
+	{fenced{}, "region floor"},
 	{changes{}, "due silent reach ended"},
 	{commit{}, "plan began grows creates"},
 	{growth{}, "key region from share grant"},

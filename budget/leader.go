@@ -23,6 +23,7 @@ type Leader struct {
 	counter uint64 // the counter of the latest generation
 	session uint64 // the latest session number that was assigned
 	start   Instant
+	fenced  fenced
 
 	regions []leaderRegion
 	keys    map[KeyID]*leaderKey
@@ -112,15 +113,17 @@ type leaderKey struct {
 	rules   RulesState    // the rules that limit belongs to
 	since   RulesState    // tokens released under older rules are not counted
 	delayed bool          // the key is in Leader.delayed
-	pool    int64         // released tokens that no region holds
-	regions []keyRegion
-	dirty   bool
-	settled bool // see Leader.steady
-	over    bool
-	cooling cooling
-	used    Instant // when the leader last learned of an admission
-	credit  int64   // how much may move without a rejection, in units of the limit
-	moved   Instant
+	// fencedUseOver: what fenced regions had in use of the key no longer counts; see fenced.
+	fencedUseOver bool
+	pool          int64 // released tokens that no region holds
+	regions       []keyRegion
+	dirty         bool
+	settled       bool // see Leader.steady
+	over          bool
+	cooling       cooling
+	used          Instant // when the leader last learned of an admission
+	credit        int64   // how much may move without a rejection, in units of the limit
+	moved         Instant
 	// home is the region that holds a homed key, noHome before any region has used it. homeSince is
 	// when it became the home.
 	home      int
@@ -209,7 +212,7 @@ var (
 // have renewed up to now.
 func NewLeader(ledger *Ledger, now Instant) *Leader {
 	l := &Leader{
-		cfg: ledger.Config, ledger: ledger, epoch: ledger.Epoch, start: now,
+		cfg: ledger.Config, ledger: ledger, epoch: ledger.Epoch, start: now, fenced: ledger.Config.fenced(),
 		regions:  make([]leaderRegion, len(ledger.Config.Regions)),
 		keys:     make(map[KeyID]*leaderKey, ledger.Len()),
 		creating: map[KeyID]bool{}, maxHot: MaxHotKeys, held: map[uint32]int{}, refused: map[KeyID]refused{},
@@ -276,6 +279,7 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 		l.dropRules(e.Kept)
 		l.newRules(RulesState{Version: e.Version})
 		l.ruleTail = e.Tail
+		l.weighFenced()
 	case DaemonLeft:
 		l.daemonLeft(e)
 	case Tick:

@@ -75,6 +75,7 @@ func (l *Leader) planDirty(c *commit, now Instant) {
 func (l *Leader) planKey(c *commit, key *leaderKey, now Instant) {
 	l.stats.Looks++
 	key.settled = false
+	l.endFencedUse(key, now)
 	lowered := l.lowered(key, now)
 	if l.finishCooling(c, key, lowered) {
 		return
@@ -159,7 +160,7 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 		r, kr := &l.regions[i], &key.regions[i]
 		floor := l.cfg.Regions[i].Floor
 		if !r.live {
-			reserve := lowered[i].Max(floor)
+			reserve := lowered[i].Max(l.floorOf(i, key))
 			in.Avail = in.Avail.Sub(reserve)
 			in.Regions[i] = claim{Silent: true, Now: reserve, Floor: floor}
 			continue

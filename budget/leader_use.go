@@ -109,17 +109,6 @@ func (l *Leader) planDelayed() {
 	l.delayed = l.delayed[:0]
 }
 
-// fencedUseCounts reports whether a fenced region may have used rights that still count. Its
-// liabilities were freed at once, but what it had admitted was not. Until the floors are settled,
-// an epoch begins with that wait.
-func (l *Leader) fencedUseCounts(key *leaderKey, now Instant) bool {
-	if now >= l.start.Add(l.tailOf(key)) || l.cfg.Settled() {
-		return false
-	}
-	l.delay(key)
-	return true
-}
-
 // acknowledge records a report of exactly what was sent. If use outlasts the share, only that use
 // is acknowledged. A store that has lost its memory reports that everything may be in use; that
 // counts for no more than the region had.
@@ -143,7 +132,7 @@ func (l *Leader) acknowledge(rep KeyReport, i int, key *leaderKey) {
 func (l *Leader) mayUse(i int, key *leaderKey, atLeast Share) Share {
 	kr := &key.regions[i]
 	if !l.regions[i].live || !kr.useReported && l.tailOf(key) > 0 {
-		atLeast = atLeast.Max(l.cfg.Regions[i].Floor)
+		atLeast = atLeast.Max(l.floorOf(i, key))
 	}
 	return atLeast.Max(Share{Burst: kr.inUse})
 }
