@@ -12,6 +12,7 @@ func counted() []Plant {
 		use    = "limit/use.go"
 		settle = "limit/settle.go"
 		leader = "budget/leader_use.go"
+		fenced = "budget/leader_fenced.go"
 		region = "budget/region_use.go"
 	)
 	return []Plant{
@@ -51,8 +52,13 @@ func counted() []Plant {
 		},
 		{
 			Name: "fenced-use-forgotten", Breaks: "what a fenced region used counts as gone with it",
-			Edits: []Edit{{leader, "	l.delay(key)\n	return true\n", "	return false\n"}},
+			Edits: []Edit{{fenced, "	l.delay(key)\n	return true\n", "	return false\n"}},
 			World: World{Faults: []string{"region fenced", "region added"}},
+		},
+		{
+			Name: "fenced-floor-forgotten", Breaks: "what a region used of its floor before it was fenced, which another one had borrowed, counts as gone",
+			Edits: []Edit{{fenced, "if i == l.fenced.region && ", "if false && "}},
+			World: World{Faults: []string{"region fenced", "all coordinators stop"}, Just: true},
 		},
 		{
 			Name: "grow-in-mid-window", Breaks: "rights of a fixed window that are gained count in the window in which others may have used them",

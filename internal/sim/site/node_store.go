@@ -132,11 +132,15 @@ func (n *Node) apply(changes []budget.ShareChange, lease bool) {
 			Deadline: max(n.clockMap.Until(n.Now()+budget.Instant(applyDeadline)), 1),
 		}})
 	}
+	s, epoch, asked, sent, sampled := n.w.Stores[n.Region], n.epoch, n.Now(), n.w.Now(), n.sampled
 	answered := false
 	answer := func(results []budget.ShareResult, storeNow int64) timeline.Happening {
 		return n.When(func() {
 			if !answered {
 				answered = true
+				if storeNow != 0 && epoch == n.epoch {
+					n.sample(storeNow, asked, sent)
+				}
 				n.unmarked = storeNow == 0 && (lease || n.unmarked)
 				for i := range call {
 					n.applied(&call[i], results, i, storeNow)
@@ -148,7 +152,6 @@ func (n *Node) apply(changes []budget.ShareChange, lease bool) {
 			}
 		})
 	}
-	s, epoch, sent, sampled := n.w.Stores[n.Region], n.epoch, n.w.Now(), n.sampled
 	n.w.atStore(n.Region, n.w.storeDelay(n.Region), func() {
 		if n.buried || n.storeCut() || s.outlived(sampled, sent, applyDeadline) {
 			return

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"aliquot/budget"
 	"aliquot/internal/recall"
 	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/rule"
@@ -73,6 +74,7 @@ type release struct {
 	ask      ask
 	ticket   recall.Ticket
 	epoch    string
+	asked    budget.Instant
 	sent     int64
 	sampled  int64
 	deadline int64
@@ -111,7 +113,7 @@ func (r *release) send() {
 	a.carried = n.recalled.Carry(&charge, n.recalled.Call(), n.Now())
 	a.view.Debit, a.view.Held, a.view.Memory = a.carried.Amount, a.carried.Held, n.memory(a)
 	n.recalled.Releasing(&r.ticket, &named, n.Now())
-	r.epoch, r.sent, r.sampled, r.deadline, r.over = n.epoch, n.w.Now(), n.sampled, n.takenUntil(), false
+	r.epoch, r.asked, r.sent, r.sampled, r.deadline, r.over = n.epoch, n.Now(), n.w.Now(), n.sampled, n.takenUntil(), false
 	n.w.Plan(n.w.storeDelay(n.Region), (*releasing)(r))
 	n.w.Plan(takeDeadline, n.When(r.giveUp))
 }
@@ -150,6 +152,9 @@ func (r *release) answer() {
 	}
 	r.over = true
 	r.n.breaker.done(r.n.w.Now(), true)
+	if r.epoch == r.n.epoch {
+		r.n.sample(r.storeNow, r.asked, r.sent)
+	}
 	named := r.n.identify(&r.ask)
 	r.n.recalled.Released(&r.ticket, &named, r.left, r.ask.carried, r.storeNow, r.n.Now())
 }
