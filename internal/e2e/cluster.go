@@ -73,7 +73,7 @@ type Region struct {
 // Build compiles the programs of the module whose folder is given into dir.
 func Build(ctx context.Context, module, dir string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+string(filepath.Separator), "./cmd/...")
-	cmd.Dir = module
+	cmd.Dir = filepath.FromSlash(module)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}

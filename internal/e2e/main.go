@@ -65,23 +65,60 @@ func InFolder(ctx context.Context, name, bin string, work func(ctx context.Conte
 // buildWithin bounds the time to build the programs.
 const buildWithin = 5 * time.Minute
 
+// ProgramsFolder is the name of the environment variable that names a folder for the programs, which the packages
+// of a test run share. It does not begin as those that the daemons read.
+const ProgramsFolder = "E2E_PROGRAMS"
+
 // RunTests is TestMain for a package whose tests start the programs of a module, given by its folder. It
-// builds them into a folder of their own, sets bin to that folder, runs the tests, removes the folder,
-// and returns the exit code.
+// builds them, sets bin to their folder, runs the tests, and returns the exit code.
 func RunTests(tests interface{ Run() int }, module string, bin *string) (code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), buildWithin)
 	defer cancel()
-	dir, err := os.MkdirTemp("", "aliquot-e2e-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		err = Build(ctx, filepath.FromSlash(module), dir)
-	}
+	dir, remove, err := programs(ctx, module)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	defer remove()
 	*bin = dir
 	return tests.Run()
+}
+
+// programs builds the programs of the module whose folder is given, and returns the folder in which they are, and a
+// function that removes it. If ProgramsFolder names a folder, that is the one, and it stays: go links again only those
+// programs whose source is another one than when they were built. One process at a time builds there.
+func programs(ctx context.Context, module string) (dir string, remove func(), err error) {
+	if dir = os.Getenv(ProgramsFolder); dir != "" {
+		return dir, func() {}, buildAlone(ctx, module, dir)
+	}
+	if dir, err = os.MkdirTemp("", "aliquot-e2e-"); err != nil {
+		return "", nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	if err = Build(ctx, module, dir); err != nil {
+		remove()
+		return "", nil, err
+	}
+	return dir, remove, nil
+}
+
+// buildAlone is Build, which waits while another process builds into dir.
+func buildAlone(ctx context.Context, module, dir string) error {
+	if !filepath.IsAbs(dir) {
+		return fmt.Errorf("%s %q: give an absolute path, for each package's tests run in its own folder", ProgramsFolder, dir)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // which ends the lock
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	return Build(ctx, module, dir)
 }
 
 // PrintJSON prints what was measured, indented.

@@ -27,6 +27,11 @@ import (
 	"aliquot/internal/testaddr"
 )
 
+// bin is where TestMain built the programs.
+var bin string
+
+func TestMain(m *testing.M) { os.Exit(e2e.RunTests(m, "../../..", &bin)) }
+
 var long = flag.Bool("long", false, "attack at full length")
 
 // aboveIdle is how much memory a daemon may take under attack beside what it takes idle.
@@ -178,22 +183,10 @@ type cluster struct {
 	t                         *testing.T  // which ends the daemons
 }
 
-var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "aliquot-attack-")
-	if err != nil {
-		return "", err
-	}
-	return dir, e2e.Build(context.Background(), "../../..", dir)
-})
-
 const rules = "rules:\n  - {id: big, key: [api_key], params: {capacity: 1000000, refill_rate: 1000000}, local_cache: false}\n"
 
 func start(t *testing.T) *cluster {
 	t.Helper()
-	bin, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "rules.yaml")
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {

@@ -292,10 +292,6 @@ func rule(params string) func(*cluster) string {
 // started runs a daemon with flags that it has to refuse, and returns the first line of its output.
 func started(program string, args ...string) func(*cluster) string {
 	return func(l *cluster) string {
-		bin, err := programs()
-		if err != nil {
-			return err.Error()
-		}
 		for i := range args {
 			args[i] = strings.ReplaceAll(args[i], "TAKEN", l.at)
 		}

@@ -58,7 +58,6 @@ type peers struct {
 	nodes   []*voter
 	redis   *hostile
 	redisAt string
-	bin     string
 	state   string // the regional daemon's state file
 	writes  int    // so far
 }
@@ -82,10 +81,6 @@ const goodCheck = `{"attributes":{"api_key":"good","plan":"big"}}`
 
 func startPeers(t *testing.T) *peers {
 	t.Helper()
-	bin, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	defer syscall.Umask(syscall.Umask(0)) // daemons must not rely on it
 	file := filepath.Join(dir, "rules.yaml")
@@ -94,7 +89,7 @@ func startPeers(t *testing.T) *peers {
 	}
 	at := ports(t, 16)
 	host, port, _ := net.SplitHostPort(at[0])
-	p := &peers{bin: bin, redisAt: at[0], state: filepath.Join(dir, "state.json")}
+	p := &peers{redisAt: at[0], state: filepath.Join(dir, "state.json")}
 	run(t, dir, "redis-server", "--port", port, "--bind", host, "--save", "", "--dir", dir)
 	p.cluster = &cluster{}
 	p.until(t, "Redis has a user for the daemon", func() bool {
@@ -237,7 +232,7 @@ func (p *peers) restart(t *testing.T) string {
 		v.kill()
 	}
 	for _, v := range p.nodes {
-		v.cmd = run(p.t, p.dir, filepath.Join(p.bin, "coordinator"), v.args...)
+		v.cmd = run(p.t, p.dir, filepath.Join(bin, "coordinator"), v.args...)
 	}
 	p.others()
 	leader, _ := p.leader(t)

@@ -200,7 +200,7 @@ func (p *peers) forgedRaft(t *testing.T) string {
 		}
 	}
 	followers[0].kill()
-	followers[0].cmd = run(p.t, p.dir, filepath.Join(p.bin, "coordinator"), followers[0].args...)
+	followers[0].cmd = run(p.t, p.dir, filepath.Join(bin, "coordinator"), followers[0].args...)
 	p.others()
 	p.until(t, followers[0].id+" starts again", func() bool { return followers[0].status(t).State == "follower" })
 	return fmt.Sprintf("%d messages, each refused with its reason", sent)

@@ -26,7 +26,7 @@ import (
 func (p *peers) eu(t *testing.T, args ...string) (cmd *exec.Cmd, at, ops string) {
 	t.Helper()
 	free := ports(t, 3)
-	cmd = run(t, p.dir, filepath.Join(p.bin, "regional"), append([]string{"--region", "eu", "--listen", free[0], "--grpc-listen", free[1], "--ops-listen", free[2]}, args...)...)
+	cmd = run(t, p.dir, filepath.Join(bin, "regional"), append([]string{"--region", "eu", "--listen", free[0], "--grpc-listen", free[1], "--ops-listen", free[2]}, args...)...)
 	return cmd, free[0], free[2]
 }
 

@@ -1,19 +1,21 @@
 package main
 
 import (
+	"os"
 	"testing"
 	"time"
 
 	"aliquot/internal/e2e"
 )
 
+// bin is where TestMain built the programs.
+var bin string
+
+func TestMain(m *testing.M) { os.Exit(e2e.RunTests(m, "../../..", &bin)) }
+
 // TestSurge: in three regions, riders far above their limits reach a backend as often as its limit says,
 // and all of them do without Aliquot.
 func TestSurge(t *testing.T) {
-	bin := t.TempDir()
-	if err := e2e.Build(t.Context(), "../../..", bin); err != nil {
-		t.Fatal(err)
-	}
 	rows, err := Surge{Module: "../../..", Regions: 3, Riders: 400, Times: 25, Length: 5 * time.Second}.Run(t.Context(), bin, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
