@@ -12,6 +12,8 @@ LONGEST    = ./regional/ ./coordinator/ ./regional/store/ ./cluster/ ./internal/
 SIDEBYSIDE = TestReplay|TestTheSameSeedIsTheSameRun|TestWorkersAgree|TestHotKeysAtOnce|TestKeyHasherAgreesAndIsConcurrent
 # Tests that take all the processor time there is, or measure what is served in it.
 ALONE      = TestPromises|TestSpecification|TestALimitThatCounts|TestSurge|TestAttacks|TestOverload|TestMemoryUnreadAndOverloadAtOnce|TestFloods|TestInputs|TestPeers
+# Where the packages of ./internal/e2e/ share the programs that they build: go links them again only when they changed.
+PROGRAMS   = E2E_PROGRAMS='$(CURDIR)/bin/e2e'
 
 .DEFAULT_GOAL := help
 
@@ -48,10 +50,10 @@ test: need-go ## every test, with the race detector where anything runs side by 
 	$(GO) test -race $(TESTFLAGS) $(LONGEST) $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(COMPUTING) $(LONGEST) ./internal/e2e/...)") && \
 	$(GO) test -race $(TESTFLAGS) -run '$(SIDEBYSIDE)' ./internal/penalty/ ./internal/sim/ ./internal/sim/check/ ./internal/sim/compare/ ./rules/ && { \
 	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./house/... ./links/... ./modpath/... ./prose/... ./reference/... ./sametree/... & tools=$$!; \
-	$(GO) test $(TESTFLAGS) -p 2 -skip '$(ALONE)' ./internal/e2e/...; e2e=$$?; \
+	$(PROGRAMS) $(GO) test $(TESTFLAGS) -p 2 -skip '$(ALONE)' ./internal/e2e/...; e2e=$$?; \
 	wait $$tools && test $$e2e -eq 0; }; others=$$?; \
 	wait $$computing && exit $$others
-	$(GO) test $(TESTFLAGS) -p 1 -parallel 1 -run '$(ALONE)' ./internal/e2e/...
+	$(PROGRAMS) $(GO) test $(TESTFLAGS) -p 1 -parallel 1 -run '$(ALONE)' ./internal/e2e/...
 
 .PHONY: deploycheck
 deploycheck: need-go ## deploy/ against BuildKit, compose, Kubernetes and systemd, and run for real
