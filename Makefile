@@ -6,7 +6,9 @@ TESTFLAGS ?= -count=1 -timeout 20m -p 3 -parallel 4
 FUZZTIME  ?= 30s
 # Packages that compute, and neither wait nor know what time it is, so the race detector has nothing to look for and
 # would make their tests ten times as long. What runs side by side in them is tested with it. ./lua/ computes in a Redis.
-COMPUTING  = ./budget/ ./internal/capacity/ ./internal/penalty/ ./internal/replay/ ./internal/sim/... ./limit/ ./rules/... ./lua/
+# The one that takes longest, ./internal/sim/plants/, is among the last: it has two jobs, which fill two cores when all
+# else has ended.
+COMPUTING  = ./budget/ ./internal/capacity/ ./internal/penalty/ ./internal/replay/ ./limit/ ./rules/... ./lua/ ./internal/sim/...
 # The packages whose tests take longest. They begin first: nothing would run beside one that began last.
 LONGEST    = ./regional/ ./coordinator/ ./regional/store/ ./cluster/ ./internal/cli/ ./coordinator/internal/service/
 SIDEBYSIDE = TestReplay|TestTheSameSeedIsTheSameRun|TestWorkersAgree|TestHotKeysAtOnce|TestKeyHasherAgreesAndIsConcurrent
@@ -44,9 +46,9 @@ down: ## stop what `make up` started and wipe its data
 .PHONY: test
 test: need-go ## every test, with the race detector where anything runs side by side
 	@deploy/local/install.sh redis-server cc prometheus promtool nginx caddy curl
-	@# What computes (two million states, ten million keys, ten hours of faults) gets the time of one core that the
-	@# others leave: they often wait for real processes.
-	nice -n 19 env GOMAXPROCS=1 $(GO) test $(TESTFLAGS) -p 1 $(COMPUTING) & computing=$$!; \
+	@# What computes (two million states, ten million keys, ten hours of faults) gets the time that the others leave:
+	@# they often wait for real processes. Two packages at a time, so that no core is idle once the others have ended.
+	nice -n 19 env GOMAXPROCS=1 $(GO) test $(TESTFLAGS) -p 2 $(COMPUTING) & computing=$$!; \
 	$(GO) test -race $(TESTFLAGS) $(LONGEST) $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(COMPUTING) $(LONGEST) ./internal/e2e/...)") && \
 	$(GO) test -race $(TESTFLAGS) -run '$(SIDEBYSIDE)' ./internal/penalty/ ./internal/sim/ ./internal/sim/check/ ./internal/sim/compare/ ./rules/ && { \
 	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./house/... ./links/... ./modpath/... ./prose/... ./reference/... ./sametree/... & tools=$$!; \
