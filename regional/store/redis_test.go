@@ -26,7 +26,12 @@ func slow(c *RedisConfig) { c.CallTimeout, c.DialTimeout = 5*time.Second, 5*time
 
 func openRedis(t testing.TB, server *redistest.Server, change ...func(*RedisConfig)) *Redis {
 	t.Helper()
-	c := DefaultRedisConfig("redis://" + server.Addr)
+	return openURL(t, "redis://"+server.Addr, change...)
+}
+
+func openURL(t testing.TB, url string, change ...func(*RedisConfig)) *Redis {
+	t.Helper()
+	c := DefaultRedisConfig(url)
 	slow(&c)
 	for _, f := range change {
 		f(&c)

@@ -16,21 +16,6 @@ import (
 	"aliquot/lua/redistest"
 )
 
-func openSentinels(t testing.TB, url string, change ...func(*RedisConfig)) *Redis {
-	t.Helper()
-	c := DefaultRedisConfig(url)
-	slow(&c)
-	for _, f := range change {
-		f(&c)
-	}
-	s, err := NewRedis(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
 // askSentinels are Sentinels that only the test asks, and whose primary nobody dials.
 func askSentinels(t testing.TB, url string) *sentinels {
 	t.Helper()
@@ -79,7 +64,7 @@ func TestSentinelFailover(t *testing.T) {
 	servers := redistest.StartSentinels(t)
 	var told atomic.Value
 	var moves atomic.Int32
-	s := openSentinels(t, servers.URL(), func(c *RedisConfig) {
+	s := openURL(t, servers.URL(), func(c *RedisConfig) {
 		c.OnEpoch = func(epoch string) { told.Store(epoch) }
 		c.OnPrimary = func() { moves.Add(1) }
 	})
@@ -111,7 +96,7 @@ func TestSentinelFailover(t *testing.T) {
 // ended, and when it is primary once more it has new contents.
 func TestSentinelDemotion(t *testing.T) {
 	servers := redistest.StartSentinels(t)
-	s := openSentinels(t, servers.URL())
+	s := openURL(t, servers.URL())
 	last := learnSoon(t, s)
 	epochs := map[string]bool{last: true}
 	for range 2 {
@@ -227,7 +212,7 @@ func TestSentinelsDisagree(t *testing.T) {
 		})
 	}
 	t.Run("none is left", func(t *testing.T) {
-		s := openSentinels(t, "redis+sentinel://"+dead+"/main")
+		s := openURL(t, "redis+sentinel://"+dead+"/main")
 		if _, err := s.Epoch(t.Context()); err == nil || !strings.Contains(err.Error(), "Sentinel") {
 			t.Errorf("%v", err)
 		}
@@ -307,7 +292,7 @@ func TestSentinelsAnew(t *testing.T) {
 }
 
 func TestSentinelUnknownName(t *testing.T) {
-	s := openSentinels(t, "redis+sentinel://"+redistest.StartSentinel(t, "1")+"/other")
+	s := openURL(t, "redis+sentinel://"+redistest.StartSentinel(t, "1")+"/other")
 	redistest.Until(t, "the Sentinel says that it does not know the name", func() bool {
 		_, err := s.Epoch(t.Context())
 		if err == nil {
