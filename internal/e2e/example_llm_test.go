@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	"aliquot/internal/rpc"
@@ -15,20 +14,9 @@ import (
 // nothing of the others.
 func TestLLM(t *testing.T) {
 	t.Parallel()
-	cluster, err := Start(t.Context(), bin, t.TempDir(), Setup{InMemory: true})
-	if cluster != nil {
-		defer cluster.Stop()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	yaml, err := os.ReadFile("../../deploy/examples/llm/rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	apply(t, cluster, string(yaml))
+	cluster, _ := startCluster(t, Setup{InMemory: true}, "../../deploy/examples/llm/rules.yaml")
 	client := aliquotv1connect.NewLimiterServiceClient(cluster.HTTP, rpc.BaseURL(cluster.Regions[0].Address))
-	err = Until(t.Context(), inForceWithin, "deciding by the example", func() error {
+	err := Until(t.Context(), inForceWithin, "deciding by the example", func() error {
 		answer, err := client.Check(t.Context(), &aliquotv1.CheckRequest{Attributes: map[string]string{"org": "other"}})
 		if err == nil && len(answer.GetLimits()) != 2 { // nothing is said of tokens
 			err = fmt.Errorf("mode %s, limits %v", answer.GetMode(), answer.GetLimits())

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -69,18 +68,7 @@ func exampleStreams() []*stream {
 // as within a span of time only if it was asked for and answered within it.
 func TestRideHailing(t *testing.T) {
 	t.Parallel()
-	cluster, err := Start(t.Context(), bin, t.TempDir(), Setup{})
-	if cluster != nil {
-		defer cluster.Stop()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	yaml, err := os.ReadFile(exampleRules)
-	if err != nil {
-		t.Fatal(err)
-	}
-	apply(t, cluster, string(yaml))
+	cluster, yaml := startCluster(t, Setup{}, exampleRules)
 	streams := exampleStreams()
 	for _, s := range streams {
 		cluster.awaitLimit(t, s, cmp.Or(s.limit, int64(s.capacity)))
@@ -100,11 +88,11 @@ func TestRideHailing(t *testing.T) {
 	raised := time.Now().UnixMicro()
 	putTier(t, cluster, "free", `{"limit":200,"window":60}`)
 	cluster.awaitLimit(t, free, 200)
-	apply(t, cluster, strings.Replace(strings.Replace(string(yaml), "limit: 30,", "limit: 12,", 1), "limit: 100,", "limit: 200,", 1))
+	apply(t, cluster, strings.Replace(strings.Replace(yaml, "limit: 30,", "limit: 12,", 1), "limit: 100,", "limit: 200,", 1))
 	cluster.awaitLimit(t, stats, 12)
 	lowered := time.Now().UnixMicro()
 	Pause(ctx, exampleRun-time.Since(began))
-	err = Until(t.Context(), ReadyWithin, "free clients with more than before their tier was raised", func() error {
+	err := Until(t.Context(), ReadyWithin, "free clients with more than before their tier was raised", func() error {
 		if n, before := free.admissions(), 100+time.Since(began).Seconds()*100/60; float64(n) <= before {
 			return fmt.Errorf("%d, before %.0f", n, before)
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -168,18 +167,7 @@ func (l *Cluster) starved(t *testing.T, r *Region) (times float64) {
 // asked in every way, and then its PUT.
 func TestSpecification(t *testing.T) {
 	t.Parallel()
-	cluster, err := Start(t.Context(), bin, t.TempDir(), Setup{})
-	if cluster != nil {
-		defer cluster.Stop()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	yaml, err := os.ReadFile(specified)
-	if err != nil {
-		t.Fatal(err)
-	}
-	apply(t, cluster, string(yaml))
+	cluster, yaml := startCluster(t, Setup{}, specified)
 	awaitPro(t, cluster, 100)
 	here := cluster.Regions[0]
 	all := edges(t, here)
@@ -227,7 +215,7 @@ func TestSpecification(t *testing.T) {
 	}
 
 	// The value is no part of the file, and a region knows it without coordinators.
-	apply(t, cluster, string(yaml))
+	apply(t, cluster, yaml)
 	awaitPro(t, cluster, 500)
 	for _, c := range cluster.Coordinators {
 		if err := c.Kill9(); err != nil {
