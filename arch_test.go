@@ -112,8 +112,9 @@ var houses = map[string]row{
 	"internal/sim/plants/run":    {aliquot: []string{"internal/sim/plants"}},
 	"internal/sim/plants/worker": {aliquot: []string{"limit", "internal/sim", "internal/sim/check", "internal/sim/check/search"}},
 
-	// Loopback addresses and metrics for tests.
+	// Loopback addresses, logs and metrics for tests.
 	"internal/testaddr":    {},
+	"internal/testlog":     {},
 	"internal/testmetrics": {outside: []string{"github.com/prometheus/client_golang"}},
 	// Values of before, for tests.
 	"internal/pinned": {},

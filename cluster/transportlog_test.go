@@ -1,32 +1,17 @@
 package cluster
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
+
+	"aliquot/internal/testlog"
 )
 
-// logged collects what a node says; it is safe for concurrent use.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
+// logged collects what a node logs. It is safe for concurrent use.
+type logged struct{ testlog.Buffer }
 
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-// handler lets through what is at least at this level.
+// logger returns a logger that keeps lines of this level and above.
 func (l *logged) logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }

@@ -1,37 +1,24 @@
 package coordinator_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"aliquot/internal/testlog"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // logBook collects log lines.
-type logBook struct {
-	mu    sync.Mutex
-	lines bytes.Buffer
-}
+type logBook struct{ testlog.Buffer }
 
-// Write implements io.Writer.
-func (b *logBook) Write(line []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lines.Write(line)
-}
-
-// with are the lines that hold a text.
+// with returns the lines that hold a text.
 func (b *logBook) with(text string) (out []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for line := range strings.Lines(b.lines.String()) {
+	for line := range strings.Lines(b.String()) {
 		if strings.Contains(line, text) {
 			out = append(out, line)
 		}

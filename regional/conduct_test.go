@@ -12,6 +12,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/penalty"
+	"aliquot/internal/testlog"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/modes"
@@ -81,7 +82,7 @@ func deny(t *testing.T, d *Daemon, apiKey string) answerOf {
 
 func TestClientsThatDoNotWait(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
-		var log lockedBuffer
+		var log testlog.Buffer
 		l := newLeader(t, watchedRules)
 		c := testConfig(l.address())
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -248,7 +249,7 @@ func TestHeldBackEverywhere(t *testing.T) {
 
 func TestHotKeysPage(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
-		var log lockedBuffer
+		var log testlog.Buffer
 		l := newLeader(t, watchedRules)
 		c := testConfig(l.address())
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))

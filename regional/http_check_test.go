@@ -2,7 +2,6 @@ package regional
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"aliquot/internal/identity"
+	"aliquot/internal/testlog"
 )
 
 const proxyRules = `
@@ -303,7 +303,7 @@ rules:
 
 func TestSettingsOfCheck(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
-		var log lockedBuffer
+		var log testlog.Buffer
 		c := testConfig(newLeader(t, proxyRules).address())
 		c.Headers = "legacy"
 		c.Identity = identity.Config{APIKeyFrom: []string{"query:key", "jwt:sub"}, TrustedProxies: []string{"192.0.2.0/24"}}
@@ -426,24 +426,6 @@ func TestMoreRulesThanOneCallHolds(t *testing.T) {
 			t.Errorf("%s %s", a.Status, a.body)
 		}
 	})
-}
-
-// lockedBuffer is a log that may be read while it is written.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // TestEveryAlgorithmIsAnswered: with its window, its unit, and the delay of a queue.

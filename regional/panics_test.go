@@ -18,6 +18,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/storeclock"
+	"aliquot/internal/testlog"
 	"aliquot/internal/testmetrics"
 	"aliquot/limit"
 	"aliquot/lua"
@@ -35,7 +36,7 @@ import (
 // by; its client hears that it failed, and nothing of what others sent.
 func TestACallThatPanicsIsToldOf(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
-		var log lockedBuffer
+		var log testlog.Buffer
 		c := testConfig(newLeader(t, oneRule).address())
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		d, stop := startLive(t, c)

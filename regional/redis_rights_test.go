@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"aliquot/internal/testlog"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/regional/internal/modes"
@@ -63,7 +64,7 @@ func testRightsThatSuffice(t *testing.T, database, rights string) {
 	} {
 		rules += "  - {id: " + id + ", key: [api_key], " + of + "}\n"
 	}
-	var log lockedBuffer
+	var log testlog.Buffer
 	c := testConfig(newLeader(t, rules).address())
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	c.Redis = strings.Replace(server.url(), "//", "//aliquot:secret@", 1) + database

@@ -10,12 +10,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"aliquot/internal/config"
+	"aliquot/internal/testlog"
 )
 
 func TestWordsBeforeServing(t *testing.T) {
@@ -69,7 +69,7 @@ func TestSignals(t *testing.T) {
 	}
 	cmd := exec.Command(program, "--region", "us", "--coordinators", "127.0.0.1:1", "--state-file", "none",
 		"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0")
-	var log lockedBuffer
+	var log testlog.Buffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -142,24 +142,6 @@ func TestDefaultStateFile(t *testing.T) {
 			}
 		})
 	}
-}
-
-// lockedBuffer is read while the program writes.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 func eventually(t *testing.T, done func() bool) {

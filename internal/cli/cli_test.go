@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"math/rand/v2"
@@ -11,30 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"aliquot/internal/testaddr"
+	"aliquot/internal/testlog"
 )
-
-// buffer is a bytes.Buffer that a command under way can be watched through.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
 
 // result is how a command ended.
 type result struct {
@@ -50,7 +31,7 @@ func command(t *testing.T, stdin string, args ...string) result {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for deadline := time.Now().Add(patience); ; <-again.C {
-		var out, err buffer
+		var out, err testlog.Buffer
 		code := Run(t.Context(), args, Streams{In: strings.NewReader(stdin), Out: &out, Err: &err})
 		got := result{code: code, out: out.String(), err: err.String()}
 		if !got.leaderless() || time.Now().After(deadline) {
@@ -156,7 +137,7 @@ func TestRulesValidate(t *testing.T) {
 // running is an `aliquot dev` in this process.
 type running struct {
 	offset   int
-	out, err buffer
+	out, err testlog.Buffer
 	stop     context.CancelFunc
 	done     chan struct{} // closed when it has ended, with code
 	code     int
@@ -337,7 +318,7 @@ func stopped(t *testing.T, args []string, part string, then func()) result {
 	defer cancel()
 	for {
 		ctx, stop := context.WithCancel(within)
-		var out, errs buffer
+		var out, errs testlog.Buffer
 		done := make(chan int, 1)
 		go func() {
 			done <- Run(ctx, slices.Clone(args), Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
