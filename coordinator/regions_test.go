@@ -31,6 +31,10 @@ func TestRegionsComeAndGo(t *testing.T) {
 	if err != nil || added.GetRegion().GetStatus() != "joining" || added.GetRegion().GetFloor() != 0 {
 		t.Fatalf("AddRegion: %v, %v", added, err)
 	}
+	// The change has ended the leader's epoch: the answer waits for the next one.
+	if state := added.GetRegion().GetState(); state != "silent" {
+		t.Errorf("a region that was added is %s, want silent: nobody has heard its daemon", state)
+	}
 	waitFloors(t, r, "us active 0.333 live", "sa joining 0.000 silent")
 	inBackground(t, usage, stranger)
 	waitFloors(t, r, "us active 0.250 live", "eu active 0.250 live", "ap active 0.250 live", "sa active 0.250 live")

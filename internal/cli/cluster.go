@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -109,7 +108,7 @@ func printStatus(w io.Writer, s *aliquotv1.GetStatusResponse) {
 			rows = append(rows, []string{r.Name, "serving alone", console.Percent(r.Floor), "-", "-"})
 			continue
 		}
-		rows = append(rows, []string{r.Name, r.State, console.Percent(r.Floor), console.Duration(r.LeaseRemaining), strconv.FormatUint(r.RulesVersion, 10)})
+		rows = append(rows, []string{r.Name, r.State, console.Percent(r.Floor), leaseText(r), rulesText(r)})
 	}
 	console.Columns(w, rows)
 }

@@ -141,6 +141,14 @@ func leaseText(r *aliquotv1.Region) string {
 	return "?"
 }
 
+// rulesText returns the version of the rules that a region enforces. A leader that has not heard of it tells 0.
+func rulesText(r *aliquotv1.Region) string {
+	if version := r.GetRulesVersion(); version > 0 || r.GetState() != "no_session" && r.GetState() != "unknown" {
+		return strconv.FormatUint(version, 10)
+	}
+	return "?"
+}
+
 func printDeclared(w io.Writer, regions ...*aliquotv1.Region) {
 	rows := [][]string{{"REGION", "STATUS", "STATE", "WEIGHT", "FLOOR", "TARGET", "LEASE", "RULES"}}
 	for _, r := range regions {
@@ -149,7 +157,7 @@ func printDeclared(w io.Writer, regions ...*aliquotv1.Region) {
 			floor += fmt.Sprintf(" (of %s not acknowledged)", console.Percent(r.GetFloorBound()))
 		}
 		rows = append(rows, []string{r.GetName(), console.OrDash(r.GetStatus()), r.GetState(), strconv.Itoa(int(r.GetWeight())), floor,
-			console.Percent(r.GetTargetFloor()), leaseText(r), strconv.FormatUint(r.GetRulesVersion(), 10)})
+			console.Percent(r.GetTargetFloor()), leaseText(r), rulesText(r)})
 	}
 	console.Columns(w, rows)
 }

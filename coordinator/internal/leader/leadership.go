@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +41,9 @@ type Leadership struct {
 	metrics *Metrics
 	loop    atomic.Pointer[Loop]
 
+	mu       sync.Mutex
+	replaced chan struct{} // closed when another Loop is in charge, or none
+
 	// These outlive an epoch: the next Loop of this node goes on with them.
 	audit     *audit.Audit
 	latencies latencyEstimator
@@ -50,7 +54,7 @@ type Leadership struct {
 // New returns the Leadership of a node. It does nothing until Run is called. now reads the node's clock
 // and must not go back.
 func New(node *cluster.Node, now func() budget.Instant, log *slog.Logger, m *Metrics) *Leadership {
-	l := &Leadership{node: node, now: now, log: log, metrics: m}
+	l := &Leadership{node: node, now: now, log: log, metrics: m, replaced: make(chan struct{})}
 	l.breachLog.Every, l.breachLog.PerMinute = breachLogEvery, maxBreachLines
 	return l
 }
@@ -61,6 +65,22 @@ func (l *Leadership) Breaches(rule uint32) uint64 { return l.breaches.of(rule) }
 
 // Current returns the Loop of the current epoch; nil while this node is not in charge of the budgets.
 func (l *Leadership) Current() *Loop { return l.loop.Load() }
+
+// Watch returns what Current returns, and a channel that is closed when that changes.
+func (l *Leadership) Watch() (*Loop, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loop.Load(), l.replaced
+}
+
+// setLoop puts a Loop in charge; nil: none.
+func (l *Leadership) setLoop(loop *Loop) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.loop.Store(loop)
+	close(l.replaced)
+	l.replaced = make(chan struct{})
+}
 
 // Run takes charge whenever this node leads, until ctx ends.
 func (l *Leadership) Run(ctx context.Context) {
@@ -84,9 +104,9 @@ func (l *Leadership) lead(ctx context.Context) (leading bool) {
 	loop, err := l.establish(ctx)
 	if err == nil {
 		l.log.Info("took charge of the budgets", "epoch", loop.epoch)
-		l.loop.Store(loop)
+		l.setLoop(loop)
 		leading, err = loop.run(ctx, l.node.LeaderCh())
-		l.loop.Store(nil)
+		l.setLoop(nil)
 		l.audit.DropPromise() // it would keep the whole state machine in memory until the next epoch
 	}
 	if errors.Is(err, ErrConfigChanged) {

@@ -22,7 +22,7 @@ func (l *Leadership) Manual(ctx context.Context) (*Manual, error) {
 }
 
 // Publish makes Current return the Loop.
-func (m *Manual) Publish() { m.loop.Store(m.Loop) }
+func (m *Manual) Publish() { m.setLoop(m.Loop) }
 
 // Step passes an event to the leader's state machine and carries out the effects.
 func (m *Manual) Step(ctx context.Context, ev budget.LeaderEvent) { m.step(ctx, ev) }

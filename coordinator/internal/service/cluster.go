@@ -39,7 +39,7 @@ func (s *clusterService) GetStatus(ctx context.Context, _ *aliquotv1.GetStatusRe
 		res.HotKeys = int64(state.Ledger.Len())
 		res.Timing = timingToWire(&state.Ledger.Config)
 	})
-	res.Regions = s.regions.list(ctx)
+	res.Regions = s.regions.list(ctx, leaderQueryTimeout)
 	return res, nil
 }
 

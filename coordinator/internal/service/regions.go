@@ -15,9 +15,14 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// leaderQueryTimeout bounds how long a follower waits for what only the leader knows, before it answers
-// without that.
-const leaderQueryTimeout = 300 * time.Millisecond
+const (
+	// leaderQueryTimeout bounds how long a node waits for what only the leader knows, before it answers
+	// without that.
+	leaderQueryTimeout = 300 * time.Millisecond
+	// changeQueryTimeout is the same for the answer to a change of the regions. Each such change ends the leader's
+	// epoch, and the next one needs two commits before it can tell anything.
+	changeQueryTimeout = 3 * time.Second
+)
 
 // States of a region and of its part in a budget.
 const (
@@ -44,23 +49,21 @@ type regionService struct {
 // ListRegions answers from the applied state. It adds what the leader knows of each region's daemon if
 // the leader answers in time.
 func (s *regionService) ListRegions(ctx context.Context, _ *aliquotv1.ListRegionsRequest) (*aliquotv1.ListRegionsResponse, error) {
-	return &aliquotv1.ListRegionsResponse{Regions: s.list(ctx)}, nil
+	return &aliquotv1.ListRegionsResponse{Regions: s.list(ctx, leaderQueryTimeout)}, nil
 }
 
-// list returns the regions with what the leader knows of them.
-func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
-	ctx, cancel := context.WithTimeout(ctx, leaderQueryTimeout)
+// list returns the regions with what the leader knows of them, if it tells that within a time.
+func (s *regionService) list(ctx context.Context, within time.Duration) []*aliquotv1.Region {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	regions := s.declared()
-	if loop := s.leadership.Current(); loop != nil {
-		if known, err := loop.RegionStatus(ctx, len(regions)); err == nil {
-			var lease time.Duration
-			s.node.View(func(state *clusterstate.State) { lease = state.Ledger.Config.Lease })
-			now := time.Now()
-			for i, status := range known {
-				describe(regions[i], status, s.daemons.heard(regions[i].GetName(), now, lease))
-				s.daemons.describe(regions[i])
-			}
+	if known, leads := s.known(ctx, len(regions)); leads {
+		var lease time.Duration
+		s.node.View(func(state *clusterstate.State) { lease = state.Ledger.Config.Lease })
+		now := time.Now()
+		for i, status := range known {
+			describe(regions[i], status, s.daemons.heard(regions[i].GetName(), now, lease))
+			s.daemons.describe(regions[i])
 		}
 		return regions
 	}
@@ -80,6 +83,31 @@ func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
 		}
 	}
 	return regions
+}
+
+// known returns what the leader's state machine knows of the first n regions, and whether this node leads. A change of
+// the regions ends the state machine: known waits for the one of the regions of now until ctx ends, and then knows of
+// none.
+func (s *regionService) known(ctx context.Context, n int) (known []budget.RegionStatus, leads bool) {
+	var version uint64
+	s.node.View(func(state *clusterstate.State) { version = state.Ledger.Config.Version })
+	for {
+		loop, replaced := s.leadership.Watch()
+		if loop == nil && !s.forward.leads() {
+			return nil, false
+		}
+		if loop != nil && loop.ConfigVersion() >= version {
+			known, err := loop.RegionStatus(ctx, n)
+			if err == nil || !errors.Is(err, leader.ErrConfigChanged) {
+				return known, true
+			}
+		}
+		select {
+		case <-replaced:
+		case <-ctx.Done():
+			return nil, true
+		}
+	}
 }
 
 // declared returns what is replicated of the regions.
@@ -197,7 +225,7 @@ func (s *regionService) change(ctx context.Context, change clusterstate.RegionCh
 	if err != nil {
 		return nil, toRPC(s.explain(err, name))
 	}
-	for _, r := range s.list(ctx) {
+	for _, r := range s.list(ctx, changeQueryTimeout) {
 		if r.GetName() == name {
 			return r, nil
 		}
