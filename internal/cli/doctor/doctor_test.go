@@ -65,7 +65,20 @@ func TestFindings(t *testing.T) {
 		"a region without the rules": {func(v *View) { v.Coordinators[0].Status.Regions[0].RulesVersion = 6 }, Warning, "region us", "enforces version 6 of the rules, and 7 is in force"},
 		"a crowded table":            {func(v *View) { v.Coordinators[0].Status.HotKeys = 170_000 }, Warning, cluster, "170000 of 200000 places for hot keys"},
 		"a silent region":            {func(v *View) { v.Coordinators[0].Status.Regions[0].State = "silent" }, Problem, "region us", "has not been heard"},
-		"a new region":               {func(v *View) { v.Coordinators[0].Status.Regions[0].Status = "joining" }, Warning, "region us", "has no floor yet"},
+		"a new region": {func(v *View) {
+			v.Coordinators[0].Status.Regions[0].Status, v.Coordinators[0].Status.Regions[0].State = "joining", "silent"
+		}, Warning, "region us", "has no floor yet"},
+		"a store of another kind": {func(v *View) {
+			v.Daemons[0].Ready = Readiness{Region: "us", Ready: true, Phase: "limbo", StoreReached: new(bool)}
+			v.Daemons[0].Store = Store{Kind: "redis", Error: "ERR unknown command", Remedy: "another kind"}
+		}, Problem, "region us", "its store has not answered since the daemon's start, so it has no session, and each rule's on_redis_failure decides: ERR unknown command"},
+		"a region that makes its way in": {func(v *View) {
+			v.Coordinators[0].Status.Regions[0].Status = "joining"
+			v.Coordinators[0].Status.Regions[0].State = "live"
+		}, Note, "region us", "the other regions make room"},
+		"a fenced region whose daemon runs": {func(v *View) {
+			v.Coordinators[0].Status.Regions[0].Status, v.Daemons[0].Ready.Phase = "fenced", "limbo"
+		}, Problem, "region us", "is fenced, and its daemon at us:7503 still runs"},
 		"a shared store":             {func(v *View) { v.Coordinators[0].Status.Regions[0].StoreSharedWith = "eu" }, Problem, "region us", "shares its store with region eu"},
 		"a daemon out of reach":      {func(v *View) { v.Daemons[0].Err = gone }, Warning, "region us", "us:7503 cannot be asked from here"},
 		"a daemon that is not ready": {func(v *View) { v.Daemons[0].Ready = Readiness{Region: "us", Reason: "no rules yet"} }, Problem, "region us", "is not ready: no rules yet"},
@@ -89,6 +102,30 @@ func TestFindings(t *testing.T) {
 			got := Examine(v)
 			if len(got) == 0 || got[0].Severity != c.severity || got[0].About != c.about || !strings.Contains(got[0].What, c.what) || got[0].Remedy == "" {
 				t.Errorf("found %+v\nwant %s of %s: %s", got, c.severity, c.about, c.what)
+			}
+		})
+	}
+}
+
+// TestOutOnPurpose: a region that was drained or fenced is told once, as a note, whether its daemon still answers or not.
+func TestOutOnPurpose(t *testing.T) {
+	gone := errors.New("connection refused")
+	for name, c := range map[string]struct {
+		status string
+		daemon Daemon
+		what   string
+	}{
+		"drained, stopped": {"drained", Daemon{Region: "us", Ops: "us:7503", Err: gone}, "is drained: nothing of any limit is left there"},
+		"drained, stops":   {"drained", Daemon{Region: "us", Ops: "us:7503", Ready: Readiness{Region: "us", Reason: "stopping"}}, "is drained"},
+		"drained, cut off": {"drained", Daemon{Region: "us", Ops: "us:7503", Ready: Readiness{Region: "us", Ready: true, Phase: "floor"}, Store: Store{Down: true}}, "is drained"},
+		"fenced, stopped":  {"fenced", Daemon{Region: "us", Ops: "us:7503", Err: gone}, "is fenced: what it held was given to the others"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := healthy()
+			v.Coordinators[0].Status.Regions[0].Status, v.Coordinators[0].Status.Regions[0].State = c.status, "silent"
+			v.Daemons[0] = c.daemon
+			if got := Examine(v); len(got) != 1 || got[0].Severity != Note || !strings.Contains(got[0].What, c.what) || !strings.Contains(got[0].Remedy, "aliquot region add us") {
+				t.Errorf("found %+v", got)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ const (
 	Problem = "problem"
 	// Warning is worth knowing, and harms nothing by itself.
 	Warning = "warning"
-	// Note is about something that is over.
+	// Note is about something that is over, or that an operator did on purpose.
 	Note = "note"
 )
 
@@ -162,8 +162,17 @@ func (e *examination) regions() {
 	for _, r := range status.GetRegions() {
 		about := "region " + r.GetName()
 		switch {
-		case r.GetStatus() == "drained" || r.GetStatus() == "fenced":
+		case r.GetStatus() == "drained":
+			e.note(about, "is drained: nothing of any limit is left there, and its daemon denies every request",
+				"its daemon may be stopped; `aliquot region add "+r.GetName()+"` takes the region back")
 			continue
+		case r.GetStatus() == "fenced":
+			e.note(about, "is fenced: what it held was given to the others, and the leader refuses its daemons",
+				"nothing is to be done while no daemon of it runs; `aliquot region add "+r.GetName()+"` takes the region back")
+			continue
+		case r.GetStatus() == "joining" && r.GetState() == "live":
+			e.note(about, "has no floor yet: its daemon is heard, and the other regions make room", "wait for a few steps of about a second each; "+
+				"with windows, logs or slots in the rules each takes the longest of their windows as well")
 		case r.GetStatus() == "joining":
 			e.warn(about, "has no floor yet", "start its daemon with --region "+r.GetName()+"; the floor follows when the other regions have made room")
 		case r.GetState() == "no_session":
@@ -186,6 +195,14 @@ func (e *examination) daemons() {
 		if d.Region == "" {
 			about = "daemon at " + d.Ops
 		}
+		switch status := e.status(d.Region); {
+		case status == "fenced" && d.Err == nil:
+			e.problem(about, "is fenced, and its daemon at %s still runs: what it admits comes on top of the limits",
+				"stop the daemon, or take the region back with `aliquot region add "+d.Region+"`", d.Ops)
+			continue
+		case status == "fenced" || status == "drained":
+			continue // it has nothing to enforce, so it may be stopped, cut off and without a store
+		}
 		if d.Err != nil {
 			e.warn(about, "its ops listener %s cannot be asked from here: %v", "name one that can be reached with --ops, or run this on the daemon's host", d.Ops, d.Err)
 			continue
@@ -193,11 +210,27 @@ func (e *examination) daemons() {
 		if !d.Ready.Ready {
 			e.problem(about, "is not ready: %s", "`/readyz` of "+d.Ops+" and the daemon's log have more", d.Ready.Reason)
 		}
-		if d.Ready.Ready && d.Ready.Phase != "live" {
+		neverReached := d.Ready.StoreReached != nil && !*d.Ready.StoreReached
+		switch {
+		case neverReached:
+			e.problem(about, "its store has not answered since the daemon's start, so it has no session, and each rule's on_redis_failure decides%s",
+				cmp.Or(d.Store.Remedy, "look at --redis of the daemon, and at its log"), colon(d.Store.Error))
+			continue
+		case d.Ready.Ready && d.Ready.Phase != "live":
 			e.problem(about, "is in phase %s: it enforces its floor, not its shares", "look at the network between it and the coordinators", d.Ready.Phase)
 		}
 		e.store(about, d)
 	}
+}
+
+// status returns whether a region takes part, as the leader knows it; empty for an unknown one.
+func (e *examination) status(region string) string {
+	for _, r := range e.View.regions() {
+		if r.GetName() == region {
+			return r.GetStatus()
+		}
+	}
+	return ""
 }
 
 func (e *examination) store(about string, d Daemon) {

@@ -63,6 +63,8 @@ type Readiness struct {
 	Phase   string `json:"phase"`
 	Session bool   `json:"session"`
 	Reason  string `json:"reason"`
+	// StoreReached is false if the store has not answered since the daemon's start; nil if the daemon does not say.
+	StoreReached *bool `json:"store_reached"`
 }
 
 // Store is the page /store. Its zero value is that of a daemon which does not serve the page.
