@@ -123,3 +123,16 @@ func TestValidateOurOwnRules(t *testing.T) {
 		}
 	}
 }
+
+// A text that no message can carry is refused before it is sent, with its place: the transport's error names neither.
+func TestRulesThatCannotBeSent(t *testing.T) {
+	const nobody = "127.0.0.1:1"
+	for _, verb := range []string{"apply", "plan"} {
+		command(t, "rules: []\n# caf\xe9\n", "rules", verb, "-", "--addr", nobody).
+			exactly(t, exitError, "", "aliquot: the rules were refused, nothing changed:\n<stdin>:2:6: the file is not UTF-8 here; save it as UTF-8\n")
+		command(t, strings.Repeat("#", rules.MaxFileBytes+1), "rules", verb, "-", "--addr", nobody).
+			exactly(t, exitError, "", "aliquot: the rules were refused, nothing changed:\n<stdin>:1:1: the file has 4194305 bytes; a rules file has at most 4194304\n")
+		command(t, strings.Repeat("#", 9<<20), "rules", verb, "-", "--addr", nobody).
+			exactly(t, exitError, "", "aliquot: rules file <stdin>: it has more than 8388608 bytes; a rules file has at most 4194304\n")
+	}
+}

@@ -37,6 +37,9 @@ func newRulesPlan(g *console.Globals) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := checkSendable(name, data); err != nil {
+			return err
+		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), wait+g.Timeout)
 		defer cancel()
 		answer, err := g.RuleService().PlanRules(ctx, &aliquotv1.PlanRulesRequest{

@@ -10,12 +10,14 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"unicode/utf8"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	"aliquot/internal/cli/console"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
 )
 
 // maxRulesFile is more than a coordinator takes, so that its own answer is seen.
@@ -45,11 +47,31 @@ func readRules(g *console.Globals, path string) (data []byte, name string, err e
 		return nil, "", fmt.Errorf("rules file: %w", err)
 	}
 	defer in.Close()
-	data, err = io.ReadAll(io.LimitReader(in, maxRulesFile))
+	data, err = io.ReadAll(io.LimitReader(in, maxRulesFile+1))
 	if err != nil {
 		return nil, "", fmt.Errorf("rules file %s: %w", name, err)
 	}
+	if len(data) > maxRulesFile {
+		return nil, "", fmt.Errorf("rules file %s: it has more than %d bytes; a rules file has at most %d", name, maxRulesFile, rules.MaxFileBytes)
+	}
 	return data, name, nil
+}
+
+// checkSendable refuses a text that no message can carry, with its place. A coordinator could not say what is wrong.
+func checkSendable(name string, data []byte) error {
+	if len(data) <= rules.MaxFileBytes && utf8.Valid(data) {
+		return nil
+	}
+	_, _, err := rules.Parse(name, data)
+	if err == nil {
+		err = fmt.Errorf("%s: the file is not UTF-8; save it as UTF-8", name)
+	}
+	return refusedRules(err.Error())
+}
+
+// refusedRules is the error for rules that are wrong.
+func refusedRules(problems string) error {
+	return fmt.Errorf("the rules were refused, nothing changed:\n%s", problems)
 }
 
 func newRulesApply(g *console.Globals) *cobra.Command {
@@ -70,6 +92,9 @@ func newRulesApply(g *console.Globals) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, name, err := readRules(g, args[0])
 		if err != nil {
+			return err
+		}
+		if err := checkSendable(name, data); err != nil {
 			return err
 		}
 		stage, err := in.stage(cmd)
@@ -148,7 +173,7 @@ func explainChange(g *console.Globals, err error) error {
 	if remote, ok := errors.AsType[*connect.Error](err); ok {
 		switch remote.Code() {
 		case connect.CodeInvalidArgument:
-			return fmt.Errorf("the rules were refused, nothing changed:\n%s", remote.Message())
+			return refusedRules(remote.Message())
 		case connect.CodeFailedPrecondition, connect.CodeNotFound:
 			return fmt.Errorf("nothing changed: %s; see 'aliquot rules show'", remote.Message())
 		}
