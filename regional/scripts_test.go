@@ -83,4 +83,13 @@ func TestASentinelThatIsAskedForAnotherStore(t *testing.T) {
 			t.Errorf("%s: %v: reason %q, remedy %q", url, err, got, remedy(got))
 		}
 	}
+	cluster, err := store.NewCluster(store.DefaultRedisConfig("redis+cluster://" + address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	_, err = cluster.Epoch(t.Context())
+	if got := storeguard.Reason(err); got != "scheme" {
+		t.Errorf("redis+cluster: %v: reason %q", err, got)
+	}
 }

@@ -343,8 +343,8 @@ func Reason(err error) string {
 	if errors.Is(err, store.ErrNoPrimary) {
 		return "name"
 	}
-	// A Sentinel does not know GET.
-	for _, words := range []string{"cluster support disabled", "MOVED ", "CROSSSLOT ", "unknown command 'sentinel'", "unknown command 'get'"} {
+	// A Sentinel does not know GET and CLUSTER.
+	for _, words := range []string{"cluster support disabled", "MOVED ", "CROSSSLOT ", "unknown command 'sentinel'", "unknown command 'get'", "unknown command 'cluster'"} {
 		if strings.Contains(err.Error(), words) {
 			return "scheme"
 		}
