@@ -81,11 +81,22 @@ func Of(d *aliquotv1.CheckResponse, now time.Time, o Options) Answer {
 	return plain.Answer(now, o)
 }
 
+// StatusClientGone is the status for a client that did not wait for the decision. Proxies write it to their logs.
+const StatusClientGone = 499
+
+// titleOf returns the title of a problem of no other type than its status.
+func titleOf(status int) string {
+	if status == StatusClientGone {
+		return "Client Closed Request"
+	}
+	return http.StatusText(status)
+}
+
 // Refused returns the answer to a request that cannot be decided. detail says what the client
 // should do.
 func Refused(status int, detail string) Answer {
 	a := Answer{Status: status}
-	a.body(problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail})
+	a.body(problem{Type: "about:blank", Title: titleOf(status), Status: status, Detail: detail})
 	return a
 }
 

@@ -262,6 +262,10 @@ func TestRefused(t *testing.T) {
 	if got := strings.TrimSpace(string(a.Body)); got != want || a.Status != 400 {
 		t.Errorf("%d %s", a.Status, got)
 	}
+	// net/http has no text for this status, and RFC 9457 wants a title in every problem.
+	if a := Refused(StatusClientGone, "left"); !strings.Contains(string(a.Body), `"title":"Client Closed Request"`) {
+		t.Errorf("%s", a.Body)
+	}
 }
 
 func TestParseHeaders(t *testing.T) {

@@ -24,9 +24,6 @@ import (
 // checkPath is the path of GET /check.
 const checkPath = "/check"
 
-// statusClientGone is the status for a client that has gone. Proxies write it to their logs.
-const statusClientGone = 499
-
 // httpCheck serves GET /check, the call of a proxy before it lets a request pass (nginx
 // auth_request, Traefik forwardAuth, Caddy forward_auth, Envoy ext_authz). It checks every method
 // alike, and reads no body. Safe for concurrent use.
@@ -185,7 +182,7 @@ func httpStatus(err error) int {
 	case connect.CodeInvalidArgument:
 		return http.StatusBadRequest
 	case connect.CodeCanceled, connect.CodeDeadlineExceeded:
-		return statusClientGone
+		return httpanswer.StatusClientGone
 	}
 	return http.StatusInternalServerError
 }
