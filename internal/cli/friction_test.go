@@ -25,6 +25,9 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"something":                             "there is no command 'aliquot something'; one of allow, bench",
 		"check":                                 "give the attributes of the request as key=value",
 		"check a=1 -o rules.yaml":               "give table, json or yaml (import writes a file with --write FILE)",
+		"region weight us-east -1":              "there is no flag -1; write -- before arguments that begin with a hyphen",
+		"check -x a=1":                          "there is no flag -x",
+		"bench load --addr 127.0.0.1:7510":      "--addr: bench load asks no coordinator; name the daemon with --target 127.0.0.1:7510",
 	} {
 		got := command(t, "", strings.Fields(line)...)
 		got.want(t, exitUsage)

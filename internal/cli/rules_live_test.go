@@ -28,7 +28,11 @@ func rulesHistory(t *testing.T, coordinator, region, file string) {
 	at("rules: []\n", "rules", "diff", "-", "-o", "json").want(t, exitOK, `{"from":"version 2","to":`, `"diff":"--- version 2`)
 	at("", "rules", "diff", file, "--to", "1").want(t, exitUsage, "FILE or --to")
 	at("", "rules", "rollback", "one").want(t, exitUsage, "rules history")
-	at("", "rules", "rollback", "9").want(t, exitError, "nothing changed", "kept are 1 to 2")
+	unkept := at("", "rules", "rollback", "9")
+	unkept.want(t, exitError, "nothing changed", "kept are 1 to 2", "`aliquot rules history`")
+	if strings.Contains(unkept.err, "aliquot rules show") {
+		t.Errorf("two places to look: %s", unkept.err)
+	}
 	at("", "rules", "rollback", "1", "--expected-version", "1").want(t, exitError, "nothing changed", "2 is in force")
 	at("", "rules", "rollback", "1", "--comment", "too many").want(t, exitOK, "version 3 is in force", "-    params: {capacity: 500")
 	at("", "rules", "history").want(t, exitOK, "[text of version 1] too many")

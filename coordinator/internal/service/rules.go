@@ -333,7 +333,7 @@ func (s *ruleService) keptVersion(version uint64) (v clusterstate.RuleVersion, e
 	if len(history) > 0 {
 		first, last = history[0].Version, history[len(history)-1].Version
 	}
-	return v, fmt.Errorf("%w: version %d; kept are %d to %d", clusterstate.ErrUnknownVersion, version, first, last)
+	return v, fmt.Errorf("%w: version %d; kept are %d to %d, and `aliquot rules history` lists them", clusterstate.ErrUnknownVersion, version, first, last)
 }
 
 const (

@@ -89,6 +89,9 @@ Exits with 1 when checks failed.`,
 	f.IntVar(&pairs, "pairs", 5, "with --floor: how often each is measured")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.Protocol, c.Timeout = load.Protocol(protocol), g.Timeout
+		if addr := cmd.Flags().Lookup("addr"); addr.Changed {
+			return console.Usagef("--addr: bench load asks no coordinator; name the daemon with --target %s", addr.Value)
+		}
 		if c.Address == "" {
 			c.Address = defaultLoadTarget(c.Protocol)
 		}

@@ -15,6 +15,9 @@ import (
 // parsing is what Go's own functions say of a text that they cannot read.
 var parsing = regexp.MustCompile(`(?:strconv\.(\w+): parsing |time: (invalid duration|missing unit in duration|unknown unit .* in duration) )"[^"]*"(: value out of range)?.*$`)
 
+// unknownShort is what pflag says of a flag of one letter that does not exist.
+var unknownShort = regexp.MustCompile(`^unknown shorthand flag: '(.)' in -`)
+
 // FlagError says of a wrong flag what it takes, or which one was meant.
 func FlagError(c *cobra.Command, err error) error {
 	text := err.Error()
@@ -25,6 +28,9 @@ func FlagError(c *cobra.Command, err error) error {
 			return fmt.Errorf("there is no flag --%s; did you mean --%s?", name, meant)
 		}
 		return fmt.Errorf("there is no flag --%s", name)
+	}
+	if m := unknownShort.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("there is no flag -%s; write -- before arguments that begin with a hyphen", m[1])
 	}
 	m := parsing.FindStringSubmatchIndex(text)
 	if m == nil {

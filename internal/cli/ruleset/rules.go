@@ -174,8 +174,14 @@ func explainChange(g *console.Globals, err error) error {
 		switch remote.Code() {
 		case connect.CodeInvalidArgument:
 			return refusedRules(remote.Message())
-		case connect.CodeFailedPrecondition, connect.CodeNotFound:
+		case connect.CodeFailedPrecondition:
 			return fmt.Errorf("nothing changed: %s; see 'aliquot rules show'", remote.Message())
+		case connect.CodeNotFound:
+			where := "; see 'aliquot rules show'"
+			if strings.Contains(remote.Message(), "`aliquot ") { // the message names the command that lists what there is
+				where = ""
+			}
+			return fmt.Errorf("nothing changed: %s%s", remote.Message(), where)
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) || connect.CodeOf(err) == connect.CodeDeadlineExceeded {
