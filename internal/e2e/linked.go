@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -31,8 +32,8 @@ func StartLinked(ctx context.Context, bin, dir string) (*LinkedCluster, error) {
 	if err != nil {
 		return out, err
 	}
-	for i, r := range own.Regions {
-		if err := out.linkRegion(ctx, i, r); err != nil {
+	for _, r := range own.Regions {
+		if err := out.linkRegion(r); err != nil {
 			return out, err
 		}
 	}
@@ -40,26 +41,38 @@ func StartLinked(ctx context.Context, bin, dir string) (*LinkedCluster, error) {
 }
 
 // linkRegion restarts a region's daemon so that it reaches everybody through links.
-func (l *LinkedCluster) linkRegion(ctx context.Context, region int, r *Region) error {
-	l.coordinators = append(l.coordinators, nil)
-	addresses := ""
-	for _, c := range l.Coordinators {
-		to, err := NewLink(c.Address)
-		if err != nil {
-			return err
-		}
-		l.coordinators[region] = append(l.coordinators[region], to)
-		if addresses != "" {
-			addresses += ","
-		}
-		addresses += to.Address()
+func (l *LinkedCluster) linkRegion(r *Region) error {
+	coordinators, err := linksToCoordinators(l.Cluster, r)
+	if err != nil {
+		return err
 	}
+	l.coordinators = append(l.coordinators, coordinators)
 	store, err := NewLink(r.Redis)
 	if err != nil {
 		return err
 	}
 	l.stores = append(l.stores, store)
-	return errors.Join(r.Terminate(), r.SetFlag("--coordinators", addresses), r.SetFlag("--redis", "redis://"+store.Address()), r.Start())
+	return errors.Join(r.Terminate(), r.SetFlag("--redis", "redis://"+store.Address()), r.Start())
+}
+
+// linksToCoordinators has a daemon reach each coordinator through a link from its next life on.
+func linksToCoordinators(l *Cluster, r *Region) (links []*Link, err error) {
+	var addresses []string
+	for _, c := range l.Coordinators {
+		to, err := NewLink(c.Address)
+		if err != nil {
+			return links, err
+		}
+		links, addresses = append(links, to), append(addresses, to.Address())
+	}
+	return links, r.SetFlag("--coordinators", strings.Join(addresses, ","))
+}
+
+// LinkCoordinators has a daemon reach the coordinators through links from its next life on. The trouble
+// cuts them.
+func (l *Cluster) LinkCoordinators(r *Region) (cut Trouble, err error) {
+	links, err := linksToCoordinators(l, r)
+	return cutLinks(r.Name+" cut from the coordinators", links, Requests, Answers), err
 }
 
 // Stop kills everything, closes the links and removes the folder. It may be called on nil.
@@ -85,21 +98,20 @@ type Trouble struct {
 
 // Isolated cuts a region's ways to all coordinators, in the given directions.
 func (l *LinkedCluster) Isolated(region int, name string, directions ...direction) Trouble {
-	return Trouble{
-		Name: fmt.Sprintf("%s cut from the coordinators: %s", l.Regions[region].Region, name),
-		Begin: func() error {
-			for _, to := range l.coordinators[region] {
-				to.cutOff(directions...)
+	return cutLinks(fmt.Sprintf("%s cut from the coordinators: %s", l.Regions[region].Region, name), l.coordinators[region], directions...)
+}
+
+// cutLinks cuts links in the given directions.
+func cutLinks(name string, links []*Link, directions ...direction) Trouble {
+	each := func(do func(*Link)) func() error {
+		return func() error {
+			for _, to := range links {
+				do(to)
 			}
 			return nil
-		},
-		End: func() error {
-			for _, to := range l.coordinators[region] {
-				to.restore()
-			}
-			return nil
-		},
+		}
 	}
+	return Trouble{Name: name, Begin: each(func(to *Link) { to.cutOff(directions...) }), End: each((*Link).restore)}
 }
 
 // Flapping cuts a region's links to its store and to the coordinators again and again.

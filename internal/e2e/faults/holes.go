@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -40,6 +41,9 @@ func Holes() []Hole {
 		{Name: "H2", Breaks: "a daemon without its store admits beside another one that has it", run: emergencyBesideStore, edits: []edit{
 			{"regional/internal/emergency/emergency.go", "\te.isBeside = another\n", "\te.isBeside = another && !HOLE\n"},
 			{"regional/internal/session/others.go", "Alone: o.isAlone(now) && ", "Alone: HOLE || o.isAlone(now) && "},
+		}},
+		{Name: "H3", Breaks: "a floor that is lent is taken back beside its borrowers", run: floorBackUnheard, edits: []edit{
+			{"budget/leader_daemons.go", "\treturn s.Storeless && (", "\treturn s.Storeless && !HOLE && ("},
 		}},
 		{Name: "H4", Breaks: "a store comes back with records of before", run: recordsComeBack},
 		{Name: "H5", Breaks: "a rule that is slowed refills buckets whose records have gone", run: slowedWhileCold, edits: []edit{
@@ -175,6 +179,27 @@ func emergencyBesideStore(ctx context.Context, l *e2e.Cluster, _ bool) (gain flo
 	e2e.Pause(ctx, holeLasts/2)
 	t.way.Close()
 	return worstOf(run.Wait())
+}
+
+// floorBackUnheard has the client ask in the other regions, and at the second daemon of a region whose
+// floor they have borrowed. That daemon hears no coordinator, and the first loses its way to the store.
+func floorBackUnheard(ctx context.Context, l *e2e.Cluster, _ bool) (gain float64, err error) {
+	t, _, err := newTwins(ctx, l)
+	if err != nil {
+		return 0, err
+	}
+	defer t.way.Close()
+	cut, err := t.isolateSecond(ctx)
+	if err != nil {
+		return 0, err
+	}
+	run := t.loadElsewhere(ctx, 2*holeLasts+floorBack)
+	e2e.Pause(ctx, holeLasts)
+	t.way.Close()
+	if gain, err = worstOf(run.Wait()); err != nil {
+		return 0, err
+	}
+	return gain, errors.Join(cut.End(), l.AwaitLease(ctx, t.second)) // it is heard again, and tells what it has admitted
 }
 
 // recordsComeBack has a store take back the records that it had before a bucket was emptied, as a

@@ -68,6 +68,29 @@ func (t *twins) load(ctx context.Context, d time.Duration) *clients.Loading {
 	return clients.Begin(ctx, c)
 }
 
+// isolateSecond has the second daemon hear no coordinator until the trouble is ended. It has had the
+// session before, so it can tell that a share in the store is of that time. Now the first has the session.
+func (t *twins) isolateSecond(ctx context.Context) (cut e2e.Trouble, err error) {
+	if cut, err = t.cluster.LinkCoordinators(t.second); err != nil {
+		return cut, err
+	}
+	if err := errors.Join(t.first.Terminate(), t.cluster.AwaitLease(ctx, t.second), t.first.Start()); err != nil {
+		return cut, err
+	}
+	if err := errors.Join(t.second.Terminate(), t.cluster.AwaitLease(ctx, t.first), t.second.Start()); err != nil {
+		return cut, err
+	}
+	return cut, errors.Join(awaitStore(ctx, t.cluster, t.second), cut.Begin())
+}
+
+// loadElsewhere asks the other regions and the second daemon for a time. The first is not asked, so the
+// others borrow what its region does not use.
+func (t *twins) loadElsewhere(ctx context.Context, d time.Duration) *clients.Loading {
+	c := clients.BigLoad(t.cluster, d)
+	c.Regions = []string{t.cluster.Regions[0].Address, t.cluster.Regions[2].Address, t.second.Address}
+	return clients.Begin(ctx, c)
+}
+
 // storeLostForOneOfTwo: the daemon that has the session loses its way to the store. It admits
 // nothing without it, and the session goes to the other one.
 func storeLostForOneOfTwo(ctx context.Context, l *e2e.Cluster, s promise.Scale) (out []promise.Result, err error) {
