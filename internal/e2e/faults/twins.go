@@ -119,8 +119,9 @@ func storeLostForOneOfTwo(ctx context.Context, l *e2e.Cluster, s promise.Scale) 
 }
 
 // storeAndCoordinatorsApart: the first daemon hears the coordinators and loses its way to the
-// store; the second has the store and hears no coordinator. It takes the floor back some time
-// after the first could last say in the store that it is heard, when the leader has reserved it.
+// store; the second has the store and hears no coordinator. It takes the floor, which the other regions
+// have borrowed, back some time after the first could last say in the store that it is heard. By then the
+// leader has reserved it.
 func storeAndCoordinatorsApart(ctx context.Context, l *e2e.Cluster, s promise.Scale) (out []promise.Result, err error) {
 	t, end, err := newTwins(ctx, l)
 	if end != nil {
@@ -129,11 +130,11 @@ func storeAndCoordinatorsApart(ctx context.Context, l *e2e.Cluster, s promise.Sc
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(t.second.Terminate(), t.second.SetFlag("--coordinators", "127.0.0.1:1"), t.second.Start())
-	if err := errors.Join(err, awaitStore(ctx, l, t.second)); err != nil {
+	cut, err := t.isolateSecond(ctx)
+	if err != nil {
 		return nil, err
 	}
-	run := t.load(ctx, s.Run+floorBack)
+	run := t.loadElsewhere(ctx, s.Run+floorBack)
 	e2e.Pause(ctx, s.Run/2)
 	t.way.Close()
 	lost := run.At()
@@ -142,7 +143,7 @@ func storeAndCoordinatorsApart(ctx context.Context, l *e2e.Cluster, s promise.Sc
 		return nil, err
 	}
 	second := r.Regions[len(r.Regions)-1]
-	return append(promise.Bounded(r), promise.Unfailing(r), admittedLate(second, lost+floorBack)), nil
+	return append(promise.Bounded(r), promise.Unfailing(r), admittedLate(second, lost+floorBack)), cut.End()
 }
 
 // admittedLate: a daemon has its region's floor from an instant of a run on.
