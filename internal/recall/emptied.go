@@ -106,7 +106,7 @@ func (t *Table) remembered(c *Charge, now budget.Instant) *limit.Memory {
 	}
 	m := limit.Memory{Tokens: max(t.bring(e, c, now).left+t.Owed(c.Key, now), -limit.MaxTokens)}
 	if c.Extra && e.at >= c.From {
-		m.Extra = min(max(0, e.left-c.Bucket.Cap), limit.MaxTokens)
+		m.Extra = min(max(0, t.taken[c.Key].of(e.left)-c.Bucket.Cap), limit.MaxTokens)
 	}
 	return &m
 }

@@ -269,6 +269,20 @@ func TestEmptiedStoreIsToldOfExtraTokens(t *testing.T) {
 	}
 }
 
+// Calls in flight may have taken extra tokens of the contents that are lost.
+func TestCallsInFlightTakeExtraTokens(t *testing.T) {
+	table, c := New(10, 0), charge(bucket, 1, 45, hour)
+	answered(table, bucket, 1, 80, hour)
+	c.Bucket.Cap, c.Extra = 20*limit.Token, true
+	var inFlight Ticket
+	table.Sent(&inFlight, &c, hour)
+	table.HoldsUntil(hour + second)
+	table.Emptied(hour)
+	if m := table.Memory(&c, hour); m == nil || m.Extra != 15*limit.Token {
+		t.Errorf("of 80 a call may have taken 45, and 20 are the share: %+v, extra are 15", m)
+	}
+}
+
 // A daemon admits requests of a counting limit by itself, and has a call in flight, when its store loses its contents.
 // What the call may have taken is in use, from now on, and owed beside what was admitted. A share change in the store of
 // which it cannot say what is in use changes nothing about that.

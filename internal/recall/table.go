@@ -138,6 +138,9 @@ type taken struct {
 	at   budget.Instant
 }
 
+// of returns what is left at least of what there was.
+func (t taken) of(left limit.Tokens) limit.Tokens { return max(left-t.most, min(left, -t.owed)) }
+
 // debt is what was admitted of one key and not reported to the store, and what calls without an
 // answer may have taken.
 type debt struct {
@@ -300,7 +303,7 @@ func (t *Table) find(c *Charge, now budget.Instant) entry {
 func (t *Table) bring(e entry, c *Charge, now budget.Instant) entry {
 	if lost, is := t.taken[c.Key]; is {
 		e = e.to(c, lost.at)
-		e.left = max(e.left-lost.most, min(e.left, -lost.owed))
+		e.left = lost.of(e.left)
 	}
 	return e.to(c, now)
 }

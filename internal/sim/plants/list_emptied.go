@@ -11,6 +11,10 @@ func emptied() []Plant {
 	)
 	return []Plant{
 		{
+			Name: "extra-of-lost-calls", Breaks: "extra tokens that calls in flight may have taken of lost contents are told to the new ones",
+			Edits: []Edit{{emptied, "t.taken[c.Key].of(e.left)-c.Bucket.Cap", "e.left-c.Bucket.Cap"}},
+		},
+		{
 			Name: "emptied-without-session", Breaks: "a daemon that does not hold the session goes on by what it knew of contents that the store has lost",
 			Edits: []Edit{{emptied, "\tif !t.InSession(now) {\n", "\tif false {\n"}},
 		},
