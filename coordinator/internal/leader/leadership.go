@@ -66,8 +66,8 @@ func (l *Leadership) Breaches(rule uint32) uint64 { return l.breaches.of(rule) }
 // Current returns the Loop of the current epoch; nil while this node is not in charge of the budgets.
 func (l *Leadership) Current() *Loop { return l.loop.Load() }
 
-// Watch returns what Current returns, and a channel that is closed when that changes.
-func (l *Leadership) Watch() (*Loop, <-chan struct{}) {
+// watch returns what Current returns, and a channel that is closed when that changes.
+func (l *Leadership) watch() (*Loop, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.loop.Load(), l.replaced

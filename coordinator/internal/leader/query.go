@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -22,8 +23,33 @@ func (l *Loop) EndSession(region int, of SessionID) error {
 	return l.post(func(loopCtx context.Context) { l.step(loopCtx, budget.ReportReceived{Report: gap}) })
 }
 
-// RegionStatus returns what the state machine knows of the first n regions.
-func (l *Loop) RegionStatus(ctx context.Context, n int) ([]budget.RegionStatus, error) {
+// RegionStatus returns what the state machine knows of the first n regions, and whether this node leads. A change of
+// the regions ends the state machine. RegionStatus waits for the one of the present regions until ctx ends, and then
+// knows of none.
+func (l *Leadership) RegionStatus(ctx context.Context, n int) (known []budget.RegionStatus, leads bool) {
+	var version uint64
+	l.node.View(func(state *clusterstate.State) { version = state.Ledger.Config.Version })
+	for {
+		loop, replaced := l.watch()
+		if loop == nil && !l.node.Leads() {
+			return nil, false
+		}
+		if loop != nil && loop.ConfigVersion() >= version {
+			known, err := loop.regionStatus(ctx, n)
+			if err == nil || !errors.Is(err, ErrConfigChanged) {
+				return known, true
+			}
+		}
+		select {
+		case <-replaced:
+		case <-ctx.Done():
+			return nil, true
+		}
+	}
+}
+
+// regionStatus returns what the state machine knows of the first n regions.
+func (l *Loop) regionStatus(ctx context.Context, n int) ([]budget.RegionStatus, error) {
 	var out []budget.RegionStatus
 	err := l.Query(ctx, func(m *budget.Leader, now budget.Instant) {
 		for i := range min(n, len(l.ledger.Config.Regions)) {

@@ -64,12 +64,6 @@ func newPeer(client *http.Client, address string) *peer {
 	}
 }
 
-// leads reports whether this node leads, as far as it knows. It may not be in charge of the budgets yet.
-func (f *forwarder) leads() bool {
-	id, _ := f.node.Leader()
-	return id == f.self
-}
-
 // leader returns the peer that leads, as far as this node knows.
 func (f *forwarder) leader() (*peer, error) {
 	id, address := f.node.Leader()

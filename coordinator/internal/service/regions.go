@@ -15,14 +15,9 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-const (
-	// leaderQueryTimeout bounds how long a node waits for what only the leader knows, before it answers
-	// without that.
-	leaderQueryTimeout = 300 * time.Millisecond
-	// changeQueryTimeout is the same for the answer to a change of the regions. Each such change ends the leader's
-	// epoch, and the next one needs two commits before it can tell anything.
-	changeQueryTimeout = 3 * time.Second
-)
+// leaderQueryTimeout bounds how long a node waits for what only the leader knows. changeQueryTimeout is the same for a
+// change of the regions. It ends the leader's epoch, and the next one needs two commits before it can tell anything.
+const leaderQueryTimeout, changeQueryTimeout = 300 * time.Millisecond, 3 * time.Second
 
 // States of a region and of its part in a budget.
 const (
@@ -57,7 +52,7 @@ func (s *regionService) list(ctx context.Context, within time.Duration) []*aliqu
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	regions := s.declared()
-	if known, leads := s.known(ctx, len(regions)); leads {
+	if known, leads := s.leadership.RegionStatus(ctx, len(regions)); leads {
 		var lease time.Duration
 		s.node.View(func(state *clusterstate.State) { lease = state.Ledger.Config.Lease })
 		now := time.Now()
@@ -83,31 +78,6 @@ func (s *regionService) list(ctx context.Context, within time.Duration) []*aliqu
 		}
 	}
 	return regions
-}
-
-// known returns what the leader's state machine knows of the first n regions, and whether this node leads. A change of
-// the regions ends the state machine: known waits for the one of the regions of now until ctx ends, and then knows of
-// none.
-func (s *regionService) known(ctx context.Context, n int) (known []budget.RegionStatus, leads bool) {
-	var version uint64
-	s.node.View(func(state *clusterstate.State) { version = state.Ledger.Config.Version })
-	for {
-		loop, replaced := s.leadership.Watch()
-		if loop == nil && !s.forward.leads() {
-			return nil, false
-		}
-		if loop != nil && loop.ConfigVersion() >= version {
-			known, err := loop.RegionStatus(ctx, n)
-			if err == nil || !errors.Is(err, leader.ErrConfigChanged) {
-				return known, true
-			}
-		}
-		select {
-		case <-replaced:
-		case <-ctx.Done():
-			return nil, true
-		}
-	}
 }
 
 // declared returns what is replicated of the regions.
