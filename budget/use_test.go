@@ -105,7 +105,7 @@ func TestShrunkShareIsAcknowledgedAsItsUseEnds(t *testing.T) {
 		t.Errorf("a is liable for %v and has %d in use", l, w.inUse(0))
 	}
 	renewed := w.renewed[0]
-	w.runUntil("b gets what comes free", w.limit.Tail, func() bool { return w.capOf(1) >= 29 })
+	w.runUntil("b gets what comes free", w.limit.Tail, func() bool { return w.capOf(1) >= 30 })
 	if w.inUse(0) == 0 {
 		t.Error("only when all of it was free")
 	}

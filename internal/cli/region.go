@@ -141,7 +141,7 @@ func leaseText(r *aliquotv1.Region) string {
 	return "?"
 }
 
-// rulesText returns the version of the rules that a region enforces. A leader that has not heard of it tells 0.
+// rulesText returns the version of the rules that a region enforces. A leader that has not heard of it reports 0.
 func rulesText(r *aliquotv1.Region) string {
 	if version := r.GetRulesVersion(); version > 0 || r.GetState() != "no_session" && r.GetState() != "unknown" {
 		return strconv.FormatUint(version, 10)
