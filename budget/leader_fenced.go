@@ -36,8 +36,7 @@ func (l *Leader) floorOf(i int, key *leaderKey) Share {
 func (l *Leader) endFencedUse(key *leaderKey, now Instant) {
 	switch {
 	case l.fenced.region < 0 || key.fencedUseOver:
-	case now < l.start.Add(l.tailOf(key)):
-		l.delay(key)
+	case l.fencedUseCounts(key, now):
 	default:
 		key.fencedUseOver = true
 		l.weigh(key)
