@@ -217,6 +217,32 @@ func TestMisspeltVariables(t *testing.T) {
 	}
 }
 
+// A program knows its own flags without being told in another place. Another program does not, and takes one
+// for foreign or, if it is almost one that it knows, for a misspelt one.
+func TestVariablesOfTheProgramsOwnFlags(t *testing.T) {
+	for _, of := range []struct {
+		variable, want string
+		flags          []string
+	}{
+		{"ALIQUOT_LINE_LISTEN", "", []string{"line-listen"}},
+		{"ALIQUOT_LINE_LISTEN", "", nil},
+		{"ALIQUOT_LINE_LISTN", "did you mean ALIQUOT_LINE_LISTEN?", []string{"line-listen"}},
+		{"ALIQUOT_LINE_LISTN", "", nil},
+		{"ALIQUOT_RULE", "", []string{"rule"}},
+		{"ALIQUOT_RULE", "did you mean ALIQUOT_RULES?", nil},
+	} {
+		err := config.CheckEnvironment([]string{of.variable + "=1"}, of.flags...)
+		if of.want == "" && err != nil || of.want != "" && (err == nil || !strings.Contains(err.Error(), of.want)) {
+			t.Errorf("%s with the flags %q: got %v, want %q", of.variable, of.flags, err, of.want)
+		}
+	}
+	fs := pflag.NewFlagSet("program", pflag.ContinueOnError)
+	fs.String("rule", "", "")
+	if err := config.Load(fs, "", []string{"ALIQUOT_RULE=x"}); err != nil || fs.Lookup("rule").Value.String() != "x" {
+		t.Errorf("the program's own flag: %v", err)
+	}
+}
+
 // An error found after loading names the place that set the value.
 func TestLocate(t *testing.T) {
 	var s settings

@@ -7,8 +7,10 @@ import (
 	"strings"
 )
 
-// known are the names, in the form of flags, of all variables that a program of Aliquot reads. They share
-// one environment in many installations, so a program accepts the names of the others.
+// known are the names, in the form of flags, of variables that a program of Aliquot reads. All programs share
+// one environment in many installations, so a program accepts the names of the others. It knows its own flags
+// without this list: a new flag needs a name here only if another program takes it for a misspelt one of its
+// own, which a test of tools/reference finds.
 var known = []string{
 	"addr", "advertise", "allow-host", "api-key-from", "attribute-header", "bootstrap-expect", "cluster-label", "config", "context",
 	"coordinators", "data-dir", "gossip-cidr", "gossip-key-file", "gossip-listen", "grpc-listen", "headers", "hot-key-log", "insecure",
@@ -17,7 +19,8 @@ var known = []string{
 	"user-header", "without-rules",
 }
 
-// Known returns the names, in the form of flags, of all variables that CheckEnvironment knows, sorted.
+// Known returns the names, in the form of flags, of the variables that CheckEnvironment knows in every program,
+// sorted.
 func Known() []string { return slices.Clone(known) }
 
 // foreign are names that orchestrators set for a service that is called aliquot: ALIQUOT_SERVICE_HOST,
@@ -25,9 +28,10 @@ func Known() []string { return slices.Clone(known) }
 var foreign = regexp.MustCompile(`(^|_)(SERVICE_(HOST|PORT)|PORT)(_|$)`)
 
 // CheckEnvironment returns an error for a variable in environ whose name begins with EnvPrefix and is almost
-// that of one which a program reads. Other unknown names are no errors, because orchestrators and people set
-// some of their own.
-func CheckEnvironment(environ []string) error {
+// that of one which a program reads. flags are those of the program that asks, and those in Known are of the
+// others. Other unknown names are no errors, because orchestrators and people set some of their own.
+func CheckEnvironment(environ []string, flags ...string) error {
+	names := slices.Concat(known, flags)
 	for _, e := range environ {
 		variable, _, _ := strings.Cut(e, "=")
 		name, ours := strings.CutPrefix(variable, EnvPrefix)
@@ -35,20 +39,20 @@ func CheckEnvironment(environ []string) error {
 			continue
 		}
 		flag := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
-		if slices.Contains(known, flag) && variable == Variable(flag) {
+		if slices.Contains(names, flag) && variable == Variable(flag) {
 			continue
 		}
-		if meant := misspelt(flag); meant != "" {
+		if meant := misspelt(flag, names); meant != "" {
 			return fmt.Errorf("environment %s: no program reads it; did you mean %s? Unset it if not", variable, Variable(meant))
 		}
 	}
 	return nil
 }
 
-// misspelt returns the known name that differs from another one in so few letters that it must have been
+// misspelt returns the one of names that differs from another name in so few letters that it must have been
 // meant: one letter in four, at most two. It is empty if there is none.
-func misspelt(name string) string {
-	meant := nearest(name, known)
+func misspelt(name string, names []string) string {
+	meant := nearest(name, names)
 	if meant == "" || distance(name, meant) > min(2, max(1, len(name)/4)) {
 		return ""
 	}
