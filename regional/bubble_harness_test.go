@@ -108,8 +108,8 @@ func (n *network) enter(c *Config) {
 // join moves a daemon that does not run yet into the network.
 func (n *network) join(d *Daemon) {
 	d.sockets.close()
-	for _, socket := range []*net.Listener{&d.sockets.connect.Listener, &d.sockets.grpc.Listener, &d.sockets.ops.Listener} {
-		*socket = n.listen()
+	for _, socket := range d.sockets.open() {
+		socket.Listener = n.listen()
 	}
 }
 
@@ -163,7 +163,7 @@ func clientOf(d *Daemon) *http.Client { return &http.Client{Transport: transport
 
 // transportOf returns the transport of such a client.
 func transportOf(d *Daemon) http.RoundTripper {
-	if l, ok := d.sockets.connect.Listener.(*pipeListener); ok {
+	if l, ok := d.sockets[flagListen].Listener.(*pipeListener); ok {
 		return l.network.client().Transport
 	}
 	return http.DefaultTransport

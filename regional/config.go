@@ -190,20 +190,13 @@ func (c *Config) validateListeners(fail func(string, ...any)) {
 }
 
 func checkListener(l listener, path string, unix bool) error {
-	if unix && l.flag != "ops-listen" {
+	if unix && l.flag != flagOpsListen {
 		return rpc.CheckUnix(path)
 	}
 	if _, _, err := net.SplitHostPort(l.address); err != nil || strings.HasPrefix(l.address, "unix:") {
 		return errors.New("give host:port, or for --listen and --grpc-listen unix:///path")
 	}
 	return nil
-}
-
-// listener is one of the daemon's addresses, with the flag that sets it.
-type listener struct{ flag, address string }
-
-func (c *Config) listeners() []listener {
-	return []listener{{"listen", c.Listen}, {"grpc-listen", c.GRPCListen}, {"ops-listen", c.OpsListen}}
 }
 
 func checkCoordinator(address string) error {

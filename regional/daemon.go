@@ -420,9 +420,9 @@ func (d *Daemon) Ready() <-chan struct{} { return d.ready }
 
 // Addr, GRPCAddr and OpsAddr return the addresses on which the daemon listens: host:port, or
 // unix:///path.
-func (d *Daemon) Addr() string     { return rpc.AddressOf(d.sockets.connect) }
-func (d *Daemon) GRPCAddr() string { return rpc.AddressOf(d.sockets.grpc) }
-func (d *Daemon) OpsAddr() string  { return rpc.AddressOf(d.sockets.ops) }
+func (d *Daemon) Addr() string     { return rpc.AddressOf(d.sockets[flagListen]) }
+func (d *Daemon) GRPCAddr() string { return rpc.AddressOf(d.sockets[flagGRPCListen]) }
+func (d *Daemon) OpsAddr() string  { return rpc.AddressOf(d.sockets[flagOpsListen]) }
 
 // advertised returns the address under which others reach a listener of this daemon. A unix socket
 // keeps its own address, because it has no port.
@@ -447,13 +447,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	} {
 		work.Go(func() { d.bugs.Keep(background, name, run) })
 	}
-	work.Go(func() {
-		d.serve("listen", d.http.Serve(d.door.Listener(d.throttle.Listener(d.sockets.connect), overload.BringsHTTP)))
-	})
-	work.Go(func() { d.serve("ops-listen", d.ops.Serve(d.sockets.ops)) })
-	work.Go(func() {
-		d.serve("grpc-listen", d.grpc.Serve(api.PartialMessages().Listener(d.door.Listener(d.throttle.Listener(d.sockets.grpc), overload.BringsGRPC))))
-	})
+	for i := range servers {
+		if l := d.sockets[servers[i].flag]; l != nil {
+			work.Go(func() { d.serve(servers[i].flag, servers[i].serve(d, l)) })
+		}
+	}
 	var err error
 	select {
 	case <-ctx.Done():
@@ -482,18 +480,13 @@ func (d *Daemon) drain() {
 	defer cancel()
 	d.health.Shutdown()
 	close(d.stopping)
-	var servers sync.WaitGroup
-	servers.Go(func() {
-		d.drainer.wait(d.drainWithin)
-		shutDown(ctx, d.http)
-		shutDown(ctx, d.ops)
-	})
-	servers.Go(func() {
-		hard := context.AfterFunc(ctx, d.grpc.Stop)
-		d.grpc.GracefulStop()
-		hard()
-	})
-	servers.Wait()
+	var ending sync.WaitGroup
+	for i := range servers {
+		if end := servers[i].end; end != nil && d.sockets[servers[i].flag] != nil {
+			ending.Go(func() { end(ctx, d) })
+		}
+	}
+	ending.Wait()
 }
 
 func shutDown(ctx context.Context, s *http.Server) {

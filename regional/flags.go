@@ -14,9 +14,10 @@ func (c *Config) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&c.RedisPasswordFile, "redis-password-file", c.RedisPasswordFile, "`file` with the password of --redis, whose URL then has none")
 	fs.StringVar(&c.StateFile, StateFileFlag, c.StateFile, "`file` that keeps rules and configuration, so that a restart needs no coordinator; none: no file (default: regional-REGION-PORT.json, with the port of --listen, in $STATE_DIRECTORY, $XDG_STATE_HOME/aliquot or ~/.local/state/aliquot)")
 	fs.StringVar(&c.WithoutRules, "without-rules", c.WithoutRules, "`answer` to requests before the state file or a coordinator has told the rules: deny (mode no_rules_yet, HTTP 503) or allow")
-	fs.StringVar(&c.Listen, "listen", c.Listen, "`address` for Connect RPC, JSON over HTTP and GET /check: host:port or unix:///path")
-	fs.StringVar(&c.GRPCListen, "grpc-listen", c.GRPCListen, "`address` for gRPC: host:port or unix:///path")
-	fs.StringVar(&c.OpsListen, "ops-listen", c.OpsListen, "`address` for /metrics, /healthz and /readyz")
+	for i := range servers {
+		address := servers[i].address(c)
+		fs.StringVar(address, servers[i].flag, *address, servers[i].usage)
+	}
 	fs.StringVar(&c.Headers, "headers", c.Headers, "rate limit `headers` of GET /check: both, legacy (X-RateLimit-*), ietf (RateLimit, RateLimit-Policy) or none")
 	fs.StringVar(&c.RLSHeaders, "rls-headers", c.RLSHeaders, "rate limit `headers` in answers to Envoy's rate limit protocol: both, legacy, ietf or none; Envoy can write headers of its own")
 	fs.StringSliceVar(&c.Identity.APIKeyFrom, "api-key-from", c.Identity.APIKeyFrom, "`places` where GET /check looks for the API key, the first that has one counts: header (X-API-Key), header:NAME, bearer, query:NAME, jwt:CLAIM (of the bearer token, which is NOT verified)")
