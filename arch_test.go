@@ -195,12 +195,14 @@ var houses = map[string]row{
 	"coordinator/internal/claims": {aliquot: []string{"coordinator/internal/leader", "budget", "proto/aliquot/v1"}, banned: pure},
 	// The promise of a limit, in sentences.
 	"coordinator/internal/promise": {aliquot: []string{"coordinator/internal/leader", "cluster/state", "budget", "budget/promise", "limit", "proto/aliquot/v1", "rules"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
+	// What regional daemons tell of themselves, for those who look at a region.
+	"coordinator/internal/daemons": {aliquot: []string{"proto/aliquot/v1"}},
 	// Plans of rules: the question to the regions, and their answers added up.
 	"coordinator/internal/plan": {aliquot: []string{"coordinator/internal/leader", "internal/leasewire", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}},
 	// The little REST there is.
 	"coordinator/internal/rest": {aliquot: []string{"internal/rpc", "proto/aliquot/v1"}, outside: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
 	// The RPC services, metrics and health.
-	"coordinator/internal/service": {aliquot: []string{"internal/place", "coordinator/internal/claims", "coordinator/internal/leader", "coordinator/internal/plan", "coordinator/internal/promise", "coordinator/internal/rest", "cluster", "cluster/state", "budget", "internal/config", "internal/leasewire", "internal/rpc", "internal/snapshot", "proto/aliquot/...", "rules", "limit"}, outside: anyModule},
+	"coordinator/internal/service": {aliquot: []string{"internal/place", "coordinator/internal/claims", "coordinator/internal/daemons", "coordinator/internal/leader", "coordinator/internal/plan", "coordinator/internal/promise", "coordinator/internal/rest", "cluster", "cluster/state", "budget", "internal/config", "internal/leasewire", "internal/rpc", "internal/snapshot", "proto/aliquot/...", "rules", "limit"}, outside: anyModule},
 
 	"internal/bench": {aliquot: []string{"internal/bench/latency", "rules", "limit", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	// The load, which asks any server, and servers that decide nothing.

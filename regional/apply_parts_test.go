@@ -74,7 +74,7 @@ func TestARegionThatIsHeardWithoutASessionIsNotReady(t *testing.T) {
 			t.Errorf("at once: %+v", r)
 		}
 		<-time.After(12 * time.Second) // a coordinator answers every second or so, and the time counts until then
-		if r := d.readiness(); r.Ready || !strings.Contains(r.Reason, "no session") {
+		if r := d.readiness(); r.Ready || !strings.Contains(r.Reason, "the leader refuses this region") || !strings.Contains(r.Reason, "not now") {
 			t.Errorf("12 s later: %+v", r)
 		}
 		l.set(func() { l.refuse = nil })

@@ -108,7 +108,7 @@ func printStatus(w io.Writer, s *aliquotv1.GetStatusResponse) {
 			rows = append(rows, []string{r.Name, "serving alone", console.Percent(r.Floor), "-", "-"})
 			continue
 		}
-		rows = append(rows, []string{r.Name, r.State, console.Percent(r.Floor), leaseText(r), rulesText(r)})
+		rows = append(rows, []string{r.Name, stateText(r), console.Percent(r.Floor), leaseText(r), rulesText(r)})
 	}
 	console.Columns(w, rows)
 }

@@ -132,6 +132,14 @@ func changeRegion(g *console.Globals, cmd *cobra.Command, call func(context.Cont
 	return g.Print(answer, func(w io.Writer) { printDeclared(w, answer.GetRegion()) })
 }
 
+// stateText returns the state of a region, and whether its daemon is without its store.
+func stateText(r *aliquotv1.Region) string {
+	if r.GetStoreless() {
+		return r.GetState() + " (without its store)"
+	}
+	return r.GetState()
+}
+
 // leaseText returns the time until a region's lease ends. The leader that opened a session, or that is new, does not
 // know until when an earlier lease lasts, and tells 0.
 func leaseText(r *aliquotv1.Region) string {
@@ -156,7 +164,7 @@ func printDeclared(w io.Writer, regions ...*aliquotv1.Region) {
 		if r.GetFloorBound() > r.GetFloor() {
 			floor += fmt.Sprintf(" (of %s not acknowledged)", console.Percent(r.GetFloorBound()))
 		}
-		rows = append(rows, []string{r.GetName(), console.OrDash(r.GetStatus()), r.GetState(), strconv.Itoa(int(r.GetWeight())), floor,
+		rows = append(rows, []string{r.GetName(), console.OrDash(r.GetStatus()), stateText(r), strconv.Itoa(int(r.GetWeight())), floor,
 			console.Percent(r.GetTargetFloor()), leaseText(r), rulesText(r)})
 	}
 	console.Columns(w, rows)

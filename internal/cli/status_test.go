@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -27,6 +28,7 @@ func TestRegionsOfANewLeader(t *testing.T) {
 		{Name: "eu", Status: "active", State: "unknown", LeaseRemaining: durationpb.New(0)},
 		{Name: "ap", Status: "active", State: "silent", LeaseRemaining: durationpb.New(0)},
 		{Name: "sa", Status: "active", State: "no_session", LeaseRemaining: durationpb.New(0), RulesVersion: 7},
+		{Name: "za", Status: "active", State: "live", LeaseRemaining: durationpb.New(9 * time.Second), RulesVersion: 7, Storeless: true},
 	}
 	var status, list bytes.Buffer
 	printStatus(&status, &aliquotv1.GetStatusResponse{NodeId: "c1", State: "leader", LeaderId: "c1", Regions: regions})
@@ -37,8 +39,11 @@ func TestRegionsOfANewLeader(t *testing.T) {
 			if f := strings.Fields(line); len(f) > 2 {
 				ends[f[0]] = strings.Join(f[len(f)-2:], " ")
 			}
+			if strings.HasPrefix(line, "za ") && !strings.Contains(line, " live (without its store) ") {
+				t.Errorf("%s does not say that za is without its store: %s", name, line)
+			}
 		}
-		for region, want := range map[string]string{"us": "? ?", "eu": "? ?", "ap": "0s 0", "sa": "? 7"} {
+		for region, want := range map[string]string{"us": "? ?", "eu": "? ?", "ap": "0s 0", "sa": "? 7", "za": "9s 7"} {
 			if ends[region] != want {
 				t.Errorf("%s: %s ends with %q, want %q\n%s", name, region, ends[region], want, table)
 			}

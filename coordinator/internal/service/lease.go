@@ -15,6 +15,7 @@ import (
 	"aliquot/cluster"
 	clusterstate "aliquot/cluster/state"
 	"aliquot/coordinator/internal/claims"
+	"aliquot/coordinator/internal/daemons"
 	"aliquot/coordinator/internal/leader"
 	"aliquot/coordinator/internal/plan"
 	"aliquot/internal/leasewire"
@@ -30,7 +31,7 @@ type leaseService struct {
 	metrics    *metrics
 	plans      *plan.Planner
 	sentRules  sentRules
-	daemons    *daemons
+	daemons    *daemons.Seen
 	claims     claims.Floors
 	stopped    claims.Stopped
 	places     *places
@@ -85,6 +86,7 @@ func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int
 	if err != nil {
 		return nil, err
 	}
+	s.daemons.Report(req)
 	s.plans.Accept(region, req.GetPlan())
 	res := leasewire.ReportResponse(directive)
 	res.LeaderClockMicros = clockMicros(loop)
@@ -209,7 +211,7 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 		if loop := s.leadership.Current(); loop != nil {
 			res, err := s.hello(ctx, loop, req)
 			if err == nil {
-				res.StoreSharedWith = s.daemons.record(req, !res.GetBusy(), time.Now())
+				res.StoreSharedWith = s.daemons.Hello(req, !res.GetBusy(), time.Now())
 			}
 			return res, toRPC(err)
 		}

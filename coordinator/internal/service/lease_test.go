@@ -14,6 +14,7 @@ import (
 	"aliquot/budget"
 	"aliquot/cluster"
 	"aliquot/coordinator/internal/claims"
+	"aliquot/coordinator/internal/daemons"
 	"aliquot/coordinator/internal/leader"
 	"aliquot/coordinator/internal/plan"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -52,7 +53,7 @@ func newHelloTest(t *testing.T) *helloTest {
 		t.Fatalf("the regions' first store contents were not put on record: %v", err)
 	}
 	h.now = h.now.Add(time.Hour)
-	h.service = leaseService{node: h.node, leadership: l, plans: &plan.Planner{}, daemons: &daemons{}, places: &places{node: h.node}}
+	h.service = leaseService{node: h.node, leadership: l, plans: &plan.Planner{}, daemons: &daemons.Seen{}, places: &places{node: h.node}}
 	return h
 }
 

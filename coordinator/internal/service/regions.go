@@ -11,6 +11,7 @@ import (
 	"aliquot/budget"
 	"aliquot/cluster"
 	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/daemons"
 	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
@@ -38,7 +39,7 @@ type regionService struct {
 	node       *cluster.Node
 	leadership *leader.Leadership
 	forward    *forwarder
-	daemons    *daemons
+	daemons    *daemons.Seen
 }
 
 // ListRegions answers from the applied state. It adds what the leader knows of each region's daemon if
@@ -57,8 +58,8 @@ func (s *regionService) list(ctx context.Context, within time.Duration) []*aliqu
 		s.node.View(func(state *clusterstate.State) { lease = state.Ledger.Config.Lease })
 		now := time.Now()
 		for i, status := range known {
-			describe(regions[i], status, s.daemons.heard(regions[i].GetName(), now, lease))
-			s.daemons.describe(regions[i])
+			describe(regions[i], status, s.daemons.Heard(regions[i].GetName(), now, lease))
+			s.daemons.Describe(regions[i], status.Live)
 		}
 		return regions
 	}
@@ -74,7 +75,7 @@ func (s *regionService) list(ctx context.Context, within time.Duration) []*aliqu
 		if k := known[r.GetName()]; k != nil {
 			r.State, r.LeaseRemaining, r.RulesVersion = k.GetState(), k.GetLeaseRemaining(), k.GetRulesVersion()
 			r.Address, r.OpsAddress, r.DaemonVersion = k.GetAddress(), k.GetOpsAddress(), k.GetDaemonVersion()
-			r.StoreSharedWith = k.GetStoreSharedWith()
+			r.StoreSharedWith, r.Storeless = k.GetStoreSharedWith(), k.GetStoreless()
 		}
 	}
 	return regions

@@ -20,6 +20,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	"aliquot/coordinator/internal/daemons"
 	"aliquot/coordinator/internal/leader"
 	"aliquot/coordinator/internal/plan"
 	"aliquot/coordinator/internal/rest"
@@ -74,7 +75,7 @@ type Config struct {
 func New(c Config) *Services {
 	forward := &forwarder{node: c.Node, self: c.NodeID, http: c.Client}
 	m, plans := newMetrics(c.Registerer), &plan.Planner{}
-	seen := &daemons{}
+	seen := &daemons.Seen{}
 	regions := &regionService{node: c.Node, leadership: c.Leadership, forward: forward, daemons: seen}
 	rulesService := &ruleService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, changes: make(chan struct{}, 1)}
 	return &Services{

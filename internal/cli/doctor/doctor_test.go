@@ -79,6 +79,10 @@ func TestFindings(t *testing.T) {
 		"a fenced region whose daemon runs": {func(v *View) {
 			v.Coordinators[0].Status.Regions[0].Status, v.Daemons[0].Ready.Phase = "fenced", "limbo"
 		}, Problem, "region us", "is fenced, and its daemon at us:7503 still runs"},
+		"a store that only the leader knows to be down": {func(v *View) {
+			v.Coordinators[0].Status.Regions[0].Storeless = true
+			v.Daemons = nil
+		}, Problem, "region us", "its store does not answer: its daemon goes on by what it remembers"},
 		"a shared store":             {func(v *View) { v.Coordinators[0].Status.Regions[0].StoreSharedWith = "eu" }, Problem, "region us", "shares its store with region eu"},
 		"a daemon out of reach":      {func(v *View) { v.Daemons[0].Err = gone }, Warning, "region us", "us:7503 cannot be asked from here"},
 		"a daemon that is not ready": {func(v *View) { v.Daemons[0].Ready = Readiness{Region: "us", Reason: "no rules yet"} }, Problem, "region us", "is not ready: no rules yet"},

@@ -182,6 +182,9 @@ func (e *examination) regions() {
 			e.problem(about, "has not been heard for a lease: it serves its floor, or is down", "look at its daemon, and at the network between it and the coordinators; "+
 				"if it is gone for good, `aliquot region fence "+r.GetName()+" --dead`")
 		}
+		if r.GetStoreless() && !e.answers(r.GetName()) {
+			e.problem(about, "its store does not answer: its daemon goes on by what it remembers", "repair the Redis; the daemon's log says what is wrong with it")
+		}
 		if other := r.GetStoreSharedWith(); other != "" {
 			e.problem(about, "shares its store with region %s: both take from the same records, so limits admit too little", "give each region a Redis of its own in --redis", other)
 		}
@@ -231,6 +234,11 @@ func (e *examination) status(region string) string {
 		}
 	}
 	return ""
+}
+
+// answers reports whether a daemon of a region said itself how it is.
+func (e *examination) answers(region string) bool {
+	return slices.ContainsFunc(e.Daemons, func(d Daemon) bool { return d.Region == region && d.Err == nil })
 }
 
 func (e *examination) store(about string, d Daemon) {

@@ -526,8 +526,11 @@ type Region struct {
 	// Another region whose daemon last named the same contents of a store: each region needs a store
 	// of its own. Empty if there is none.
 	StoreSharedWith string `protobuf:"bytes,63,opt,name=store_shared_with,json=storeSharedWith,proto3" json:"store_shared_with,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The region is live, and its daemon says that its store does not answer, or does not take writes. It
+	// decides by what it remembers.
+	Storeless     bool `protobuf:"varint,64,opt,name=storeless,proto3" json:"storeless,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Region) Reset() {
@@ -651,6 +654,13 @@ func (x *Region) GetStoreSharedWith() string {
 	return ""
 }
 
+func (x *Region) GetStoreless() bool {
+	if x != nil {
+		return x.Storeless
+	}
+	return false
+}
+
 var File_aliquot_v1_region_proto protoreflect.FileDescriptor
 
 const file_aliquot_v1_region_proto_rawDesc = "" +
@@ -677,7 +687,7 @@ const file_aliquot_v1_region_proto_rawDesc = "" +
 	"\x06region\x18\x01 \x01(\v2\x12.aliquot.v1.RegionR\x06region\"\x14\n" +
 	"\x12ListRegionsRequest\"C\n" +
 	"\x13ListRegionsResponse\x12,\n" +
-	"\aregions\x18\x01 \x03(\v2\x12.aliquot.v1.RegionR\aregions\"\xb3\x03\n" +
+	"\aregions\x18\x01 \x03(\v2\x12.aliquot.v1.RegionR\aregions\"\xd1\x03\n" +
 	"\x06Region\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05floor\x18\x02 \x01(\x01R\x05floor\x12\x14\n" +
@@ -693,7 +703,8 @@ const file_aliquot_v1_region_proto_rawDesc = "" +
 	"\vops_address\x18= \x01(\tR\n" +
 	"opsAddress\x12%\n" +
 	"\x0edaemon_version\x18> \x01(\tR\rdaemonVersion\x12*\n" +
-	"\x11store_shared_with\x18? \x01(\tR\x0fstoreSharedWith2\x9c\x03\n" +
+	"\x11store_shared_with\x18? \x01(\tR\x0fstoreSharedWith\x12\x1c\n" +
+	"\tstoreless\x18@ \x01(\bR\tstoreless2\x9c\x03\n" +
 	"\rRegionService\x12N\n" +
 	"\vListRegions\x12\x1e.aliquot.v1.ListRegionsRequest\x1a\x1f.aliquot.v1.ListRegionsResponse\x12H\n" +
 	"\tAddRegion\x12\x1c.aliquot.v1.AddRegionRequest\x1a\x1d.aliquot.v1.AddRegionResponse\x12Q\n" +

@@ -104,9 +104,11 @@ func (s *Session) WithoutSession(info budget.RegionInfo) string {
 		return ""
 	case info.Applying > 0:
 		return fmt.Sprintf("coordinators answer, but no session has been open for %.0f s: %d of %d keys have their new shares in the store", long.Seconds(), info.Applied, info.Applying)
-	default:
-		return fmt.Sprintf("coordinators answer, but no session has been open for %.0f s: the log says why", long.Seconds())
 	}
+	if why := s.peers.refusal(); why != "" {
+		return fmt.Sprintf("no session has been open for %.0f s, because the leader refuses this region: %s", long.Seconds(), why)
+	}
+	return fmt.Sprintf("coordinators answer, but no session has been open for %.0f s: the log says why", long.Seconds())
 }
 
 // WithoutRules returns the reason why no rules are known, and how requests are answered meanwhile. It
