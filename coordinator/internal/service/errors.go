@@ -13,6 +13,7 @@ import (
 	"aliquot/coordinator/internal/leader"
 	"aliquot/coordinator/internal/plan"
 	"aliquot/internal/rpc"
+	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
 
@@ -82,7 +83,7 @@ func toRPC(err error) error {
 		return nil
 	}
 	if bad, ok := errors.AsType[*rules.Error](err); ok {
-		return connect.NewError(connect.CodeInvalidArgument, bad)
+		return refusedRules(bad)
 	}
 	if conflict, ok := errors.AsType[clusterstate.ErrVersionConflict](err); ok {
 		return connect.NewError(connect.CodeFailedPrecondition, conflict)
@@ -91,6 +92,20 @@ func toRPC(err error) error {
 		return connect.NewError(connect.CodeUnavailable, errNoLeader)
 	}
 	return errorTable.Error(err)
+}
+
+// refusedRules returns the error for rules that are wrong. Its detail has the places of the problems, so that no client
+// has to read them from the text.
+func refusedRules(bad *rules.Error) error {
+	err := connect.NewError(connect.CodeInvalidArgument, bad)
+	all := &aliquotv1.RulesProblems{Omitted: int32(bad.Omitted)}
+	for _, p := range bad.Problems {
+		all.Problems = append(all.Problems, &aliquotv1.RulesProblem{File: p.File, Line: int32(p.Line), Column: int32(p.Column), Message: p.Message})
+	}
+	if detail, err2 := connect.NewErrorDetail(all); err2 == nil { // it fails for a text that is not UTF-8
+		err.AddDetail(detail)
+	}
+	return err
 }
 
 // invalid returns errInvalid with a reason; its code is invalid_argument.

@@ -126,14 +126,18 @@ func forwarded(ctx context.Context) bool {
 	return ok && call.RequestHeader().Get(hopsHeader) != ""
 }
 
-// leaderError returns the leader's error without its headers. If the leader did not answer, the error
+// leaderError returns the leader's error with its details and without its headers. If the leader did not answer, the error
 // names its address.
 func leaderError(address string, err error) error {
 	code := connect.CodeOf(err)
 	wire, ok := errors.AsType[*connect.Error](err)
 	switch {
 	case ok && connect.IsWireError(err):
-		return connect.NewError(code, errors.New(wire.Message()))
+		out := connect.NewError(code, errors.New(wire.Message()))
+		for _, detail := range wire.Details() {
+			out.AddDetail(detail)
+		}
+		return out
 	case code == connect.CodeDeadlineExceeded || code == connect.CodeCanceled:
 		return connect.NewError(code, fmt.Errorf("the leader at %s did not answer in time; a change may or may not have been made", address))
 	}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,8 @@ import (
 
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rules"
 )
 
 // A listener that is no coordinator answers 200 and nothing: no change was made.
@@ -66,5 +69,37 @@ func TestAChangeThatTookTooLong(t *testing.T) {
 	lost := fmt.Errorf("%w: leadership lost", cluster.ErrUnknownOutcome)
 	if err := toRPC(lost); connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("%v; want unavailable", err)
+	}
+}
+
+// The places of problems in rules are data of the error, also of one that the leader has answered.
+func TestRefusedRulesHavePlaces(t *testing.T) {
+	t.Parallel()
+	_, _, refused := rules.Parse("r.yaml", []byte("rulez: []\n"))
+	want := &aliquotv1.RulesProblem{File: "r.yaml", Line: 1, Column: 1, Message: `unknown field "rulez" in the rules file; did you mean "rules"?`}
+	places := func(err error) *aliquotv1.RulesProblems {
+		answer, ok := errors.AsType[*connect.Error](err)
+		if !ok || answer.Code() != connect.CodeInvalidArgument || len(answer.Details()) != 1 {
+			t.Fatalf("%v", err)
+		}
+		value, err := answer.Details()[0].Value()
+		if err != nil {
+			t.Fatal(err)
+		}
+		problems, _ := value.(*aliquotv1.RulesProblems)
+		return problems
+	}
+	if got := places(toRPC(refused)).GetProblems(); len(got) != 2 || !proto.Equal(got[0], want) {
+		t.Errorf("%v", got)
+	}
+	leader := httptest.NewServer(connect.NewUnaryHandlerSimple(aliquotv1connect.RuleServiceApplyRulesProcedure,
+		func(context.Context, *aliquotv1.ApplyRulesRequest) (*aliquotv1.ApplyRulesResponse, error) {
+			return nil, toRPC(refused)
+		}))
+	defer leader.Close()
+	address := strings.TrimPrefix(leader.URL, "http://")
+	_, err := newPeer(leader.Client(), address).ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{})
+	if got := places(leaderError(address, err)).GetProblems(); len(got) != 2 || !proto.Equal(got[0], want) {
+		t.Errorf("passed on: %v", got)
 	}
 }

@@ -562,6 +562,135 @@ func (x *ApplyRulesResponse) GetEntryChange() *EntryChange {
 	return nil
 }
 
+// RulesProblems is the detail of the error invalid_argument for rules that are wrong: what its message says as text. ApplyRules,
+// PlanRules, EditRules and RollbackRules have it.
+type RulesProblems struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The problems, in the order of the file. At most 20.
+	Problems []*RulesProblem `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
+	// The number of further problems.
+	Omitted       int32 `protobuf:"varint,2,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RulesProblems) Reset() {
+	*x = RulesProblems{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RulesProblems) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RulesProblems) ProtoMessage() {}
+
+func (x *RulesProblems) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RulesProblems.ProtoReflect.Descriptor instead.
+func (*RulesProblems) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RulesProblems) GetProblems() []*RulesProblem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *RulesProblems) GetOmitted() int32 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
+// RulesProblem is one mistake in a rules file.
+type RulesProblem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The file_name of the request.
+	File string `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	// The line, counted from 1.
+	Line int32 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
+	// The column, counted from 1, in characters.
+	Column int32 `protobuf:"varint,3,opt,name=column,proto3" json:"column,omitempty"`
+	// What is wrong, and what to write.
+	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RulesProblem) Reset() {
+	*x = RulesProblem{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RulesProblem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RulesProblem) ProtoMessage() {}
+
+func (x *RulesProblem) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RulesProblem.ProtoReflect.Descriptor instead.
+func (*RulesProblem) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RulesProblem) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *RulesProblem) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *RulesProblem) GetColumn() int32 {
+	if x != nil {
+		return x.Column
+	}
+	return 0
+}
+
+func (x *RulesProblem) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // TierRule is one rule of a tier whose value was changed.
 type TierRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -580,7 +709,7 @@ type TierRule struct {
 
 func (x *TierRule) Reset() {
 	*x = TierRule{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[6]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +721,7 @@ func (x *TierRule) String() string {
 func (*TierRule) ProtoMessage() {}
 
 func (x *TierRule) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[6]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +734,7 @@ func (x *TierRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierRule.ProtoReflect.Descriptor instead.
 func (*TierRule) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{6}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TierRule) GetRuleId() string {
@@ -651,7 +780,7 @@ type TierLimit struct {
 
 func (x *TierLimit) Reset() {
 	*x = TierLimit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[7]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +792,7 @@ func (x *TierLimit) String() string {
 func (*TierLimit) ProtoMessage() {}
 
 func (x *TierLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[7]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +805,7 @@ func (x *TierLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierLimit.ProtoReflect.Descriptor instead.
 func (*TierLimit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{7}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TierLimit) GetLimit() int64 {
@@ -738,7 +867,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +879,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +892,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{8}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Entry) GetKind() string {
@@ -891,7 +1020,7 @@ type EntryChange struct {
 
 func (x *EntryChange) Reset() {
 	*x = EntryChange{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +1032,7 @@ func (x *EntryChange) String() string {
 func (*EntryChange) ProtoMessage() {}
 
 func (x *EntryChange) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +1045,7 @@ func (x *EntryChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryChange.ProtoReflect.Descriptor instead.
 func (*EntryChange) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{9}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *EntryChange) GetRevision() uint64 {
@@ -1006,7 +1135,7 @@ type EditRulesRequest struct {
 
 func (x *EditRulesRequest) Reset() {
 	*x = EditRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1147,7 @@ func (x *EditRulesRequest) String() string {
 func (*EditRulesRequest) ProtoMessage() {}
 
 func (x *EditRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1160,7 @@ func (x *EditRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRulesRequest.ProtoReflect.Descriptor instead.
 func (*EditRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{10}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EditRulesRequest) GetEdit() isEditRulesRequest_Edit {
@@ -1179,7 +1308,7 @@ type EntriesEdit struct {
 
 func (x *EntriesEdit) Reset() {
 	*x = EntriesEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1320,7 @@ func (x *EntriesEdit) String() string {
 func (*EntriesEdit) ProtoMessage() {}
 
 func (x *EntriesEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1333,7 @@ func (x *EntriesEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntriesEdit.ProtoReflect.Descriptor instead.
 func (*EntriesEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{11}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EntriesEdit) GetPut() []*Entry {
@@ -1251,7 +1380,7 @@ type ListEdit struct {
 
 func (x *ListEdit) Reset() {
 	*x = ListEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1392,7 @@ func (x *ListEdit) String() string {
 func (*ListEdit) ProtoMessage() {}
 
 func (x *ListEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1405,7 @@ func (x *ListEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEdit.ProtoReflect.Descriptor instead.
 func (*ListEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{12}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListEdit) GetPattern() string {
@@ -1328,7 +1457,7 @@ type OverrideEdit struct {
 
 func (x *OverrideEdit) Reset() {
 	*x = OverrideEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1469,7 @@ func (x *OverrideEdit) String() string {
 func (*OverrideEdit) ProtoMessage() {}
 
 func (x *OverrideEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1482,7 @@ func (x *OverrideEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverrideEdit.ProtoReflect.Descriptor instead.
 func (*OverrideEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{13}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OverrideEdit) GetRuleId() string {
@@ -1442,7 +1571,7 @@ type TierEdit struct {
 
 func (x *TierEdit) Reset() {
 	*x = TierEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1454,7 +1583,7 @@ func (x *TierEdit) String() string {
 func (*TierEdit) ProtoMessage() {}
 
 func (x *TierEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1596,7 @@ func (x *TierEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierEdit.ProtoReflect.Descriptor instead.
 func (*TierEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{14}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TierEdit) GetTier() string {
@@ -1527,7 +1656,7 @@ type PlanRulesRequest struct {
 
 func (x *PlanRulesRequest) Reset() {
 	*x = PlanRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1668,7 @@ func (x *PlanRulesRequest) String() string {
 func (*PlanRulesRequest) ProtoMessage() {}
 
 func (x *PlanRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1681,7 @@ func (x *PlanRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRulesRequest.ProtoReflect.Descriptor instead.
 func (*PlanRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{15}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PlanRulesRequest) GetYaml() string {
@@ -1603,7 +1732,7 @@ type PlanRulesResponse struct {
 
 func (x *PlanRulesResponse) Reset() {
 	*x = PlanRulesResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +1744,7 @@ func (x *PlanRulesResponse) String() string {
 func (*PlanRulesResponse) ProtoMessage() {}
 
 func (x *PlanRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +1757,7 @@ func (x *PlanRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRulesResponse.ProtoReflect.Descriptor instead.
 func (*PlanRulesResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{16}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PlanRulesResponse) GetBaseVersion() uint64 {
@@ -1715,7 +1844,7 @@ type RegionPlan struct {
 
 func (x *RegionPlan) Reset() {
 	*x = RegionPlan{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1856,7 @@ func (x *RegionPlan) String() string {
 func (*RegionPlan) ProtoMessage() {}
 
 func (x *RegionPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1869,7 @@ func (x *RegionPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionPlan.ProtoReflect.Descriptor instead.
 func (*RegionPlan) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{17}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RegionPlan) GetRegion() string {
@@ -1806,7 +1935,7 @@ type RulePlan struct {
 
 func (x *RulePlan) Reset() {
 	*x = RulePlan{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +1947,7 @@ func (x *RulePlan) String() string {
 func (*RulePlan) ProtoMessage() {}
 
 func (x *RulePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +1960,7 @@ func (x *RulePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulePlan.ProtoReflect.Descriptor instead.
 func (*RulePlan) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{18}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RulePlan) GetRuleId() string {
@@ -1889,7 +2018,7 @@ type ListRuleVersionsRequest struct {
 
 func (x *ListRuleVersionsRequest) Reset() {
 	*x = ListRuleVersionsRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +2030,7 @@ func (x *ListRuleVersionsRequest) String() string {
 func (*ListRuleVersionsRequest) ProtoMessage() {}
 
 func (x *ListRuleVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +2043,7 @@ func (x *ListRuleVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRuleVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRuleVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{19}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListRuleVersionsRequest) GetLimit() int32 {
@@ -1942,7 +2071,7 @@ type ListRuleVersionsResponse struct {
 
 func (x *ListRuleVersionsResponse) Reset() {
 	*x = ListRuleVersionsResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2083,7 @@ func (x *ListRuleVersionsResponse) String() string {
 func (*ListRuleVersionsResponse) ProtoMessage() {}
 
 func (x *ListRuleVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2096,7 @@ func (x *ListRuleVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRuleVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRuleVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{20}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListRuleVersionsResponse) GetVersions() []*RuleVersion {
@@ -2000,7 +2129,7 @@ type RuleVersion struct {
 
 func (x *RuleVersion) Reset() {
 	*x = RuleVersion{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2141,7 @@ func (x *RuleVersion) String() string {
 func (*RuleVersion) ProtoMessage() {}
 
 func (x *RuleVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2154,7 @@ func (x *RuleVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuleVersion.ProtoReflect.Descriptor instead.
 func (*RuleVersion) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{21}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RuleVersion) GetVersion() uint64 {
@@ -2094,7 +2223,7 @@ type RollbackRulesRequest struct {
 
 func (x *RollbackRulesRequest) Reset() {
 	*x = RollbackRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2235,7 @@ func (x *RollbackRulesRequest) String() string {
 func (*RollbackRulesRequest) ProtoMessage() {}
 
 func (x *RollbackRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2248,7 @@ func (x *RollbackRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRulesRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{22}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RollbackRulesRequest) GetVersion() uint64 {
@@ -2163,7 +2292,7 @@ type PromoteRulesRequest struct {
 
 func (x *PromoteRulesRequest) Reset() {
 	*x = PromoteRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2304,7 @@ func (x *PromoteRulesRequest) String() string {
 func (*PromoteRulesRequest) ProtoMessage() {}
 
 func (x *PromoteRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2317,7 @@ func (x *PromoteRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteRulesRequest.ProtoReflect.Descriptor instead.
 func (*PromoteRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{23}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PromoteRulesRequest) GetVersion() uint64 {
@@ -2218,7 +2347,7 @@ type AbortRulesRequest struct {
 
 func (x *AbortRulesRequest) Reset() {
 	*x = AbortRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[24]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2359,7 @@ func (x *AbortRulesRequest) String() string {
 func (*AbortRulesRequest) ProtoMessage() {}
 
 func (x *AbortRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[24]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2372,7 @@ func (x *AbortRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRulesRequest.ProtoReflect.Descriptor instead.
 func (*AbortRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{24}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AbortRulesRequest) GetVersion() uint64 {
@@ -2271,7 +2400,7 @@ type AbortRulesResponse struct {
 
 func (x *AbortRulesResponse) Reset() {
 	*x = AbortRulesResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[25]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2412,7 @@ func (x *AbortRulesResponse) String() string {
 func (*AbortRulesResponse) ProtoMessage() {}
 
 func (x *AbortRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[25]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2425,7 @@ func (x *AbortRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRulesResponse.ProtoReflect.Descriptor instead.
 func (*AbortRulesResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{25}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AbortRulesResponse) GetVersion() uint64 {
@@ -2357,7 +2486,15 @@ const file_aliquot_v1_rule_proto_rawDesc = "" +
 	"\x04diff\x18\x03 \x01(\tR\x04diff\x123\n" +
 	"\n" +
 	"tier_rules\x18n \x03(\v2\x14.aliquot.v1.TierRuleR\ttierRules\x12:\n" +
-	"\fentry_change\x18P \x01(\v2\x17.aliquot.v1.EntryChangeR\ventryChange\"\x98\x01\n" +
+	"\fentry_change\x18P \x01(\v2\x17.aliquot.v1.EntryChangeR\ventryChange\"_\n" +
+	"\rRulesProblems\x124\n" +
+	"\bproblems\x18\x01 \x03(\v2\x18.aliquot.v1.RulesProblemR\bproblems\x12\x18\n" +
+	"\aomitted\x18\x02 \x01(\x05R\aomitted\"h\n" +
+	"\fRulesProblem\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\tR\x04file\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\x05R\x04line\x12\x16\n" +
+	"\x06column\x18\x03 \x01(\x05R\x06column\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"\x98\x01\n" +
 	"\bTierRule\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12-\n" +
 	"\x06before\x18\x02 \x01(\v2\x15.aliquot.v1.TierLimitR\x06before\x12+\n" +
@@ -2516,7 +2653,7 @@ func file_aliquot_v1_rule_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_rule_proto_rawDescData
 }
 
-var file_aliquot_v1_rule_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_aliquot_v1_rule_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_aliquot_v1_rule_proto_goTypes = []any{
 	(*GetRulesRequest)(nil),          // 0: aliquot.v1.GetRulesRequest
 	(*GetRulesResponse)(nil),         // 1: aliquot.v1.GetRulesResponse
@@ -2524,78 +2661,81 @@ var file_aliquot_v1_rule_proto_goTypes = []any{
 	(*Stage)(nil),                    // 3: aliquot.v1.Stage
 	(*Rollout)(nil),                  // 4: aliquot.v1.Rollout
 	(*ApplyRulesResponse)(nil),       // 5: aliquot.v1.ApplyRulesResponse
-	(*TierRule)(nil),                 // 6: aliquot.v1.TierRule
-	(*TierLimit)(nil),                // 7: aliquot.v1.TierLimit
-	(*Entry)(nil),                    // 8: aliquot.v1.Entry
-	(*EntryChange)(nil),              // 9: aliquot.v1.EntryChange
-	(*EditRulesRequest)(nil),         // 10: aliquot.v1.EditRulesRequest
-	(*EntriesEdit)(nil),              // 11: aliquot.v1.EntriesEdit
-	(*ListEdit)(nil),                 // 12: aliquot.v1.ListEdit
-	(*OverrideEdit)(nil),             // 13: aliquot.v1.OverrideEdit
-	(*TierEdit)(nil),                 // 14: aliquot.v1.TierEdit
-	(*PlanRulesRequest)(nil),         // 15: aliquot.v1.PlanRulesRequest
-	(*PlanRulesResponse)(nil),        // 16: aliquot.v1.PlanRulesResponse
-	(*RegionPlan)(nil),               // 17: aliquot.v1.RegionPlan
-	(*RulePlan)(nil),                 // 18: aliquot.v1.RulePlan
-	(*ListRuleVersionsRequest)(nil),  // 19: aliquot.v1.ListRuleVersionsRequest
-	(*ListRuleVersionsResponse)(nil), // 20: aliquot.v1.ListRuleVersionsResponse
-	(*RuleVersion)(nil),              // 21: aliquot.v1.RuleVersion
-	(*RollbackRulesRequest)(nil),     // 22: aliquot.v1.RollbackRulesRequest
-	(*PromoteRulesRequest)(nil),      // 23: aliquot.v1.PromoteRulesRequest
-	(*AbortRulesRequest)(nil),        // 24: aliquot.v1.AbortRulesRequest
-	(*AbortRulesResponse)(nil),       // 25: aliquot.v1.AbortRulesResponse
-	(*durationpb.Duration)(nil),      // 26: google.protobuf.Duration
+	(*RulesProblems)(nil),            // 6: aliquot.v1.RulesProblems
+	(*RulesProblem)(nil),             // 7: aliquot.v1.RulesProblem
+	(*TierRule)(nil),                 // 8: aliquot.v1.TierRule
+	(*TierLimit)(nil),                // 9: aliquot.v1.TierLimit
+	(*Entry)(nil),                    // 10: aliquot.v1.Entry
+	(*EntryChange)(nil),              // 11: aliquot.v1.EntryChange
+	(*EditRulesRequest)(nil),         // 12: aliquot.v1.EditRulesRequest
+	(*EntriesEdit)(nil),              // 13: aliquot.v1.EntriesEdit
+	(*ListEdit)(nil),                 // 14: aliquot.v1.ListEdit
+	(*OverrideEdit)(nil),             // 15: aliquot.v1.OverrideEdit
+	(*TierEdit)(nil),                 // 16: aliquot.v1.TierEdit
+	(*PlanRulesRequest)(nil),         // 17: aliquot.v1.PlanRulesRequest
+	(*PlanRulesResponse)(nil),        // 18: aliquot.v1.PlanRulesResponse
+	(*RegionPlan)(nil),               // 19: aliquot.v1.RegionPlan
+	(*RulePlan)(nil),                 // 20: aliquot.v1.RulePlan
+	(*ListRuleVersionsRequest)(nil),  // 21: aliquot.v1.ListRuleVersionsRequest
+	(*ListRuleVersionsResponse)(nil), // 22: aliquot.v1.ListRuleVersionsResponse
+	(*RuleVersion)(nil),              // 23: aliquot.v1.RuleVersion
+	(*RollbackRulesRequest)(nil),     // 24: aliquot.v1.RollbackRulesRequest
+	(*PromoteRulesRequest)(nil),      // 25: aliquot.v1.PromoteRulesRequest
+	(*AbortRulesRequest)(nil),        // 26: aliquot.v1.AbortRulesRequest
+	(*AbortRulesResponse)(nil),       // 27: aliquot.v1.AbortRulesResponse
+	(*durationpb.Duration)(nil),      // 28: google.protobuf.Duration
 }
 var file_aliquot_v1_rule_proto_depIdxs = []int32{
 	4,  // 0: aliquot.v1.GetRulesResponse.rollout:type_name -> aliquot.v1.Rollout
-	8,  // 1: aliquot.v1.GetRulesResponse.entries:type_name -> aliquot.v1.Entry
-	9,  // 2: aliquot.v1.GetRulesResponse.entry_changes:type_name -> aliquot.v1.EntryChange
+	10, // 1: aliquot.v1.GetRulesResponse.entries:type_name -> aliquot.v1.Entry
+	11, // 2: aliquot.v1.GetRulesResponse.entry_changes:type_name -> aliquot.v1.EntryChange
 	3,  // 3: aliquot.v1.ApplyRulesRequest.stage:type_name -> aliquot.v1.Stage
-	26, // 4: aliquot.v1.Stage.promote_after:type_name -> google.protobuf.Duration
-	6,  // 5: aliquot.v1.ApplyRulesResponse.tier_rules:type_name -> aliquot.v1.TierRule
-	9,  // 6: aliquot.v1.ApplyRulesResponse.entry_change:type_name -> aliquot.v1.EntryChange
-	7,  // 7: aliquot.v1.TierRule.before:type_name -> aliquot.v1.TierLimit
-	7,  // 8: aliquot.v1.TierRule.after:type_name -> aliquot.v1.TierLimit
-	26, // 9: aliquot.v1.TierLimit.window:type_name -> google.protobuf.Duration
-	8,  // 10: aliquot.v1.EntryChange.put:type_name -> aliquot.v1.Entry
-	8,  // 11: aliquot.v1.EntryChange.removed:type_name -> aliquot.v1.Entry
-	12, // 12: aliquot.v1.EditRulesRequest.block:type_name -> aliquot.v1.ListEdit
-	12, // 13: aliquot.v1.EditRulesRequest.allow:type_name -> aliquot.v1.ListEdit
-	13, // 14: aliquot.v1.EditRulesRequest.override:type_name -> aliquot.v1.OverrideEdit
-	14, // 15: aliquot.v1.EditRulesRequest.tier:type_name -> aliquot.v1.TierEdit
-	11, // 16: aliquot.v1.EditRulesRequest.entries:type_name -> aliquot.v1.EntriesEdit
-	8,  // 17: aliquot.v1.EntriesEdit.put:type_name -> aliquot.v1.Entry
-	8,  // 18: aliquot.v1.EntriesEdit.remove:type_name -> aliquot.v1.Entry
-	26, // 19: aliquot.v1.ListEdit.ttl:type_name -> google.protobuf.Duration
-	26, // 20: aliquot.v1.OverrideEdit.window:type_name -> google.protobuf.Duration
-	26, // 21: aliquot.v1.OverrideEdit.ttl:type_name -> google.protobuf.Duration
-	26, // 22: aliquot.v1.TierEdit.window:type_name -> google.protobuf.Duration
-	26, // 23: aliquot.v1.PlanRulesRequest.wait:type_name -> google.protobuf.Duration
-	17, // 24: aliquot.v1.PlanRulesResponse.regions:type_name -> aliquot.v1.RegionPlan
-	18, // 25: aliquot.v1.PlanRulesResponse.rules:type_name -> aliquot.v1.RulePlan
-	26, // 26: aliquot.v1.RegionPlan.span:type_name -> google.protobuf.Duration
-	21, // 27: aliquot.v1.ListRuleVersionsResponse.versions:type_name -> aliquot.v1.RuleVersion
-	0,  // 28: aliquot.v1.RuleService.GetRules:input_type -> aliquot.v1.GetRulesRequest
-	2,  // 29: aliquot.v1.RuleService.ApplyRules:input_type -> aliquot.v1.ApplyRulesRequest
-	10, // 30: aliquot.v1.RuleService.EditRules:input_type -> aliquot.v1.EditRulesRequest
-	15, // 31: aliquot.v1.RuleService.PlanRules:input_type -> aliquot.v1.PlanRulesRequest
-	19, // 32: aliquot.v1.RuleService.ListRuleVersions:input_type -> aliquot.v1.ListRuleVersionsRequest
-	22, // 33: aliquot.v1.RuleService.RollbackRules:input_type -> aliquot.v1.RollbackRulesRequest
-	23, // 34: aliquot.v1.RuleService.PromoteRules:input_type -> aliquot.v1.PromoteRulesRequest
-	24, // 35: aliquot.v1.RuleService.AbortRules:input_type -> aliquot.v1.AbortRulesRequest
-	1,  // 36: aliquot.v1.RuleService.GetRules:output_type -> aliquot.v1.GetRulesResponse
-	5,  // 37: aliquot.v1.RuleService.ApplyRules:output_type -> aliquot.v1.ApplyRulesResponse
-	5,  // 38: aliquot.v1.RuleService.EditRules:output_type -> aliquot.v1.ApplyRulesResponse
-	16, // 39: aliquot.v1.RuleService.PlanRules:output_type -> aliquot.v1.PlanRulesResponse
-	20, // 40: aliquot.v1.RuleService.ListRuleVersions:output_type -> aliquot.v1.ListRuleVersionsResponse
-	5,  // 41: aliquot.v1.RuleService.RollbackRules:output_type -> aliquot.v1.ApplyRulesResponse
-	5,  // 42: aliquot.v1.RuleService.PromoteRules:output_type -> aliquot.v1.ApplyRulesResponse
-	25, // 43: aliquot.v1.RuleService.AbortRules:output_type -> aliquot.v1.AbortRulesResponse
-	36, // [36:44] is the sub-list for method output_type
-	28, // [28:36] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	28, // 4: aliquot.v1.Stage.promote_after:type_name -> google.protobuf.Duration
+	8,  // 5: aliquot.v1.ApplyRulesResponse.tier_rules:type_name -> aliquot.v1.TierRule
+	11, // 6: aliquot.v1.ApplyRulesResponse.entry_change:type_name -> aliquot.v1.EntryChange
+	7,  // 7: aliquot.v1.RulesProblems.problems:type_name -> aliquot.v1.RulesProblem
+	9,  // 8: aliquot.v1.TierRule.before:type_name -> aliquot.v1.TierLimit
+	9,  // 9: aliquot.v1.TierRule.after:type_name -> aliquot.v1.TierLimit
+	28, // 10: aliquot.v1.TierLimit.window:type_name -> google.protobuf.Duration
+	10, // 11: aliquot.v1.EntryChange.put:type_name -> aliquot.v1.Entry
+	10, // 12: aliquot.v1.EntryChange.removed:type_name -> aliquot.v1.Entry
+	14, // 13: aliquot.v1.EditRulesRequest.block:type_name -> aliquot.v1.ListEdit
+	14, // 14: aliquot.v1.EditRulesRequest.allow:type_name -> aliquot.v1.ListEdit
+	15, // 15: aliquot.v1.EditRulesRequest.override:type_name -> aliquot.v1.OverrideEdit
+	16, // 16: aliquot.v1.EditRulesRequest.tier:type_name -> aliquot.v1.TierEdit
+	13, // 17: aliquot.v1.EditRulesRequest.entries:type_name -> aliquot.v1.EntriesEdit
+	10, // 18: aliquot.v1.EntriesEdit.put:type_name -> aliquot.v1.Entry
+	10, // 19: aliquot.v1.EntriesEdit.remove:type_name -> aliquot.v1.Entry
+	28, // 20: aliquot.v1.ListEdit.ttl:type_name -> google.protobuf.Duration
+	28, // 21: aliquot.v1.OverrideEdit.window:type_name -> google.protobuf.Duration
+	28, // 22: aliquot.v1.OverrideEdit.ttl:type_name -> google.protobuf.Duration
+	28, // 23: aliquot.v1.TierEdit.window:type_name -> google.protobuf.Duration
+	28, // 24: aliquot.v1.PlanRulesRequest.wait:type_name -> google.protobuf.Duration
+	19, // 25: aliquot.v1.PlanRulesResponse.regions:type_name -> aliquot.v1.RegionPlan
+	20, // 26: aliquot.v1.PlanRulesResponse.rules:type_name -> aliquot.v1.RulePlan
+	28, // 27: aliquot.v1.RegionPlan.span:type_name -> google.protobuf.Duration
+	23, // 28: aliquot.v1.ListRuleVersionsResponse.versions:type_name -> aliquot.v1.RuleVersion
+	0,  // 29: aliquot.v1.RuleService.GetRules:input_type -> aliquot.v1.GetRulesRequest
+	2,  // 30: aliquot.v1.RuleService.ApplyRules:input_type -> aliquot.v1.ApplyRulesRequest
+	12, // 31: aliquot.v1.RuleService.EditRules:input_type -> aliquot.v1.EditRulesRequest
+	17, // 32: aliquot.v1.RuleService.PlanRules:input_type -> aliquot.v1.PlanRulesRequest
+	21, // 33: aliquot.v1.RuleService.ListRuleVersions:input_type -> aliquot.v1.ListRuleVersionsRequest
+	24, // 34: aliquot.v1.RuleService.RollbackRules:input_type -> aliquot.v1.RollbackRulesRequest
+	25, // 35: aliquot.v1.RuleService.PromoteRules:input_type -> aliquot.v1.PromoteRulesRequest
+	26, // 36: aliquot.v1.RuleService.AbortRules:input_type -> aliquot.v1.AbortRulesRequest
+	1,  // 37: aliquot.v1.RuleService.GetRules:output_type -> aliquot.v1.GetRulesResponse
+	5,  // 38: aliquot.v1.RuleService.ApplyRules:output_type -> aliquot.v1.ApplyRulesResponse
+	5,  // 39: aliquot.v1.RuleService.EditRules:output_type -> aliquot.v1.ApplyRulesResponse
+	18, // 40: aliquot.v1.RuleService.PlanRules:output_type -> aliquot.v1.PlanRulesResponse
+	22, // 41: aliquot.v1.RuleService.ListRuleVersions:output_type -> aliquot.v1.ListRuleVersionsResponse
+	5,  // 42: aliquot.v1.RuleService.RollbackRules:output_type -> aliquot.v1.ApplyRulesResponse
+	5,  // 43: aliquot.v1.RuleService.PromoteRules:output_type -> aliquot.v1.ApplyRulesResponse
+	27, // 44: aliquot.v1.RuleService.AbortRules:output_type -> aliquot.v1.AbortRulesResponse
+	37, // [37:45] is the sub-list for method output_type
+	29, // [29:37] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_rule_proto_init() }
@@ -2605,7 +2745,7 @@ func file_aliquot_v1_rule_proto_init() {
 	}
 	file_aliquot_v1_rule_proto_msgTypes[2].OneofWrappers = []any{}
 	file_aliquot_v1_rule_proto_msgTypes[3].OneofWrappers = []any{}
-	file_aliquot_v1_rule_proto_msgTypes[10].OneofWrappers = []any{
+	file_aliquot_v1_rule_proto_msgTypes[12].OneofWrappers = []any{
 		(*EditRulesRequest_Block)(nil),
 		(*EditRulesRequest_Allow)(nil),
 		(*EditRulesRequest_Unlist)(nil),
@@ -2613,14 +2753,14 @@ func file_aliquot_v1_rule_proto_init() {
 		(*EditRulesRequest_Tier)(nil),
 		(*EditRulesRequest_Entries)(nil),
 	}
-	file_aliquot_v1_rule_proto_msgTypes[22].OneofWrappers = []any{}
+	file_aliquot_v1_rule_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_rule_proto_rawDesc), len(file_aliquot_v1_rule_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
