@@ -5,7 +5,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,29 +28,31 @@ const (
 type Streams = console.Streams
 
 // Run executes the command line (without the program's name) and returns the exit
-// code: 0 ok, 1 error, 2 usage, 3 denied. Errors are printed to Err. A command
-// that serves ends when ctx does, with 0.
+// code: 0 ok, 1 error, 2 usage, 3 denied. Errors are printed to Err, in the form that
+// --output says. A command that serves ends when ctx does, with 0.
 func Run(ctx context.Context, args []string, s Streams) int {
-	root := Command(s)
+	g := &console.Globals{Streams: s}
+	root := command(g)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
-	switch usage := (console.UsageError{}); {
+	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, console.ErrDenied):
 		return exitDenied
-	case errors.As(err, &usage):
-		fmt.Fprintf(s.Err, "aliquot: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
-		return exitUsage
-	default:
-		fmt.Fprintf(s.Err, "aliquot: %v\n", err)
-		return exitError
 	}
+	g.PrintError(err, args, cmd.CommandPath()+" --help")
+	if _, usage := errors.AsType[console.UsageError](err); usage {
+		return exitUsage
+	}
+	return exitError
 }
 
 // Command returns the command aliquot with all its subcommands. Run executes it.
-func Command(s Streams) *cobra.Command {
-	g := &console.Globals{Streams: s}
+func Command(s Streams) *cobra.Command { return command(&console.Globals{Streams: s}) }
+
+func command(g *console.Globals) *cobra.Command {
+	s := g.Streams
 	root := &cobra.Command{
 		Use:           "aliquot",
 		Short:         "Keep one rate limit over many regions",

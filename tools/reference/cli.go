@@ -15,6 +15,10 @@ func cliText(string) (string, error) {
 	root := cli.Command(cli.Streams{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 	var b strings.Builder
 	b.WriteString("It exits with 0 if all is well, 1 for an error, 2 for a wrong command line and 3 for a denial.\n\n")
+	b.WriteString(wrapped("With `--output json` an error is one object on standard error, "+
+		"`{\"error\": {\"code\": ..., \"message\": ...}}`, with `--output yaml` the same. `code` is that of the daemon's answer "+
+		"(`invalid_argument`, `unavailable`), `usage`, or `failed` for anything else. An error in a file has `file`, `line` and `column` of the first "+
+		"problem, all of them in `problems`, and in `omitted` how many more there are.") + "\n\n")
 	b.WriteString("Every command has these flags:\n\n" + block("", root.PersistentFlags().FlagUsages()))
 	b.WriteString(wrapped("`aliquot completion bash` prints a script that completes commands, rules, regions and versions; `zsh`, `fish` and `powershell` have one too.") + "\n\n")
 	groups := root.Groups()

@@ -73,19 +73,19 @@ func (g *Globals) Explain(err error, who, address string) error {
 	var dns *net.DNSError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%s at %s: connection refused; start one with 'aliquot dev' or 'make up', or name a running one with --addr", who, address)
+		return Reword(err, "%s at %s: connection refused; start one with 'aliquot dev' or 'make up', or name a running one with --addr", who, address)
 	case errors.As(err, &dns):
-		return fmt.Errorf("%s at %s: the name %s does not resolve; check --addr", who, address, dns.Name)
+		return Reword(err, "%s at %s: the name %s does not resolve; check --addr", who, address, dns.Name)
 	case errors.Is(err, context.DeadlineExceeded), connect.CodeOf(err) == connect.CodeDeadlineExceeded:
-		return fmt.Errorf("%s at %s: no answer within %v; is it the right --addr? (--timeout waits longer)", who, address, g.Timeout)
+		return Reword(err, "%s at %s: no answer within %v; is it the right --addr? (--timeout waits longer)", who, address, g.Timeout)
 	case connect.CodeOf(err) == connect.CodeUnimplemented:
-		return fmt.Errorf("%s does not serve this (%s); is --addr that of %s?", address, FirstLine(err), who)
+		return Reword(err, "%s does not serve this (%s); is --addr that of %s?", address, FirstLine(err), who)
 	}
 	if strings.Contains(err.Error(), "malformed HTTP response") {
-		return fmt.Errorf("%s at %s: what listens there does not speak HTTP/1.1, as the port for gRPC does not; give --addr the port of --listen (7400 of a coordinator, 7500 of a regional daemon)", who, address)
+		return Reword(err, "%s at %s: what listens there does not speak HTTP/1.1, as the port for gRPC does not; give --addr the port of --listen (7400 of a coordinator, 7500 of a regional daemon)", who, address)
 	}
 	if remote, ok := errors.AsType[*connect.Error](err); ok {
-		return fmt.Errorf("%s (%s from %s at %s)", remote.Message(), remote.Code(), who, address)
+		return Reword(err, "%s (%s from %s at %s)", remote.Message(), remote.Code(), who, address)
 	}
 	return fmt.Errorf("%s at %s: %w", who, address, err)
 }

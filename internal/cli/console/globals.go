@@ -28,6 +28,9 @@ const (
 // defaultTimeout bounds a call, the forwarding to a leader included.
 const defaultTimeout = 5 * time.Second
 
+// outputs are the values of --output.
+var outputs = []string{"table", "json", "yaml"}
+
 // ErrDenied ends a command whose answer, already printed, was no.
 var ErrDenied = errors.New("denied")
 
@@ -74,7 +77,7 @@ func (g *Globals) Validate() error {
 	if err := config.CheckEnvironment(os.Environ()); err != nil {
 		return AsUsage(err)
 	}
-	if !slices.Contains([]string{"table", "json", "yaml"}, g.Output) {
+	if !slices.Contains(outputs, g.Output) {
 		return Usagef("--output %q: give table, json or yaml (import writes a file with --write FILE)", g.Output)
 	}
 	if g.Timeout <= 0 {

@@ -66,12 +66,12 @@ func checkSendable(name string, data []byte) error {
 	if err == nil {
 		err = fmt.Errorf("%s: the file is not UTF-8; save it as UTF-8", name)
 	}
-	return refusedRules(err.Error())
+	return refusedRules(err, err.Error())
 }
 
-// refusedRules is the error for rules that are wrong.
-func refusedRules(problems string) error {
-	return fmt.Errorf("the rules were refused, nothing changed:\n%s", problems)
+// refusedRules is the error for rules that are wrong. why has the places of the problems, and text says them.
+func refusedRules(why error, text string) error {
+	return console.Reword(why, "the rules were refused, nothing changed:\n%s", text)
 }
 
 func newRulesApply(g *console.Globals) *cobra.Command {
@@ -173,15 +173,15 @@ func explainChange(g *console.Globals, err error) error {
 	if remote, ok := errors.AsType[*connect.Error](err); ok {
 		switch remote.Code() {
 		case connect.CodeInvalidArgument:
-			return refusedRules(remote.Message())
+			return refusedRules(err, remote.Message())
 		case connect.CodeFailedPrecondition:
-			return fmt.Errorf("nothing changed: %s; see 'aliquot rules show'", remote.Message())
+			return console.Reword(err, "nothing changed: %s; see 'aliquot rules show'", remote.Message())
 		case connect.CodeNotFound:
 			where := "; see 'aliquot rules show'"
 			if strings.Contains(remote.Message(), "`aliquot ") { // the message names the command that lists what there is
 				where = ""
 			}
-			return fmt.Errorf("nothing changed: %s%s", remote.Message(), where)
+			return console.Reword(err, "nothing changed: %s%s", remote.Message(), where)
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) || connect.CodeOf(err) == connect.CodeDeadlineExceeded {

@@ -40,6 +40,7 @@ type ruleCheck struct {
 	Problems []finding `json:"problems"`
 	Omitted  int       `json:"omitted"` // problems found beyond those listed
 	Warnings []finding `json:"warnings"`
+	why      error     // what Parse returned
 }
 
 // finding is a remark on one place of a file, counted from 1, columns in characters.
@@ -62,7 +63,7 @@ func findings(problems []rules.Problem) []finding {
 
 func validate(name string, data []byte) ruleCheck {
 	set, warnings, err := rules.Parse(name, data)
-	v := ruleCheck{File: name, Valid: err == nil, Problems: []finding{}, Warnings: findings(warnings)}
+	v := ruleCheck{File: name, Valid: err == nil, Problems: []finding{}, Warnings: findings(warnings), why: err}
 	if err == nil {
 		v.Rules = len(set.Rules())
 		return v
@@ -90,7 +91,7 @@ func printRuleCheck(g *console.Globals, v ruleCheck) error {
 		}
 	})
 	if err == nil && !v.Valid {
-		err = fmt.Errorf("%s is not valid; problems: %d", v.File, len(v.Problems)+v.Omitted)
+		err = console.Reword(v.why, "%s is not valid; problems: %d", v.File, len(v.Problems)+v.Omitted)
 	}
 	return err
 }
