@@ -110,6 +110,7 @@ func (b *weighedBody) Read(p []byte) (int, error) {
 func (b *weighedBody) weigh(bytes int64) error {
 	units := min(bytes*MemoryPerByte, b.limit-b.held)
 	if err := b.gate.TryEnter(b.ctx, units); err != nil {
+		keepStatus(b.ctx)
 		return fmt.Errorf("weigh a message: %w", err)
 	}
 	b.granted, b.held = b.granted+bytes, b.held+units

@@ -110,7 +110,7 @@ func (s *Services) Handler(ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	leases := rpc.NewAnswers(rpc.NewShared(maxAnswerMemory, maxQueued, queueWait), answerTimeout)
 	others := rpc.NewAnswers(rpc.NewShared(maxAnswerMemory, maxQueued, queueWait), answerTimeout)
-	options := connect.WithHandlerOptions(rpc.JSONCodec(), rpc.WeighAnswers(), connect.WithConditionalHandlerOptions(readLimit))
+	options := connect.WithHandlerOptions(rpc.JSONCodec(), rpc.Received(), rpc.WeighAnswers(), connect.WithConditionalHandlerOptions(readLimit))
 	mux.Handle(aliquotv1connect.NewBudgetServiceHandler(s.budgets, options))
 	mux.Handle(aliquotv1connect.NewRuleServiceHandler(s.rules, options, rpc.CountedCodecs(maxEditParts)))
 	mux.Handle(aliquotv1connect.NewRegionServiceHandler(s.regions, options))
@@ -127,7 +127,7 @@ func (s *Services) Handler(ready func(context.Context) error) http.Handler {
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, small))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
 	rest.Register(mux, s.rules)
-	return limitBody(weigh(leases.Before(mux), others.Before(mux)))
+	return limitBody(rpc.Refusals(weigh(leases.Before(mux), others.Before(mux))))
 }
 
 // weigh bounds the memory of messages that are read, for all peers and for each. The calls of daemons have a bound

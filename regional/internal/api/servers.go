@@ -60,7 +60,7 @@ func connectHandler(s *Service) http.Handler {
 		}
 		return rpc.Weigh(s.weights, maxMessage, next)
 	}
-	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithRecover(s.recovered))
+	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithRecover(s.recovered), rpc.Received())
 	path, generated := aliquotv1connect.NewLimiterServiceHandler(connectService{s}, rpc.JSONCodec(), options)
 	mux.Handle(path, weigh(hideAddresses(generated)))
 	handleCalls(mux, s, weigh, options)
@@ -76,7 +76,7 @@ func connectHandler(s *Service) http.Handler {
 			"  POST %s\n  GET  %s  for proxies\n\nMetrics and health are on the ops listener.\n",
 			s.region, aliquotv1connect.LimiterServiceCheckProcedure, aliquotv1connect.LimiterServiceCheckBatchProcedure, checkPath)
 	})
-	return s.lateCalls(path, mux)
+	return s.lateCalls(path, rpc.Refusals(mux))
 }
 
 // recovered returns the error of a call over Connect that panicked.
