@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -124,6 +125,17 @@ func (h *httpCheck) decide(r *http.Request, path string) (out httpanswer.Answer,
 	decision := httpDecision(&call.answer)
 	call.done(&h.kept)
 	return decision.Answer(time.Now(), httpanswer.Options{Headers: h.headers, DenyStatus: o.denyStatus}), nil
+}
+
+// addHeaders adds the headers of GET /check to the answer to a Check in JSON, for callers that pass
+// them on to their clients. A generated client has the message instead.
+func (h *httpCheck) addHeaders(ctx context.Context, of *checkwire.Answer) {
+	call, ok := connect.CallInfoForHandlerContext(ctx)
+	if !ok || !strings.HasPrefix(call.RequestHeader().Get("Content-Type"), "application/json") {
+		return
+	}
+	decision := httpDecision(of)
+	httpanswer.Answer{Fields: decision.Fields(time.Now(), h.headers)}.AddTo(call.ResponseHeader())
 }
 
 // add adds what --attribute-header found.

@@ -55,7 +55,11 @@ func handleCalls(mux *http.ServeMux, s *Service, weigh func(http.Handler) http.H
 	mux.Handle(aliquotv1connect.LimiterServiceCheckProcedure, newPlainCalls(s, weigh(hideAddresses(connect.NewUnaryHandlerSimple(
 		aliquotv1connect.LimiterServiceCheckProcedure,
 		func(ctx context.Context, in *checkCall) (*checkCall, error) {
-			return in, s.serveCall(ctx, &in.rawCall, single)
+			err := s.serveCall(ctx, &in.rawCall, single)
+			if err == nil {
+				s.proxies.addHeaders(ctx, &in.answer)
+			}
+			return in, err
 		},
 		connect.WithSchema(methods.ByName("Check")), connect.WithHandlerOptions(options...))))))
 	mux.Handle(aliquotv1connect.LimiterServiceCheckBatchProcedure, hurried(batchTimeout, weigh(hideAddresses(connect.NewUnaryHandlerSimple(
