@@ -562,8 +562,8 @@ func (x *ApplyRulesResponse) GetEntryChange() *EntryChange {
 	return nil
 }
 
-// RulesProblems is the detail of the error invalid_argument for rules that are wrong: what its message says as text. ApplyRules,
-// PlanRules, EditRules and RollbackRules have it.
+// RulesProblems is the detail of the error invalid_argument for rules that are wrong: what its
+// message says as text. ApplyRules, PlanRules, EditRules and RollbackRules have it.
 type RulesProblems struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The problems, in the order of the file. At most 20.
