@@ -37,9 +37,10 @@ func TestALeaseEndsWithAClockThatStoodStill(t *testing.T) {
 	})
 }
 
-// TestAClockThatStoodStillByTheStoresClock: what is remembered of the store's records does not outlive a clock that stood
-// still, whoever saw that, until a coordinator answers a report: another daemon may have spent meanwhile.
-func TestAClockThatStoodStillByTheStoresClock(t *testing.T) {
+// TestAClockThatStoppedByTheStoresClock: when the store's clock shows that the daemon's own clock had stopped, what is
+// remembered of the store's records does not count, until a coordinator answers a report: another daemon may have spent
+// meanwhile. An answer of the store shows it, or a call that came too late.
+func TestAClockThatStoppedByTheStoresClock(t *testing.T) {
 	for name, shows := range map[string]func(o observer, epoch string, s storeclock.Sample) bool{
 		"in an answer": observer.Sample, "in a late call": observer.ClockWasSet,
 	} {
@@ -53,7 +54,7 @@ func TestAClockThatStoodStillByTheStoresClock(t *testing.T) {
 				now := d.cfg.Now()
 				ahead := d.auth.Clock.Until(now) + (3 * time.Second).Microseconds()
 				if !shows(observer{d.auth, d.emergency, &d.lists}, d.auth.CurrentEpoch(), storeclock.Sample{Store: ahead, Sent: now, Received: now}) {
-					t.Fatal("the clock that stood still is not seen")
+					t.Fatal("the daemon did not notice that its clock had stopped")
 				}
 				if d.emergency.Keep() != nil {
 					t.Error("what is remembered counts all the same")

@@ -57,7 +57,7 @@ func TestUseIsDated(t *testing.T) {
 		"the worked number": {minuteLog, func(t *Table) {
 			admit(t, minuteLog, 15, 85, 3631)
 			admit(t, minuteLog, 5, 80, 3644)
-			admit(t, minuteLog, 10, 40, 3650) // 30 more are of somebody else
+			admit(t, minuteLog, 10, 40, 3650) // another daemon admitted 30 more
 		}, [][2]int64{{20, 3645}, {40, 3650}}},
 		"a part before those that are known": {minuteLog, func(t *Table) {
 			admit(t, minuteLog, 8, 92, 3601)

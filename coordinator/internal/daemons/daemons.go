@@ -26,8 +26,8 @@ type daemon struct {
 	storeless                              bool
 }
 
-// Hello records what a Hello tells that came at a time. The address counts only with a session. It returns the first
-// other region, by name, that named the same contents; empty if none did. No region shares contents that are not known.
+// Hello records a Hello that came at a time. The address counts only with a session. It returns the first other
+// region, by name, that named the same contents; empty if none did. No region shares contents that are not known.
 func (s *Seen) Hello(hello *aliquotv1.HelloRequest, session bool, at time.Time) (sharedWith string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -48,7 +48,7 @@ func (s *regionService) ListRegions(ctx context.Context, _ *aliquotv1.ListRegion
 	return &aliquotv1.ListRegionsResponse{Regions: s.list(ctx, leaderQueryTimeout)}, nil
 }
 
-// list returns the regions with what the leader knows of them, if it tells that within a time.
+// list returns the regions, with what the leader knows of them if it answers within a time.
 func (s *regionService) list(ctx context.Context, within time.Duration) []*aliquotv1.Region {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

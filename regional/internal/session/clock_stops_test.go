@@ -19,6 +19,6 @@ func TestAClockThatStoppedEndsWhatIsRemembered(t *testing.T) {
 		t.Fatal("nothing is kept: nothing is shown")
 	}
 	if s.compare(1, time.Minute.Microseconds(), second); s.emergency.Keep() != nil {
-		t.Error("by the leader's clock this one has stood still for a minute, and what was remembered before is kept")
+		t.Error("by the leader's clock this one had stopped for a minute, and what was remembered before is kept")
 	}
 }
