@@ -15,14 +15,14 @@ import (
 	"aliquot/internal/e2e/promise"
 )
 
-// collectAt lets this process's heap grow to that many per cent more than what lives.
-const collectAt = 1000
+// gcPercent is the GOGC of this process: it collects garbage after it has allocated ten times what is live.
+const gcPercent = 1000
 
 func main() {
 	only := flag.String("only", "", "run only scenarios whose name contains this")
 	short := flag.Bool("short", false, "run the short form")
-	// The installation is measured, and not the garbage collector of this command.
-	debug.SetGCPercent(collectAt)
+	// The daemons are measured, so this command rarely takes processor time for its own garbage.
+	debug.SetGCPercent(gcPercent)
 	e2e.Main("acceptance", nil, func(ctx context.Context, bin, dir string) (bool, error) {
 		return run(ctx, bin, dir, *only, *short)
 	})

@@ -16,22 +16,22 @@ var bin string
 
 func TestMain(m *testing.M) { os.Exit(e2e.RunTests(m, "../../..", &bin)) }
 
-// sideBySide is how many clusters run the scenarios of TestPromises. A scenario lasts as long as its clients ask and its
-// faults last, and mostly waits: two clusters leave more than half of two cores idle.
-const sideBySide = 3
+// clustersAtOnce is how many clusters run the scenarios of TestPromises. A scenario mostly waits for its clients and its
+// faults: two clusters leave more than half of two cores idle.
+const clustersAtOnce = 3
 
-// running starts a cluster, which ends with the test, and returns it with all regions leased.
-func running(t *testing.T) (*e2e.Cluster, error) {
+// startCluster starts a cluster, which ends with the test. It returns when all regions have a lease.
+func startCluster(t *testing.T) (*e2e.Cluster, error) {
 	t.Helper()
 	c, err := e2e.Start(t.Context(), bin, t.TempDir(), e2e.Setup{})
 	if c != nil {
-		t.Cleanup(func() { end(t, c) })
+		t.Cleanup(func() { terminate(t, c) })
 	}
 	return c, err
 }
 
-// TestPromises: each scenario keeps its promises. Each cluster takes the next one, in their order: the
-// last ones change its regions.
+// TestPromises: each scenario keeps its promises. The clusters run the scenarios in order, because the last ones change
+// the regions of their cluster.
 func TestPromises(t *testing.T) {
 	next := make(chan promise.Scenario, len(scenarios()))
 	for _, s := range scenarios() {
@@ -40,40 +40,40 @@ func TestPromises(t *testing.T) {
 		}
 	}
 	close(next)
-	var working sync.WaitGroup
-	for range sideBySide {
-		working.Go(func() {
-			c, err := running(t)
+	var clusters sync.WaitGroup
+	for range clustersAtOnce {
+		clusters.Go(func() {
+			c, err := startCluster(t)
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			for s := range next {
-				t.Run(s.Name, func(t *testing.T) { kept(t, c, s.Run) })
+				t.Run(s.Name, func(t *testing.T) { runShort(t, c, s.Run) })
 			}
 		})
 	}
-	working.Wait()
+	clusters.Wait()
 }
 
-// TestPromisesWhileBusy: each scenario that takes all the processor time there is keeps its promises. `make test` runs
-// nothing beside it.
+// TestPromisesWhileBusy: each scenario that uses the whole processor keeps its promises. `make test` runs nothing beside
+// it.
 func TestPromisesWhileBusy(t *testing.T) {
-	c, err := running(t)
+	c, err := startCluster(t)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range scenarios() {
 		if !s.Long && s.Busy {
-			t.Run(s.Name, func(t *testing.T) { kept(t, c, s.Run) })
+			t.Run(s.Name, func(t *testing.T) { runShort(t, c, s.Run) })
 		}
 	}
 }
 
-// end ends all processes of a cluster, which must end by themselves when they are told to.
-func end(t *testing.T, l *e2e.Cluster) {
-	defer l.Stop()
-	for _, p := range l.Processes() {
+// terminate sends SIGTERM to all processes of a cluster. Each must end by itself, and without an error.
+func terminate(t *testing.T, c *e2e.Cluster) {
+	defer c.Stop()
+	for _, p := range c.Processes() {
 		if p.Running() {
 			if err := p.Terminate(); err != nil {
 				t.Errorf("%v\n%s", err, p.Tail())
@@ -82,8 +82,8 @@ func end(t *testing.T, l *e2e.Cluster) {
 	}
 }
 
-// kept runs a scenario in its short form.
-func kept(t *testing.T, cluster *e2e.Cluster, run func(context.Context, *e2e.Cluster, promise.Scale) ([]promise.Result, error)) {
+// runShort runs a scenario in its short form. The test fails for each promise that does not hold.
+func runShort(t *testing.T, cluster *e2e.Cluster, run func(context.Context, *e2e.Cluster, promise.Scale) ([]promise.Result, error)) {
 	t.Helper()
 	before, err := cluster.Broken(t.Context())
 	if err != nil {
@@ -93,7 +93,7 @@ func kept(t *testing.T, cluster *e2e.Cluster, run func(context.Context, *e2e.Clu
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Coordinators that were killed count from 0 again.
+	// A coordinator that was killed counts from 0 again.
 	if after, err := cluster.Broken(t.Context()); err != nil || after > before {
 		t.Errorf("the coordinators saw %v promises broken before, and %v after (%v)", before, after, err)
 	}
@@ -106,7 +106,7 @@ func kept(t *testing.T, cluster *e2e.Cluster, run func(context.Context, *e2e.Clu
 	}
 }
 
-// TestWindowsInMemory: the same with stores inside the daemons.
+// TestWindowsInMemory: the scenario of windows keeps its promises with stores in the daemons' memory, too.
 func TestWindowsInMemory(t *testing.T) {
 	t.Parallel()
 	cluster, err := e2e.Start(t.Context(), bin, t.TempDir(), e2e.Setup{InMemory: true})
@@ -116,5 +116,5 @@ func TestWindowsInMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept(t, cluster, limits.Windows)
+	runShort(t, cluster, limits.Windows)
 }

@@ -8,5 +8,5 @@ import (
 	"aliquot/internal/e2e/promise"
 )
 
-// scenarios are all of them, in the order in which they are told.
+// scenarios returns all scenarios, in the order in which they run.
 func scenarios() []promise.Scenario { return slices.Concat(limits.Scenarios(), faults.Scenarios()) }

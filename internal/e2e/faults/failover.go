@@ -51,7 +51,7 @@ func primaryKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) (out []
 	if err != nil {
 		return nil, err
 	}
-	return append(promise.Bounded(r), promise.Unfailing(r), promise.None("checks without an answer", report.Failed, report.Examples),
+	return append(promise.Bounded(r), promise.AllAnswered(r), promise.None("checks without an answer", report.Failed, report.Examples),
 		promise.AtMost("seconds degraded, the Sentinels' own included", took.Seconds(), 5)), nil
 }
 

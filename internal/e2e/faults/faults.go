@@ -48,7 +48,7 @@ func leaderKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promi
 	if err := errors.Join(leader.Start(), l.AwaitLeases(ctx), l.AwaitAllCoordinators(ctx)); err != nil {
 		return nil, err
 	}
-	return append(promise.Bounded(r), promise.Unfailing(r),
+	return append(promise.Bounded(r), promise.AllAnswered(r),
 		promise.AtMost("seconds to a new leader", took.Seconds(), 5),
 		promise.AtMost("largest change of a share over the change of leader", largestChange(before, after), .05),
 		promise.AtLeast("utilisation", r.Utilisation.Min, .95-s.Slack)), nil
@@ -115,6 +115,6 @@ func regionFault(ctx context.Context, l *e2e.Cluster, s promise.Scale, dead *e2e
 	}
 	lost := e2e.Floor * e2e.Big.Refill * (away + e2e.Convergence).Seconds()
 	allowed := e2e.Big.Bound(r.Duration) - lost
-	return append(promise.Bounded(r), promise.UnfailingBut(r, dead),
+	return append(promise.Bounded(r), promise.AllAnsweredExcept(dead, r),
 		promise.AtLeast("admitted / what the surviving shares allow", float64(r.Admitted)/allowed, .9-s.Slack)), nil
 }

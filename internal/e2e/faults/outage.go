@@ -41,7 +41,7 @@ func coordinatorsKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([
 			least, most = least+one.least(back-killed), most+one.most(back-killed)
 		}
 		got := float64(clients.AdmittedBetween(r.Series, killed, back))
-		out = append(out, promise.Prefixed([]string{"rotating: ", "staying: "}[i], append(promise.Bounded(r), promise.Unfailing(r),
+		out = append(out, promise.Prefixed([]string{"rotating: ", "staying: "}[i], append(promise.Bounded(r), promise.AllAnswered(r),
 			promise.AtMost("admitted / what leases and then floors allow, at most", got/most, 1),
 			promise.AtLeast("admitted / what leases and then floors allow, at least", got/least, .9-s.Slack))...)...)
 	}

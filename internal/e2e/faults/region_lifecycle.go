@@ -112,10 +112,10 @@ func (c *lifecycle) tell(ctx context.Context) ([]promise.Result, error) {
 	}
 	dwelling := bench.Together(c.dwelling[0], c.dwelling[1:]...)
 	rotating := bench.Together(after, c.rotating...)
-	out := promise.Prefixed("dwelling: ", append(promise.Bounded(dwelling), promise.Unfailing(dwelling))...)
-	out = append(out, promise.Prefixed("rotating: ", append(promise.Bounded(rotating), promise.Unfailing(rotating),
+	out := promise.Prefixed("dwelling: ", append(promise.Bounded(dwelling), promise.AllAnswered(dwelling))...)
+	out = append(out, promise.Prefixed("rotating: ", append(promise.Bounded(rotating), promise.AllAnswered(rotating),
 		promise.AtLeast("utilisation", rotating.Utilisation.Min, .9-s.Slack))...)...)
-	out = append(out, promise.Prefixed("in the new region alone: ", append(promise.Bounded(only), promise.Unfailing(only),
+	out = append(out, promise.Prefixed("in the new region alone: ", append(promise.Bounded(only), promise.AllAnswered(only),
 		promise.AtLeast("admitted / rt after the first second", only.Steady.Min, .9-s.Slack))...)...)
 	return append(out,
 		promise.AtMost("seconds from AddRegion and the start of its daemon to its whole floor", joined.Seconds(), 30),

@@ -59,10 +59,10 @@ func restartedAlone(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]pro
 		least, most = least+r.least(outage), most+r.most(outage)
 	}
 	both := bench.Together(reports[1], reports[2])
-	out := append(promise.Prefixed("rotating: ", append(promise.Bounded(reports[0]), promise.UnfailingBut(reports[0], victim),
+	out := append(promise.Prefixed("rotating: ", append(promise.Bounded(reports[0]), promise.AllAnsweredExcept(victim, reports[0]),
 		promise.AtMost("admitted / what leases and floors allow, at most", of(0, here.Began)/most, 1),
 		promise.AtLeast("admitted / what leases and floors allow, at least", of(0, here.Began)/least, .9-s.Slack))...),
-		promise.Prefixed("lent: ", append(promise.Bounded(both), promise.Unfailing(both))...)...)
+		promise.Prefixed("lent: ", append(promise.Bounded(both), promise.AllAnswered(both))...)...)
 	own := p.stayingRights[1].restarted(down)
 	return append(out,
 		promise.AtMost("lent: admitted by the restarted region / what it allows, at most", of(2, too.Began)/own.most(outage), 1),

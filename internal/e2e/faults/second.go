@@ -45,7 +45,7 @@ func secondDaemon(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promi
 		return nil, err
 	}
 	l.Seconds = nil
-	return append(promise.Bounded(r), promise.UnfailingBut(r, first),
+	return append(promise.Bounded(r), promise.AllAnsweredExcept(first, r),
 		promise.AtMost("lease of the second while the first lives, seconds", lease.Seconds(), 0),
 		promise.AtLeast("admitted by the second while the first lives", float64(clients.AdmittedBetween(r.Regions[len(r.Regions)-1].Series, 0, together)), 1),
 		promise.AtMost("seconds from kill -9 of the first to a lease of the second", took.Seconds(), 5),

@@ -89,7 +89,7 @@ func redisStopped(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promi
 	if err != nil {
 		return nil, err
 	}
-	out := append(promise.Bounded(r), promise.Unfailing(r),
+	out := append(promise.Bounded(r), promise.AllAnswered(r),
 		promise.None("checks without an answer", first.Failed+later.Failed, first.Examples),
 		promise.None("checks decided by a store that did not answer, after the first second", later.Modes["store"], later.Modes),
 		promise.AtMost("seconds degraded after the Redis went on", took.Seconds(), 6),

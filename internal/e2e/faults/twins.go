@@ -113,7 +113,7 @@ func storeLostForOneOfTwo(ctx context.Context, l *e2e.Cluster, s promise.Scale) 
 	if err != nil {
 		return nil, err
 	}
-	return append(promise.Bounded(r), promise.Unfailing(r),
+	return append(promise.Bounded(r), promise.AllAnswered(r),
 		promise.AtMost("seconds from the cut to a lease of the daemon that has the store", took.Seconds(), 8),
 		promise.AtLeast("utilisation", r.Utilisation.Min, .8-s.Slack)), nil
 }
@@ -143,7 +143,7 @@ func storeAndCoordinatorsApart(ctx context.Context, l *e2e.Cluster, s promise.Sc
 		return nil, err
 	}
 	second := r.Regions[len(r.Regions)-1]
-	return append(promise.Bounded(r), promise.Unfailing(r), admittedLate(second, lost+floorBack)), cut.End()
+	return append(promise.Bounded(r), promise.AllAnswered(r), admittedLate(second, lost+floorBack)), cut.End()
 }
 
 // admittedLate: a daemon has its region's floor from an instant of a run on.

@@ -56,7 +56,7 @@ func wipe(ctx context.Context, l *e2e.Cluster, s promise.Scale, pick func(contex
 	if err != nil {
 		return nil, err
 	}
-	return append(promise.Bounded(r), promise.Unfailing(r), promise.AtLeast("utilisation", r.Utilisation.Min, .95-s.Slack),
+	return append(promise.Bounded(r), promise.AllAnswered(r), promise.AtLeast("utilisation", r.Utilisation.Min, .95-s.Slack),
 		promise.AtMost("seconds from kill -9 until it is a voter again, without a command", took.Seconds(), 30),
 		promise.AtMost("seconds until a rule change commits that needs its vote", counts.Seconds(), 15)), nil
 }

@@ -83,7 +83,7 @@ func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []promise.Result
 	if err != nil {
 		return nil, err
 	}
-	return append(append(out, promise.Bounded(r)...), promise.Unfailing(r)), nil
+	return append(append(out, promise.Bounded(r)...), promise.AllAnswered(r)), nil
 }
 
 // begin starts the cluster, and returns when the keys are hot in all regions.

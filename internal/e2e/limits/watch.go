@@ -24,5 +24,5 @@ func budgetsWatched(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]pro
 	if err != nil {
 		return nil, err
 	}
-	return append(append(promise.Bounded(r), promise.Unfailing(r)), w.Results(s)...), nil
+	return append(append(promise.Bounded(r), promise.AllAnswered(r)), w.Results(s)...), nil
 }

@@ -1,4 +1,4 @@
-// Package promise compares what was seen of an installation of processes with what is promised.
+// Package promise compares what was measured on a cluster of real processes with what is promised.
 package promise
 
 import (
@@ -11,7 +11,7 @@ import (
 	"aliquot/internal/e2e"
 )
 
-// Result is one promise with what was seen.
+// Result is one promise and what was measured.
 type Result struct {
 	Promise string
 	Want    string
@@ -19,17 +19,17 @@ type Result struct {
 	OK      bool
 }
 
-// AtMost is the promise of a figure that is at most so large.
+// AtMost returns the result of the promise that a figure is at most want.
 func AtMost(promise string, got, want float64) Result {
 	return Result{Promise: promise, Want: fmt.Sprintf("<= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got <= want}
 }
 
-// AtLeast is the promise of a figure that is at least so large.
+// AtLeast returns the result of the promise that a figure is at least want.
 func AtLeast(promise string, got, want float64) Result {
 	return Result{Promise: promise, Want: fmt.Sprintf(">= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got >= want}
 }
 
-// None is the promise of a count that is 0; detail says what was counted.
+// None returns the result of the promise that a count is 0. If it is not, the result shows detail.
 func None(promise string, n int64, detail any) Result {
 	r := Result{Promise: promise, Want: "0", Got: fmt.Sprint(n), OK: n == 0}
 	if n != 0 {
@@ -38,13 +38,13 @@ func None(promise string, n int64, detail any) Result {
 	return r
 }
 
-// Bounded are the promises of every run.
+// Bounded returns the promises of every run: a client gets at most its limit, over the run and in each interval.
 func Bounded(r *bench.Report) []Result {
 	return []Result{AtMost("gain over the run", r.Gain, 1), AtMost("gain over its worst interval", r.Worst.Gain, 1)}
 }
 
-// Unfailing is the promise of a run in which every check was answered.
-func Unfailing(r *bench.Report) Result {
+// AllAnswered returns the promise that every check of a run was answered.
+func AllAnswered(r *bench.Report) Result {
 	return None("checks without an answer", r.Failed, r.Errors)
 }
 
@@ -63,16 +63,16 @@ func PrintResults(w io.Writer, results []Result) (ok bool) {
 	return ok
 }
 
-// Prefixed puts text before each promise, in place, and returns them.
-func Prefixed(what string, results ...Result) []Result {
+// Prefixed puts text before the name of each promise, in place, and returns the results.
+func Prefixed(prefix string, results ...Result) []Result {
 	for i := range results {
-		results[i].Promise = what + results[i].Promise
+		results[i].Promise = prefix + results[i].Promise
 	}
 	return results
 }
 
-// UnfailingBut is Unfailing for all regions but one; nil: for all.
-func UnfailingBut(r *bench.Report, dead *e2e.Region) Result {
+// AllAnsweredExcept is AllAnswered for all regions except dead; nil: for all.
+func AllAnsweredExcept(dead *e2e.Region, r *bench.Report) Result {
 	n, detail := int64(0), ""
 	for _, region := range r.Regions {
 		if dead == nil || region.Address != dead.Address {
@@ -83,5 +83,5 @@ func UnfailingBut(r *bench.Report, dead *e2e.Region) Result {
 	return None("checks without an answer where the daemon lived", n, detail)
 }
 
-// Milliseconds is a time in milliseconds, with its fraction.
+// Milliseconds returns a time in milliseconds, with its fraction.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

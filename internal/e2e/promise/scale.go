@@ -7,45 +7,42 @@ import (
 	"aliquot/internal/e2e"
 )
 
-// Scenario is one story with its promises. It leaves the cluster as it found it: all
-// processes running, every region leased.
+// Scenario is one sequence of load and faults, and its promises. It leaves the cluster as it found it: all processes run,
+// and every region has a lease.
 type Scenario struct {
 	Name string
 	Run  func(context.Context, *e2e.Cluster, Scale) ([]Result, error)
-	// Long ones are left out of the tests: another one, or another package's test,
-	// tells the same in less time.
+	// Long: the tests leave it out, because another scenario or another package's test shows the same in less time.
 	Long bool
-	// Busy ones take all the processor time there is, and nothing else should run beside them.
+	// Busy: it uses the whole processor, so nothing else should run beside it.
 	Busy bool
 }
 
-// Scale is how long and how large.
+// Scale says how long scenarios run, and how much load and how many faults they have.
 type Scale struct {
-	// Run is the length of a run, Outage how long all coordinators are away, Watch
-	// how long budgets are watched.
+	// Run is the length of a run, Outage how long all coordinators are down, Watch how long budgets are watched.
 	Run, Outage, Watch time.Duration
 	// Stall is how long a Redis does not answer.
 	Stall time.Duration
-	// Latencies are asked for as promised. They are of a machine with nothing else to do.
+	// Latencies: latencies are promises too. They hold on a machine that does nothing else.
 	Latencies bool
-	// Clients of the scenarios with many.
+	// Clients is how many clients the scenarios of many clients have.
 	Clients int
-	// Rounds of burst, pause, burst.
+	// Rounds is how many bursts a client has, with a pause after each.
 	Rounds int
-	// ShareChanges is how many a watch must see at least.
+	// ShareChanges is how many changes of shares a watch must see at least.
 	ShareChanges int
-	// Slack is taken off the utilisations asked for: a short run weighs the first
-	// moments more, in which the budgets find the demand, and a test may share its
-	// two cores. The bounds have no slack.
+	// Slack is subtracted from the utilisations that are promised: the first moments, in which the shares reach the
+	// demand, weigh more in a short run, and a test may share its two cores. The bounds have no slack.
 	Slack float64
 }
 
-// Short fits a test; Full is what was promised.
+// Short is the scale of the tests.
 func Short() Scale {
 	return Scale{Run: 8 * time.Second, Outage: 13 * time.Second, Watch: 10 * time.Second, Stall: 3 * time.Second, Clients: 300, Rounds: 3, ShareChanges: 3, Slack: .1}
 }
 
-// Full is the length that the promises are made for.
+// Full is the scale that the promises are made for.
 func Full() Scale {
 	return Scale{Run: 30 * time.Second, Outage: 60 * time.Second, Watch: 60 * time.Second, Stall: 10 * time.Second, Latencies: true, Clients: 2000, Rounds: 10, ShareChanges: 20}
 }

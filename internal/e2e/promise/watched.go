@@ -14,8 +14,7 @@ import (
 // sampleEvery is how often all coordinators are asked for a budget.
 const sampleEvery = 100 * time.Millisecond
 
-// Watch samples the budgets of keys at all coordinators, and the regions' floors,
-// until done is closed.
+// Watch samples the budgets of keys and the regions' floors at all coordinators, until done is closed.
 func Watch(ctx context.Context, l *e2e.Cluster, done <-chan struct{}, keys ...map[string]string) *Watched {
 	w := &Watched{last: map[string]string{}}
 	tick := time.NewTicker(sampleEvery)
@@ -33,7 +32,7 @@ func Watch(ctx context.Context, l *e2e.Cluster, done <-chan struct{}, keys ...ma
 	}
 }
 
-// Watched is what the samples showed.
+// Watched is what the samples showed: of which kind how many were, and an example.
 type Watched struct {
 	samples, compared, changes, over, differed, failed int64
 	worst, difference, failure                         string
@@ -61,22 +60,22 @@ func (w *Watched) sample(ctx context.Context, l *e2e.Cluster, key map[string]str
 	}
 	all.Wait()
 	w.samples++
-	same := map[uint64]string{}
+	byIndex := map[uint64]string{} // shares by Raft index
 	for i, b := range answers {
 		if errs[i] != nil {
 			w.fail(errs[i])
 			continue
 		}
-		w.judge(b)
+		w.addUp(b)
 		shares := SharesOf(b)
-		if other, ok := same[b.AppliedIndex]; ok {
+		if other, ok := byIndex[b.AppliedIndex]; ok {
 			w.compared++
 			if other != shares {
 				w.differed++
 				w.difference = other + " / " + shares
 			}
 		}
-		same[b.AppliedIndex] = shares
+		byIndex[b.AppliedIndex] = shares
 		if id := key["api_key"]; i == 0 && shares != w.last[id] {
 			w.changes++
 			w.last[id] = shares
@@ -89,8 +88,7 @@ func (w *Watched) fail(err error) {
 	w.failure = err.Error()
 }
 
-// sampleFloors adds up what regions may enforce of any key that is not hot, from
-// what they have acknowledged.
+// sampleFloors adds up the largest floors that the regions could be enforcing, as each coordinator shows them.
 func (w *Watched) sampleFloors(ctx context.Context, l *e2e.Cluster) {
 	for _, c := range l.Coordinators {
 		regions, err := l.Declared(ctx, c)
@@ -109,10 +107,11 @@ func (w *Watched) sampleFloors(ctx context.Context, l *e2e.Cluster) {
 	}
 }
 
-// full is the whole of a limit, for sums of floating-point numbers.
+// full is the whole limit, plus the rounding error of a sum.
 const full = 1 + 1e-9
 
-func (w *Watched) judge(b *aliquotv1.Budget) {
+// addUp counts a budget whose shares and pool add up to more than the limit.
+func (w *Watched) addUp(b *aliquotv1.Budget) {
 	rate, burst := b.PoolShare, 0.
 	for _, r := range b.Regions {
 		rate += r.Share
@@ -124,7 +123,7 @@ func (w *Watched) judge(b *aliquotv1.Budget) {
 	}
 }
 
-// SharesOf is the shares of a budget, as text that can be compared.
+// SharesOf returns the shares of a budget as text, to compare it with another.
 func SharesOf(b *aliquotv1.Budget) string {
 	var out strings.Builder
 	for _, r := range b.GetRegions() {
