@@ -1,6 +1,6 @@
-// Command outages breaks the store of one region of real processes in many ways, and prints what clients
-// below their limits were refused, what greedy ones gained, and how long it took until all was as before. It
-// exits with 1 if a promise did not hold. Run it at the top of the module.
+// Command outages runs real processes and breaks the store of one region in many ways. It prints how many requests
+// below the limit were refused, what greedy clients gained, and how long the region took to recover. It exits with 1 if
+// a promise did not hold. Run it at the top of the module.
 package main
 
 import (
@@ -40,13 +40,13 @@ func main() {
 		}
 		results, err := o.Matrix(ctx, bin, dir)
 		if err == nil && *doc != "" {
-			err = write(*doc, results)
+			err = writePage(*doc, results)
 		}
 		return table(os.Stdout, results), err
 	})
 }
 
-// table prints results, and reports whether all promises held.
+// table prints results as a table, and reports whether all promises held.
 func table(w io.Writer, results []OutageResult) (ok bool) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\tfault\tregions\tenforcement\trefused\tof\tunanswered\tgain\tnormal after\tp99 before\tfirst second\tlater")
@@ -54,10 +54,10 @@ func table(w io.Writer, results []OutageResult) (ok bool) {
 	for i := range results {
 		r := &results[i]
 		mark := "ok"
-		switch late, spoiled := r.Late(); {
-		case !r.OK(), late && !spoiled:
+		switch late, before := r.Late(); {
+		case !r.OK(), late && !before:
 			mark, ok = "FAILED", false
-		case spoiled:
+		case before:
 			mark = "ok, late before the fault too"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%.4f\t%.2f s\t%s\t%s\t%s\n", mark, r.Fault, r.Regions, r.Enforcement+" "+r.Plan,
@@ -71,11 +71,11 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
 }
 
-// The marks in a page between which write puts the table.
+// The lines of a page between which writePage puts the table.
 const beginMark, endMark = "<!-- the table begins -->\n", "<!-- the table ends -->\n"
 
-// write puts the matrix into a page.
-func write(page string, results []OutageResult) error {
+// writePage puts the matrix into a page.
+func writePage(page string, results []OutageResult) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -85,11 +85,11 @@ func write(page string, results []OutageResult) error {
 	if !found || !ends {
 		return fmt.Errorf("%s has no line %q, or no %q after it", page, strings.TrimSpace(beginMark), strings.TrimSpace(endMark))
 	}
-	return os.WriteFile(page, []byte(before+beginMark+rows(results)+endMark+after), 0o644)
+	return os.WriteFile(page, []byte(before+beginMark+markdown(results)+endMark+after), 0o644)
 }
 
-// rows are the matrix as Markdown: a row for each fault and algorithm.
-func rows(results []OutageResult) string {
+// markdown returns the matrix as a table in Markdown, with a row for each fault and algorithm.
+func markdown(results []OutageResult) string {
 	var b strings.Builder
 	b.WriteString("| fault | algorithm | strict | elastic | p99 before |\n|---|---|---|---|---|\n")
 	for i := 0; i+1 < len(results); i += 2 {

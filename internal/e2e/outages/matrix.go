@@ -11,8 +11,8 @@ import (
 	"aliquot/internal/e2e"
 )
 
-// Matrix runs every fault at the store with every algorithm, once seldom asked and once asked 1,000 times a
-// second, and returns a result for each rule.
+// Matrix runs every fault of the store with every algorithm, once with few requests and once with 1,000 a second. It
+// returns a result for each rule.
 func (o Outages) Matrix(ctx context.Context, bin, dir string) ([]OutageResult, error) {
 	return o.run(ctx, bin, dir, outageMatrix(), func(r *outageRun, all []outagePlan) (out []OutageResult) {
 		for _, p := range all {
@@ -22,7 +22,7 @@ func (o Outages) Matrix(ctx context.Context, bin, dir string) ([]OutageResult, e
 	})
 }
 
-// storeFaults are faults at the store of the first region, each undone when it is over.
+// storeFaults returns faults of the first region's store. Each of them ends by itself.
 func storeFaults() []outage {
 	during := func(d time.Duration, begin, end string) func(context.Context, *e2e.Cluster, int) error {
 		return func(ctx context.Context, l *e2e.Cluster, _ int) error {
@@ -63,7 +63,7 @@ func storeFaults() []outage {
 	}
 }
 
-// restartStore ends the first region's store in order, so that it keeps its contents, and starts it again.
+// restartStore saves the contents of the first region's store, ends it, and starts it again with them.
 func restartStore(l *e2e.Cluster) error {
 	redis := l.Redis[0]
 	contents := filepath.Join(redis.Flag("--dir"), redis.Flag("--dbfilename"))
@@ -73,49 +73,53 @@ func restartStore(l *e2e.Cluster) error {
 	return errors.Join(redis.Kill9(), redis.Start(), os.Remove(contents))
 }
 
-// outageMatrix are storeFaults, seldom asked and often.
+// outageMatrix returns each of storeFaults twice: with one request a second for each rule, and with 1,000 in total.
 func outageMatrix() (out []outage) {
 	for _, f := range storeFaults() {
-		for _, often := range []bool{false, true} {
-			one := f
-			one.before, one.after = 3*time.Second, 8*time.Second
-			one.name += ", one a second"
-			one.clients = func(run int) []client { return each(run, 0) }
-			if often {
-				one.name = f.name + ", 1,000 a second"
-				one.clients = func(run int) []client { return each(run, 4) }
-			}
-			out = append(out, one)
+		few, many := f, f
+		few.name, few.clients = f.name+", one a second", oneASecond
+		many.name, many.clients = f.name+", 1,000 a second", thousandASecond
+		for _, o := range []outage{few, many} {
+			o.before, o.after = 3*time.Second, 8*time.Second
+			out = append(out, o)
 		}
 	}
 	return out
 }
 
-// each has one client of each plan ask once a second; or so many at half of their limit, one at twice its own
-// or more, and ten a second that come for the first time: 1,000 requests a second together.
-func each(run, many int) (out []client) {
+// firstRequest returns when the clients of the plan with a number start, so that the plans do not ask at once.
+func firstRequest(plan int) time.Duration { return time.Duration(plan) * 80 * time.Millisecond }
+
+// oneASecond returns a client of each plan that asks once a second.
+func oneASecond(run int) (out []client) {
 	for i, p := range plans(outageAlgorithms...) {
-		from := time.Duration(i) * 80 * time.Millisecond
-		if many == 0 {
-			out = append(out, client{plan: p, key: named(p, run, 0), every: time.Second, from: from})
-			continue
-		}
+		out = append(out, client{plan: p, key: uniqueKey(p, run, 0), every: time.Second, from: firstRequest(i)})
+	}
+	return out
+}
+
+// thousandASecond returns clients that send 1,000 requests a second in total. Of each plan four ask at half of their
+// limit, a greedy one at twice its limit or more, and ten new ones a second ask once.
+func thousandASecond(run int) (out []client) {
+	const many = 4
+	for i, p := range plans(outageAlgorithms...) {
+		from := firstRequest(i)
 		half := time.Second / (outageRate / 2)
 		if p.counts() {
 			half = 2 * outageWindow / outageCount
 		}
 		for n := range many {
-			out = append(out, client{plan: p, key: named(p, run, n), every: half, from: from + time.Duration(n)*20*time.Millisecond})
+			out = append(out, client{plan: p, key: uniqueKey(p, run, n), every: half, from: from + time.Duration(n)*20*time.Millisecond})
 		}
-		out = append(out, client{plan: p, key: named(p, run, many), every: time.Second / (2 * outageRate), from: from, greedy: true})
+		out = append(out, client{plan: p, key: uniqueKey(p, run, many), every: time.Second / (2 * outageRate), from: from, greedy: true})
 		for n := range 200 {
-			out = append(out, client{plan: p, key: named(p, run, many+1+n), from: from + time.Duration(n)*100*time.Millisecond})
+			out = append(out, client{plan: p, key: uniqueKey(p, run, many+1+n), from: from + time.Duration(n)*100*time.Millisecond})
 		}
 	}
 	return out
 }
 
-// Cell is a result in the words of the table in docs/benchmarks/outages.md.
+// Cell returns a result as a cell of the table in docs/benchmarks/outages.md.
 func (r *OutageResult) Cell() string {
 	text := fmt.Sprintf("%d of %d; %.3f; %.1f s", r.Refused, r.Asked, r.Gain, r.Normal.Seconds())
 	if r.Unanswered > 0 {

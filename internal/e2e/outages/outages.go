@@ -15,14 +15,14 @@ import (
 	"aliquot/internal/e2e/promise"
 )
 
-// The limits of plans: a bucket's burst and rate a second, and requests a window, or at a time.
+// The limits of the plans: a bucket's burst and rate a second, and requests in a window, or slots in use at once.
 const (
 	outageBurst, outageRate = 60, 20
 	outageCount             = 120
 	outageWindow            = 10 * time.Second
 	slots                   = "concurrency"
-	// outageWarmUp is how long the daemons run before anything fails: of what was used of a window before its
-	// start a daemon knows nothing without its store.
+	// outageWarmUp is how long the daemons run before the first fault. A daemon without its store does not know
+	// what was used of a window before its own start.
 	outageWarmUp = 3 * outageWindow
 )
 
@@ -33,10 +33,10 @@ func (p outagePlan) name() string {
 	return p.enforcement + "-" + strings.ReplaceAll(p.algorithm, "_", "-")
 }
 
-// outageAlgorithms are those of the cluster's plans.
+// outageAlgorithms are the algorithms of the cluster's plans.
 var outageAlgorithms = []string{"token_bucket", "leaky_bucket", "fixed_window", "sliding_window_counter", "sliding_window_log", slots}
 
-// plans are the rules of some algorithms, strict and elastic.
+// plans returns a strict and an elastic plan for each algorithm.
 func plans(algorithms ...string) (out []outagePlan) {
 	for _, a := range algorithms {
 		out = append(out, outagePlan{a, "strict"}, outagePlan{a, "elastic"})
@@ -44,7 +44,7 @@ func plans(algorithms ...string) (out []outagePlan) {
 	return out
 }
 
-// outageRules are the rules of the cluster of outages: the usual ones and those of plans.
+// outageRules returns the cluster's rules: e2e.RulesYAML and a rule for each plan.
 func outageRules() string {
 	var b strings.Builder
 	b.WriteString(e2e.RulesYAML)
@@ -59,51 +59,51 @@ func outageRules() string {
 	return b.String()
 }
 
-// Outages runs faults at the store of one region of real processes, again and again, and counts what
-// clients below their limits are refused. Its clients turn to each region in turn.
+// Outages runs faults of one region's store on real processes, several times each, and counts the refusals of clients
+// below their limits. Each client asks the regions in turn.
 type Outages struct {
 	// Runs is how many times each fault comes.
 	Runs int
-	// Regions are how many regions there are, in the order of the clusters; empty: 1, then 3.
+	// Regions has the number of regions of each cluster; empty: 1, then 3.
 	Regions []int
-	// Only is a part of the names of the faults that are run; empty: all.
+	// Only selects the faults whose names contain it; empty: all.
 	Only string
 	// Log gets a line for each run; nil: nothing.
 	Log func(format string, args ...any)
 }
 
-// outage is a fault at the store of the first region, and who asks meanwhile.
+// outage is a fault of the first region's store, and the clients that ask meanwhile.
 type outage struct {
 	name    string
 	clients func(run int) []client
 	// before and after are how long the clients ask without the fault.
 	before, after time.Duration
 	fault         func(ctx context.Context, l *e2e.Cluster, run int) error
-	// prepare readies the cluster before the clients ask, and undo undoes that after them; nil: nothing is to do.
+	// prepare changes the cluster before the clients start, and undo restores it after they end; nil: no change.
 	prepare func(ctx context.Context, l *e2e.Cluster) (undo func() error, err error)
 	// goal is the part of requests below the limit that may be refused.
 	goal float64
-	// empties: the store has other contents after it, so that reservations are forgotten.
+	// empties: the store's contents change, so reservations are lost.
 	empties bool
 	// endsDaemon: the region's daemon is down during the fault, so requests fail until a second after it.
 	endsDaemon bool
-	// first and later are promised of the 99th percentile of a check, in the first second of the fault and after
-	// it; 0: nothing is.
+	// first and later are the promised 99th percentiles of a check: in the first second of the fault, and after
+	// that second; 0: no promise.
 	first, later time.Duration
 }
 
-// OutageResult is what became of a fault, over all its runs.
+// OutageResult sums up all runs of a fault.
 type OutageResult struct {
 	Fault       string
-	Plan        string // the rule, or empty: of all of them
+	Plan        string // the rule; empty: all of them
 	Regions     int
-	Enforcement string // empty: of both
+	Enforcement string // empty: both
 	Asked       int    // below the limit
 	Refused     int    // of these
 	Unanswered  int
-	// TurnedAway are answers that told the client to ask again, because the machine was too busy to decide.
+	// TurnedAway counts answers that told the client to ask again, because the daemon was too busy to decide.
 	TurnedAway int
-	// Unsettled are slots that could not be given back, once, after a fault that leaves the store its contents.
+	// Unsettled counts slots that were not given back exactly once, after a fault that keeps the store's contents.
 	Unsettled int
 	Gain      float64
 	// Normal is the longest time from the end of the fault to the last decision without the store, or refusal.
@@ -111,9 +111,9 @@ type OutageResult struct {
 	// Before, First and Later are the 99th percentiles of a request below the limit in the region: before the
 	// fault, in its first second, and after that.
 	Before, First, Later time.Duration
-	// Refusals tell of some of them.
+	// Refusals describes refusals and failures, and counts each description.
 	Refusals map[string]int
-	// Goal is the part that may be refused, and FirstGoal and LaterGoal what First and Later may be; 0: anything.
+	// Goal is the part that may be refused. FirstGoal and LaterGoal bound First and Later; 0: no bound.
 	Goal                 float64
 	FirstGoal, LaterGoal time.Duration
 }
@@ -123,14 +123,15 @@ func (r *OutageResult) OK() bool {
 	return float64(r.Refused) <= r.Goal*float64(r.Asked) && r.Unanswered == 0 && r.Unsettled == 0 && r.Gain <= 1
 }
 
-// Late reports whether answers took longer than promised. Spoiled: they did before the fault, too, so other
-// processes use the machine.
-func (r *OutageResult) Late() (late, spoiled bool) {
+// Late reports whether answers took longer than promised. before: they did before the fault, too, so other processes
+// use the machine.
+func (r *OutageResult) Late() (late, before bool) {
 	late = r.FirstGoal > 0 && r.First > r.FirstGoal || r.LaterGoal > 0 && r.Later > r.LaterGoal
-	return late, late && r.Before > usually
+	return late, late && r.Before > laterP99
 }
 
-// Run starts a cluster of each size with the programs in bin and its state in dir, and ends it.
+// Run runs the faults of outageTable in a cluster of each size, with the programs in bin and its state in dir. It
+// returns two results for each fault: of the strict rules and of the elastic ones.
 func (o Outages) Run(ctx context.Context, bin, dir string) (out []OutageResult, err error) {
 	return o.run(ctx, bin, dir, outageTable(), func(r *outageRun, all []outagePlan) (out []OutageResult) {
 		for _, enforcement := range []string{"strict", "elastic"} {
@@ -141,7 +142,7 @@ func (o Outages) Run(ctx context.Context, bin, dir string) (out []OutageResult, 
 	})
 }
 
-// run runs outages, and has results made of each of their runs.
+// run runs outages in a cluster of each size. It starts the clusters and ends them. results sums up one run.
 func (o Outages) run(ctx context.Context, bin, dir string, all []outage, results func(*outageRun, []outagePlan) []OutageResult) (out []OutageResult, err error) {
 	regions := o.Regions
 	if len(regions) == 0 {
@@ -156,7 +157,7 @@ func (o Outages) run(ctx context.Context, bin, dir string, all []outage, results
 		if err == nil {
 			e2e.Pause(ctx, outageWarmUp)
 			var of []OutageResult
-			of, err = o.with(ctx, l, all, results)
+			of, err = o.runIn(ctx, l, all, results)
 			out = append(out, of...)
 		}
 		if l != nil {
@@ -169,15 +170,15 @@ func (o Outages) run(ctx context.Context, bin, dir string, all []outage, results
 	return out, nil
 }
 
-// with runs outages in one cluster.
-func (o Outages) with(ctx context.Context, l *e2e.Cluster, all []outage, results func(*outageRun, []outagePlan) []OutageResult) (out []OutageResult, err error) {
+// runIn runs outages in one cluster.
+func (o Outages) runIn(ctx context.Context, l *e2e.Cluster, all []outage, results func(*outageRun, []outagePlan) []OutageResult) (out []OutageResult, err error) {
 	for i := range all {
 		if !strings.Contains(all[i].name, o.Only) {
 			continue
 		}
 		var sum []OutageResult
 		for run := range o.Runs {
-			r, err := all[i].happen(ctx, l, run)
+			r, err := all[i].execute(ctx, l, run)
 			if err != nil {
 				return out, fmt.Errorf("%s: %w", all[i].name, err)
 			}
@@ -199,7 +200,7 @@ func (o Outages) with(ctx context.Context, l *e2e.Cluster, all []outage, results
 	return out, nil
 }
 
-// String is the result in one line.
+// String returns the result in one line, and a line for each of Refusals.
 func (r *OutageResult) String() string {
 	text := fmt.Sprintf("%s %s %s: %d of %d refused, %d unanswered, %d turned away, %d unsettled, gain %.4f, normal after %.2f s, p99 %.1f ms before, %.1f in the first second, %.1f later",
 		r.Fault, r.Enforcement, r.Plan, r.Refused, r.Asked, r.Unanswered, r.TurnedAway, r.Unsettled, r.Gain, r.Normal.Seconds(), promise.Milliseconds(r.Before), promise.Milliseconds(r.First), promise.Milliseconds(r.Later))
@@ -209,7 +210,7 @@ func (r *OutageResult) String() string {
 	return text
 }
 
-// add takes in another run.
+// add adds another run: counts add up, and of gains and times the larger one stays.
 func (r *OutageResult) add(o *OutageResult) {
 	r.Asked, r.Refused, r.Unanswered = r.Asked+o.Asked, r.Refused+o.Refused, r.Unanswered+o.Unanswered
 	r.Unsettled, r.TurnedAway = r.Unsettled+o.Unsettled, r.TurnedAway+o.TurnedAway
@@ -223,13 +224,13 @@ func (r *OutageResult) add(o *OutageResult) {
 // outageRun is one run of an outage.
 type outageRun struct {
 	*traffic
-	of         *outage
+	outage     *outage
 	regions    int
 	from, ends time.Duration // of the fault, on the traffic's time line
 }
 
-// happen has the outage happen, and waits until the region is well again.
-func (o *outage) happen(ctx context.Context, l *e2e.Cluster, run int) (r *outageRun, err error) {
+// execute runs the outage once, and waits until the region decides by its store again.
+func (o *outage) execute(ctx context.Context, l *e2e.Cluster, run int) (r *outageRun, err error) {
 	if o.prepare != nil {
 		undo, err := o.prepare(ctx, l)
 		if err != nil {
@@ -244,7 +245,7 @@ func (o *outage) happen(ctx context.Context, l *e2e.Cluster, run int) (r *outage
 	if err != nil {
 		return nil, err
 	}
-	r = &outageRun{traffic: t, of: o, regions: len(l.Regions)}
+	r = &outageRun{traffic: t, outage: o, regions: len(l.Regions)}
 	e2e.Pause(ctx, o.before)
 	r.from = t.at()
 	err = o.fault(ctx, l, run)
@@ -259,22 +260,22 @@ func (o *outage) happen(ctx context.Context, l *e2e.Cluster, run int) (r *outage
 	return r, errors.Join(err, ctx.Err())
 }
 
-// result sums up what was seen of some plans.
+// result sums up the requests of some plans.
 func (r *outageRun) result(plan, enforcement string, of []outagePlan) OutageResult {
-	out := OutageResult{Fault: r.of.name, Plan: plan, Enforcement: enforcement, Regions: r.regions, Goal: r.of.goal, FirstGoal: r.of.first, LaterGoal: r.of.later, Refusals: map[string]int{}}
+	out := OutageResult{Fault: r.outage.name, Plan: plan, Enforcement: enforcement, Regions: r.regions, Goal: r.outage.goal, FirstGoal: r.outage.first, LaterGoal: r.outage.later, Refusals: map[string]int{}}
 	var before, first, later []time.Duration
 	for i := range r.requests {
 		q := &r.requests[i]
 		if !slices.Contains(of, q.client.plan) {
 			continue
 		}
-		if q.unsettled != nil && !r.of.empties {
+		if q.unsettled != nil && !r.outage.empties {
 			out.Unsettled++
 			out.Refusals["not settled: "+q.unsettled.Error()]++
 		}
 		out.TurnedAway += q.turnedAway
 		switch {
-		case q.err != nil && r.of.endsDaemon && q.answered > r.from && q.sent < r.ends+time.Second:
+		case q.err != nil && r.outage.endsDaemon && q.answered > r.from && q.sent < r.ends+time.Second:
 		case q.err != nil:
 			out.Unanswered++
 			out.Refusals[fmt.Sprintf("%v, %.1f s after the fault began", q.err, (q.sent-r.from).Seconds())]++
@@ -288,7 +289,7 @@ func (r *outageRun) result(plan, enforcement string, of []outagePlan) OutageResu
 		if q.sent >= r.ends && (q.degraded() || !q.allowed && !q.client.greedy) {
 			out.Normal = max(out.Normal, q.answered-r.ends)
 		}
-		if q.region != 0 || q.err != nil || q.client.greedy { // greedy ones wait for tokens of other regions
+		if q.region != 0 || q.err != nil || q.client.greedy { // a greedy client waits for tokens of other regions
 			continue
 		}
 		switch took := q.answered - q.sent; {
@@ -302,7 +303,7 @@ func (r *outageRun) result(plan, enforcement string, of []outagePlan) OutageResu
 	}
 	out.Before, out.First, out.Later = p99(before), p99(first), p99(later)
 	if plan == slots {
-		out.Goal = 1 // without its store a region gives out none
+		out.Goal = 1 // without its store a region gives out no slot
 	}
 	for _, p := range of {
 		gain := r.gain(p, r.regions)
@@ -313,7 +314,7 @@ func (r *outageRun) result(plan, enforcement string, of []outagePlan) OutageResu
 	return out
 }
 
-// p99 is the 99th percentile; 0 of nothing.
+// p99 returns the 99th percentile; 0 if there are no times.
 func p99(of []time.Duration) time.Duration {
 	if len(of) == 0 {
 		return 0

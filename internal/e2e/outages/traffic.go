@@ -20,11 +20,12 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// client is one key that asks regions by turns at a steady rate, whatever becomes of its requests.
+// client asks for one key at a steady rate, each region in turn. It does not wait for answers.
 type client struct {
 	plan outagePlan
 	key  string
-	// from is when it asks first, since the traffic began, and every how often it asks then; 0: once.
+	// from is the time of its first request, since the traffic began, and every the time to the next one; 0: it asks
+	// once.
 	from, every time.Duration
 	// greedy: it asks for more than its limit, so that refusals are right.
 	greedy bool
@@ -38,19 +39,19 @@ type request struct {
 	allowed        bool
 	mode           string
 	err            error
-	// turnedAway is how many times the daemon had no turn for it. Such a call decides and costs nothing. The client
-	// makes it again after the wait that the answer tells; sent is the last time.
+	// turnedAway is how many times the daemon answered that it is too busy. Such a call decides and costs nothing. The
+	// client repeats it after the wait that the answer names; sent is the time of the last call.
 	turnedAway int
 	// held is when a slot was given back, if the request took one.
 	held time.Duration
-	// unsettled is why that could not be done.
+	// unsettled is why the slot could not be given back.
 	unsettled error
 }
 
 // degraded reports whether the request was decided without the store.
 func (r *request) degraded() bool { return r.err == nil && r.mode != "store" && r.mode != "local" }
 
-// traffic is what clients ask and get. Its methods but start's are for after wait.
+// traffic sends the clients' requests and keeps their answers. Read them after wait.
 type traffic struct {
 	began    time.Time
 	requests []request
@@ -60,14 +61,14 @@ type traffic struct {
 	close    func()
 }
 
-// answerWithin bounds a request, and settleWithin the time until its slot is given back: as long as the
-// reservation stands.
+// answerWithin bounds a request, and settleWithin the time until its slot is given back, after which the reservation
+// would end.
 const answerWithin, settleWithin = 20 * time.Second, time.Minute
 
 // slotHeld is how long a client keeps a slot, and greedyHeld how long a greedy one does.
 const slotHeld, greedyHeld = 100 * time.Millisecond, 5 * time.Second
 
-// startTraffic has clients ask regions until wait is called.
+// startTraffic starts clients, which ask until wait is called.
 func startTraffic(ctx context.Context, l *e2e.Cluster, clients []client) (*traffic, error) {
 	ctx, stop := context.WithCancel(ctx)
 	t := &traffic{began: time.Now(), stop: stop}
@@ -89,13 +90,13 @@ func startTraffic(ctx context.Context, l *e2e.Cluster, clients []client) (*traff
 		conns, regions = append(conns, conn), append(regions, aliquotv1.NewLimiterServiceClient(conn))
 	}
 	for i := range clients {
-		t.clients.Go(func() { t.ask(ctx, &clients[i], regions, i) })
+		t.clients.Go(func() { t.run(ctx, &clients[i], regions, i) })
 	}
 	return t, nil
 }
 
-// ask sends a client's requests when they are due, each to the next region.
-func (t *traffic) ask(ctx context.Context, c *client, regions []aliquotv1.LimiterServiceClient, turn int) {
+// run sends a client's requests when they are due, each to the next region.
+func (t *traffic) run(ctx context.Context, c *client, regions []aliquotv1.LimiterServiceClient, turn int) {
 	timer := time.NewTimer(c.from - time.Since(t.began))
 	defer timer.Stop()
 	for due := c.from; ; due += c.every {
@@ -107,18 +108,18 @@ func (t *traffic) ask(ctx context.Context, c *client, regions []aliquotv1.Limite
 		}
 		number, region := turn, turn%len(regions)
 		turn++
-		t.clients.Go(func() { t.make(c, regions[region], region, number) })
+		t.clients.Go(func() { t.send(c, regions[region], region, number) })
 		if c.every == 0 {
 			return
 		}
 	}
 }
 
-// make makes one request, and gives back what it took of slots.
-func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, where, number int) {
+// send sends one request, and gives back the slot that it took, if any. index is the region's number.
+func (t *traffic) send(c *client, region aliquotv1.LimiterServiceClient, index, number int) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
-	out := request{client: c, region: where, sent: time.Since(t.began)}
+	out := request{client: c, region: index, sent: time.Since(t.began)}
 	attributes := map[string]string{"plan": c.plan.name(), "api_key": c.key}
 	var answer *aliquotv1.CheckResponse
 	var id string
@@ -130,7 +131,7 @@ func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, where, 
 		} else {
 			answer, out.err = region.Check(ctx, &aliquotv1.CheckRequest{Attributes: attributes})
 		}
-		if !crowded(out.err) || ctx.Err() != nil {
+		if !tooBusy(out.err) || ctx.Err() != nil {
 			break
 		}
 		e2e.Pause(ctx, retryAfter)
@@ -156,16 +157,16 @@ func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, where, 
 	t.requests = append(t.requests, out)
 }
 
-// crowded reports whether a daemon answered that it is asked more than it can decide, and is to be asked again after
+// tooBusy reports whether a daemon answered that it is too busy to decide, and that the client is to ask again after
 // retryAfter.
-func crowded(err error) bool {
+func tooBusy(err error) bool {
 	return status.Code(err) == codes.Unavailable && strings.HasSuffix(status.Convert(err).Message(), "retry after 1 s")
 }
 
 const retryAfter = time.Second
 
-// settle gives a reservation back, every second until it is settled, and then once more: it must have been settled
-// already. It returns why it was not.
+// settle settles a reservation. It tries every second until the daemon answers, and then once more, when the answer
+// must be that the reservation was settled already. It returns why that failed.
 func settle(ctx context.Context, region aliquotv1.LimiterServiceClient, id string) error {
 	for {
 		done, err := region.Settle(ctx, &aliquotv1.SettleRequest{Id: id})
@@ -188,11 +189,11 @@ func (t *traffic) wait() {
 	slices.SortFunc(t.requests, func(a, b request) int { return cmp.Compare(a.sent, b.sent) })
 }
 
-// at is the present moment on the traffic's own time line.
+// at returns the time since the traffic began.
 func (t *traffic) at() time.Duration { return time.Since(t.began) }
 
-// gain is the largest part that greedy clients of a plan were given of what their limit allows in
-// an interval: of a bucket in any, of a limit that counts in a window, of slots at a time.
+// gain returns the largest part of its limit that a greedy client of a plan got: of a bucket in any interval, of a
+// counting limit in a window, of slots at once.
 func (t *traffic) gain(p outagePlan, regions int) (most float64) {
 	of := map[*client][]request{}
 	for _, r := range t.requests {
@@ -206,7 +207,7 @@ func (t *traffic) gain(p outagePlan, regions int) (most float64) {
 	return most
 }
 
-// gain is that of one client's admissions, in the order of their sending.
+// gain returns the largest part of its limit that one client got. Its admissions are in the order of sending.
 func (p outagePlan) gain(admitted []request, began time.Time, regions int) float64 {
 	switch p.algorithm {
 	case "token_bucket", "leaky_bucket":
@@ -220,22 +221,22 @@ func (p outagePlan) gain(admitted []request, began time.Time, regions int) float
 		}
 		return bench.WorstWindow(all, limit).Gain
 	case slots:
-		return p.most(admitted, func(first, other *request) bool {
+		return p.largest(admitted, func(first, other *request) bool {
 			return other.answered <= first.answered && other.held > first.answered
 		})
 	case "sliding_window_log":
-		return p.most(admitted, func(first, other *request) bool {
+		return p.largest(admitted, func(first, other *request) bool {
 			return other.sent >= first.sent && other.answered < first.sent+outageWindow
 		})
 	}
 	number := func(at time.Duration) int64 { return began.Add(at).UnixMicro() / outageWindow.Microseconds() }
-	return p.most(admitted, func(first, other *request) bool {
+	return p.largest(admitted, func(first, other *request) bool {
 		return number(other.sent) == number(first.sent) && number(other.answered) == number(first.sent)
 	})
 }
 
-// most is the largest number of admissions that are together, as a part of the limit.
-func (p outagePlan) most(admitted []request, together func(first, other *request) bool) (most float64) {
+// largest returns the largest number of admissions that count together with one of them, as a part of the limit.
+func (p outagePlan) largest(admitted []request, together func(first, other *request) bool) (most float64) {
 	for i := range admitted {
 		n := 0.
 		for j := range admitted {
