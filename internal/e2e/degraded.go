@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// wellFor is how long a region decides by its store before it counts as recovered, and
-	// recoverWithin how long that may take.
-	wellFor       = 2 * time.Second
-	recoverWithin = 30 * time.Second
-	// lookEvery is how often a check is made to see who decides, and looks how many keys
-	// of as many clients it asks about: enough to meet all slots of a cluster's nodes.
-	lookEvery = 20 * time.Millisecond
-	looks     = 60
+	// recoveredAfter is how long a region decides by its store before it counts as recovered, and recoverWithin how
+	// long that may take.
+	recoveredAfter = 2 * time.Second
+	recoverWithin  = 30 * time.Second
+	// probeEvery is how often a region is asked who decides. probeKeys is how many keys it is asked about: enough to
+	// meet every node of a Redis Cluster.
+	probeEvery = 20 * time.Millisecond
+	probeKeys  = 60
 )
 
-// DegradedSince is how long after an instant a region last decided a check without its
-// store. It returns when the store has decided all of them for a while.
+// DegradedSince waits until a region's store has decided all checks for recoveredAfter. It returns how long after since
+// the region last decided a check without its store.
 func (l *Cluster) DegradedSince(ctx context.Context, r *Region, since time.Time) (time.Duration, error) {
 	last, began := since, time.Now()
-	for n := 0; time.Since(last) < wellFor || time.Since(began) < wellFor; n++ {
+	for n := 0; time.Since(last) < recoveredAfter || time.Since(began) < recoveredAfter; n++ {
 		if time.Since(began) > recoverWithin {
 			return 0, l.WithLogs(fmt.Errorf("%s still decides without its store after %v", r.Name, recoverWithin))
 		}
-		modes, err := l.Look(ctx, r, n)
+		modes, err := l.Probe(ctx, r, n)
 		if err != nil {
 			return 0, err
 		}
 		if modes.Degraded > 0 {
 			last = time.Now()
 		}
-		Pause(ctx, lookEvery)
+		Pause(ctx, probeEvery)
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
@@ -44,16 +44,16 @@ func (l *Cluster) DegradedSince(ctx context.Context, r *Region, since time.Time)
 	return last.Sub(since), nil
 }
 
-// looked counts checks by whether the store decided them.
-type looked struct{ Degraded, All int }
+// probed counts checks by whether the store decided them.
+type probed struct{ Degraded, All int }
 
-// Look asks a region about clients of a limit, in one batch.
-func (l *Cluster) Look(ctx context.Context, r *Region, n int) (out looked, err error) {
+// Probe asks a region about many clients of a limit, in one batch. n selects one of ten sets of clients.
+func (l *Cluster) Probe(ctx context.Context, r *Region, n int) (out probed, err error) {
 	ctx, cancel := context.WithTimeout(ctx, CallWithin)
 	defer cancel()
 	client := aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address))
 	batch := &aliquotv1.CheckBatchRequest{}
-	for i := range looks {
+	for i := range probeKeys {
 		batch.Requests = append(batch.Requests, &aliquotv1.CheckRequest{
 			Attributes: map[string]string{"plan": "big", "api_key": fmt.Sprintf("look-%d-%d", i, n%10)},
 		})

@@ -16,16 +16,16 @@ import (
 const (
 	// cutsSettle is how long the client asks before the first fault.
 	cutsSettle = 3 * time.Second
-	// fixedFor is how long the fixed troubles and what follows from them last.
+	// fixedFor is the length of the run with the fixed troubles, until the regions have recovered.
 	fixedFor = cutsSettle + 28*time.Second
-	// longestCut is longer than a lease and shorter than FloorAfter; a cut that is longer than
-	// both is drawn in the full form.
+	// longestCut is longer than a lease and shorter than FloorAfter. The full form also draws a cut that is longer
+	// than both.
 	longestCut = 13 * time.Second
 )
 
-// fixedTroubles are those of the short form, one of each kind; some overlap.
+// fixedTroubles returns the troubles of the short form: one of each kind, some at the same time.
 func fixedTroubles(ctx context.Context, l *e2e.LinkedCluster) []e2e.Trouble {
-	second := time.Second
+	const second = time.Second
 	return []e2e.Trouble{
 		l.Isolated(0, "answers are lost", e2e.Answers).Lasting(cutsSettle, longestCut),
 		l.LeaderPaused(ctx).Lasting(cutsSettle+2*second, 3*second),
@@ -37,7 +37,7 @@ func fixedTroubles(ctx context.Context, l *e2e.LinkedCluster) []e2e.Trouble {
 	}
 }
 
-// drawnTroubles fill a part of the run with troubles, one after the other, drawn from a seed.
+// drawnTroubles returns troubles that are drawn from a seed. They fill a part of the run, one after the other.
 func drawnTroubles(ctx context.Context, l *e2e.LinkedCluster, seed uint64, from, until time.Duration) (out []e2e.Trouble) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	lengths := []time.Duration{time.Second, 3 * time.Second, 6 * time.Second, longestCut, e2e.FloorAfter + 4*time.Second}
@@ -69,7 +69,7 @@ func drawnTroubles(ctx context.Context, l *e2e.LinkedCluster, seed uint64, from,
 	}
 }
 
-// play begins and ends troubles at their times, by the clock of the run.
+// play begins and ends troubles at their times since the run began.
 func play(ctx context.Context, run *clients.Loading, troubles []e2e.Trouble) error {
 	type moment struct {
 		at time.Duration
@@ -89,9 +89,8 @@ func play(ctx context.Context, run *clients.Loading, troubles []e2e.Trouble) err
 	return nil
 }
 
-// cuts: links are cut both ways, one way and again and again, a coordinator and a whole region
-// stand still, and a daemon loses its store. A client that spends all it can, everywhere, gains
-// nothing in any interval.
+// cuts: links are cut in both directions, in one, and repeatedly; a coordinator and a whole region are paused; a daemon
+// loses its store. A client that asks every region for all that it can get never gets more than its limit.
 func cuts(ctx context.Context, l *e2e.Cluster, s promise.Scale) (out []promise.Result, err error) {
 	cluster, err := e2e.StartLinked(ctx, l.Bin, l.Dir)
 	defer cluster.Stop()

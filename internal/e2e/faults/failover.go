@@ -11,8 +11,8 @@ import (
 	"aliquot/internal/e2e/promise"
 )
 
-// primaryKilled: the primary of a region's Redis is killed; its Sentinels promote the
-// replica, and the region finds it by itself.
+// primaryKilled: the primary of a region's Redis is killed. Its Sentinels promote the replica, and the region finds the
+// new primary by itself.
 func primaryKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) (out []promise.Result, err error) {
 	region := l.Regions[0]
 	servers, url, err := l.StartSentinels()
@@ -55,14 +55,14 @@ func primaryKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) (out []
 		promise.AtMost("seconds degraded, the Sentinels' own included", took.Seconds(), 5)), nil
 }
 
-// inBackground is the load for a while; what it returns waits for it.
+// inBackground starts the load for d; wait waits for its end.
 func inBackground(ctx context.Context, c load.Config, d time.Duration) (wait func() (*load.Report, error)) {
 	var report *load.Report
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		report, err = part(ctx, c, d)
+		report, err = runLoad(ctx, c, d)
 	}()
 	return func() (*load.Report, error) {
 		<-done

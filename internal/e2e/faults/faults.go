@@ -13,7 +13,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// leaderKilled: kill -9 of the leader costs no check and no budget.
+// leaderKilled: after kill -9 of the leader every check is answered, and shares stay as they were.
 func leaderKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	c := clients.BigLoad(l, s.Run)
 	c.Run = "leader" + fmt.Sprint(time.Now().UnixNano())
@@ -54,6 +54,7 @@ func leaderKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promi
 		promise.AtLeast("utilisation", r.Utilisation.Min, .95-s.Slack)), nil
 }
 
+// largestChange returns by how much the share of any region differs in two budgets of a key.
 func largestChange(a, b *aliquotv1.Budget) (most float64) {
 	if len(a.Regions) != len(b.Regions) || a.Hot != b.Hot {
 		return 1
@@ -64,8 +65,7 @@ func largestChange(a, b *aliquotv1.Budget) (most float64) {
 	return most
 }
 
-// regionalKilled: kill -9 of one regional daemon costs its own region's share while
-// it is away, and nothing else.
+// regionalKilled: kill -9 of one regional daemon costs its region's share while it is down, and nothing else.
 func regionalKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	victim := l.Regions[1]
 	away := s.Run / 6
@@ -84,8 +84,8 @@ func redisFlushed(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promi
 	return regionFault(ctx, l, s, nil, 0, func() error { return l.Flush(victim) })
 }
 
-// redisRestarted: nor is one that was killed and comes back empty; meanwhile its
-// region answers by itself.
+// redisRestarted: a Redis that was killed and comes back empty is not a full bucket. Meanwhile its region answers
+// without it.
 func redisRestarted(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	redis, away := l.Redis[0], time.Second
 	return regionFault(ctx, l, s, nil, away, func() error {
@@ -97,9 +97,8 @@ func redisRestarted(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]pro
 	})
 }
 
-// regionFault runs the rotation, breaks something of one region in it, and compares
-// with what the other regions' shares allow for as long as the fault lasts. dead is
-// the region whose checks fail meanwhile, if any.
+// regionFault runs the rotating client and a fault of one region. It compares what was admitted with what the other
+// regions' shares allow while the fault lasts. dead is the region whose checks fail meanwhile; nil: none.
 func regionFault(ctx context.Context, l *e2e.Cluster, s promise.Scale, dead *e2e.Region, away time.Duration, fault func() error) ([]promise.Result, error) {
 	run := clients.Begin(ctx, clients.BigLoad(l, s.Run))
 	e2e.Pause(ctx, s.Run/3)

@@ -16,8 +16,8 @@ import (
 	"aliquot/internal/e2e/clients"
 )
 
-// Hole is a way in which the promise of a limit was once broken on real processes. Open, it is broken
-// again: by edits that take the repair out of a copy of the source, or by what the scenario does.
+// Hole is a way in which the promise of a limit was once broken on real processes. An open hole breaks it again: edits
+// take the repair out of a copy of the source, or the scenario does what it takes.
 type Hole struct {
 	Name, Breaks string
 	edits        []edit
@@ -25,13 +25,13 @@ type Hole struct {
 	run func(ctx context.Context, l *e2e.Cluster, open bool) (gain float64, err error)
 }
 
-// edit replaces a text that stands once in a file. HOLE in the new text is whether the hole is open.
-type edit struct{ file, old, now string }
+// edit replaces a text that occurs once in a file. HOLE in the new text stands for whether the hole is open.
+type edit struct{ file, old, new string }
 
 // holeVariable names the open hole in the environment of programs that BuildWithHoles has made.
 const holeVariable = "ALIQUOT_HOLE"
 
-// Holes are those that can be opened on real processes.
+// Holes returns the holes that can be opened on real processes.
 func Holes() []Hole {
 	return []Hole{
 		{Name: "H1", Breaks: "a stage gives a rule two limits", run: stagedKind, edits: []edit{
@@ -42,7 +42,7 @@ func Holes() []Hole {
 			{"regional/internal/emergency/emergency.go", "\te.isBeside = another\n", "\te.isBeside = another && !HOLE\n"},
 			{"regional/internal/session/others.go", "Alone: o.isAlone(now) && ", "Alone: HOLE || o.isAlone(now) && "},
 		}},
-		{Name: "H3", Breaks: "a floor that is lent is taken back beside its borrowers", run: floorBackUnheard, edits: []edit{
+		{Name: "H3", Breaks: "a floor that is lent is taken back beside its borrowers", run: floorTakenBack, edits: []edit{
 			{"budget/leader_daemons.go", "\treturn s.Storeless && (", "\treturn s.Storeless && !HOLE && ("},
 		}},
 		{Name: "H4", Breaks: "a store comes back with records of before", run: recordsComeBack},
@@ -54,14 +54,14 @@ func Holes() []Hole {
 	}
 }
 
-// BuildWithHoles compiles the daemons of the module at root into dir, with all holes in them that edits
-// open. The environment says which one is open.
+// BuildWithHoles compiles the programs of the module at root into dir, with the edits of all holes. A program opens the
+// hole that holeVariable names in its environment.
 func BuildWithHoles(ctx context.Context, root, dir string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return err
 	}
-	texts, err := heldOpen(root)
+	texts, err := withHoles(root)
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func BuildWithHoles(ctx context.Context, root, dir string) error {
 	return nil
 }
 
-// heldOpen returns the files that edits change, as they are with all edits, by path from the root.
-func heldOpen(root string) (map[string]string, error) {
+// withHoles returns the text of each file that edits change, with all edits, by its path below root.
+func withHoles(root string) (map[string]string, error) {
 	texts := map[string]string{}
 	for _, h := range Holes() {
 		for _, e := range h.edits {
@@ -106,19 +106,18 @@ func heldOpen(root string) (map[string]string, error) {
 				return nil, fmt.Errorf("hole %s has to follow the code: %s has %q %d times", h.Name, e.file, e.old, n)
 			}
 			open := fmt.Sprintf("(holes.Getenv(%q) == %q)", holeVariable, h.Name)
-			texts[e.file] = strings.Replace(text, e.old, strings.ReplaceAll(e.now, "HOLE", open), 1)
+			texts[e.file] = strings.Replace(text, e.old, strings.ReplaceAll(e.new, "HOLE", open), 1)
 		}
 	}
 	return texts, nil
 }
 
-// Sight is what is seen of a hole: the gain of clients over their worst interval, and the violations that
-// the coordinators count.
-type Sight struct{ Gain, Violations float64 }
+// Observation is what a hole shows: the gain of clients over their worst interval, and the violations that the
+// coordinators count.
+type Observation struct{ Gain, Violations float64 }
 
-// Look runs what it takes for a hole to show, on processes of their own, with the programs of
-// BuildWithHoles in bin.
-func (h *Hole) Look(ctx context.Context, bin, dir string, open bool) (seen Sight, err error) {
+// Observe runs the hole's scenario on a cluster of its own, with the programs of BuildWithHoles in bin.
+func (h *Hole) Observe(ctx context.Context, bin, dir string, open bool) (seen Observation, err error) {
 	name := "none"
 	if open {
 		name = h.Name
@@ -137,15 +136,16 @@ func (h *Hole) Look(ctx context.Context, bin, dir string, open bool) (seen Sight
 	if seen.Gain, err = h.run(ctx, l, open); err != nil {
 		return seen, err
 	}
-	e2e.Pause(ctx, toldWithin)
+	e2e.Pause(ctx, reportedWithin)
 	seen.Violations, err = l.Broken(ctx)
 	return seen, err
 }
 
 const (
-	// holeLasts is how long clients ask while a hole shows, and toldWithin how long after that all is told.
-	holeLasts  = 8 * time.Second
-	toldWithin = 3 * time.Second
+	// holeLasts is how long clients ask while a hole shows. Within reportedWithin the regions have reported what they
+	// admitted.
+	holeLasts      = 8 * time.Second
+	reportedWithin = 3 * time.Second
 )
 
 // stagedKind stages another placement of the big limit in one region.
@@ -158,9 +158,9 @@ func stagedKind(ctx context.Context, l *e2e.Cluster, open bool) (gain float64, e
 	if err := os.WriteFile(file, []byte(e2e.AnotherKind()), 0o600); err != nil {
 		return 0, err
 	}
-	code, said, err := l.Command(ctx, "rules", "apply", file, "--stage-regions", l.Regions[2].Region, "--addr", at.Address)
+	code, output, err := l.Command(ctx, "rules", "apply", file, "--stage-regions", l.Regions[2].Region, "--addr", at.Address)
 	if err == nil && open != (code == 0) {
-		err = fmt.Errorf("the stage ended with %d: %s", code, said)
+		err = fmt.Errorf("the stage ended with %d: %s", code, output)
 	}
 	if err != nil {
 		return 0, err
@@ -170,40 +170,40 @@ func stagedKind(ctx context.Context, l *e2e.Cluster, open bool) (gain float64, e
 
 // emergencyBesideStore cuts one of two daemons of a region from its store.
 func emergencyBesideStore(ctx context.Context, l *e2e.Cluster, _ bool) (gain float64, err error) {
-	t, _, err := newTwins(ctx, l)
+	t, _, err := startTwoDaemons(ctx, l)
 	if err != nil {
 		return 0, err
 	}
-	defer t.way.Close()
+	defer t.link.Close()
 	run := t.load(ctx, 2*holeLasts)
 	e2e.Pause(ctx, holeLasts/2)
-	t.way.Close()
+	t.link.Close()
 	return worstOf(run.Wait())
 }
 
-// floorBackUnheard has the client ask in the other regions, and at the second daemon of a region whose
-// floor they have borrowed. That daemon hears no coordinator, and the first loses its way to the store.
-func floorBackUnheard(ctx context.Context, l *e2e.Cluster, _ bool) (gain float64, err error) {
-	t, _, err := newTwins(ctx, l)
+// floorTakenBack runs a client in the other regions and at the second daemon of a region whose floor they have
+// borrowed. The second daemon reaches no coordinator, and the first loses its store.
+func floorTakenBack(ctx context.Context, l *e2e.Cluster, _ bool) (gain float64, err error) {
+	t, _, err := startTwoDaemons(ctx, l)
 	if err != nil {
 		return 0, err
 	}
-	defer t.way.Close()
+	defer t.link.Close()
 	cut, err := t.isolateSecond(ctx)
 	if err != nil {
 		return 0, err
 	}
 	run := t.loadElsewhere(ctx, 2*holeLasts+floorBack)
 	e2e.Pause(ctx, holeLasts)
-	t.way.Close()
+	t.link.Close()
 	if gain, err = worstOf(run.Wait()); err != nil {
 		return 0, err
 	}
-	return gain, errors.Join(cut.End(), l.AwaitLease(ctx, t.second)) // it is heard again, and tells what it has admitted
+	return gain, errors.Join(cut.End(), l.AwaitLease(ctx, t.second)) // it reports what it has admitted
 }
 
-// recordsComeBack has a store take back the records that it had before a bucket was emptied, as a
-// primary does that takes over again without the latest writes.
+// recordsComeBack replaces a store's records by those from before a bucket was emptied, as a replica does that takes
+// over without the latest writes.
 func recordsComeBack(ctx context.Context, l *e2e.Cluster, open bool) (gain float64, err error) {
 	if _, err := bench.Rotate(ctx, oneRegion(l, time.Second)); err != nil { // the key becomes hot
 		return 0, err
@@ -223,20 +223,19 @@ func recordsComeBack(ctx context.Context, l *e2e.Cluster, open bool) (gain float
 	return worstOf(run.Wait())
 }
 
-// copyKeys is a Redis command that copies all keys of a pattern, k, to other names.
+// copyKeys returns a Redis command that copies all keys of a pattern. to is the new name of key k, in Lua.
 func copyKeys(pattern, to string) string {
 	return fmt.Sprintf(`EVAL "for _,k in ipairs(redis.call('KEYS','%s')) do redis.call('COPY',k,%s,'REPLACE') end return redis.status_reply('OK')" 0`, pattern, to)
 }
 
-// oneRegion is a client that asks in the first region alone.
+// oneRegion returns a client that asks the first region alone.
 func oneRegion(l *e2e.Cluster, d time.Duration) bench.Config {
 	c := clients.BigLoad(l, d)
 	c.Run, c.Regions, c.Pattern = "one", c.Regions[:1], bench.Stay
 	return c
 }
 
-// passedBeforeRules asks regional daemons that know no rules while no coordinator runs, and goes on
-// when the coordinators have come.
+// passedBeforeRules asks regional daemons that know no rules: first while no coordinator runs, then after they started.
 func passedBeforeRules(ctx context.Context, l *e2e.Cluster, open bool) (gain float64, err error) {
 	if err := l.ForgetEverything(); err != nil {
 		return 0, err
@@ -258,14 +257,15 @@ func passedBeforeRules(ctx context.Context, l *e2e.Cluster, open bool) (gain flo
 }
 
 const (
-	// The limit that is slowed while it is cold: coldCost of each region's 40 tokens are less than half.
-	// They are earned, and their record gone, in coldFor at coldRate.
+	// The limit that is slowed while it is cold. coldCost is less than half of each region's 40 tokens. At coldRate a
+	// bucket earns it again within coldFor, and the record is gone.
 	coldCapacity, coldCost = 120, 18
 	coldRate               = 4.
 	coldFor                = 17 * time.Second
 )
 
-// coldRules are the cluster's, with a limit that is slowed and a small one that shows which are in force.
+// coldRules returns the cluster's rules with a limit that is slowed. The capacity of the small limit shows which rules
+// are in force.
 func coldRules(smallest int, rate float64) string {
 	return strings.Replace(e2e.RulesYAML, "capacity: 60,", fmt.Sprintf("capacity: %d,", smallest), 1) + fmt.Sprintf(`  - id: shared
     match: {attributes: {plan: shared}}
@@ -274,8 +274,8 @@ func coldRules(smallest int, rate float64) string {
 `, coldCapacity, rate)
 }
 
-// slowedWhileCold slows a rule whose key is used in every region and hot in none, and empties its
-// buckets when the records would have gone.
+// slowedWhileCold slows a rule whose key is used in every region and cold. It empties the key's buckets when the
+// records would be gone.
 func slowedWhileCold(ctx context.Context, l *e2e.Cluster, _ bool) (gain float64, err error) {
 	if _, err := l.ApplyRules(ctx, coldRules(61, coldRate), 61); err != nil {
 		return 0, err
@@ -313,7 +313,7 @@ func worstOf(r *bench.Report, err error) (float64, error) {
 	return r.Worst.Gain, nil
 }
 
-// gainOf returns the part that was given of a bucket of this capacity, which earns next to nothing.
+// gainOf returns what was admitted as a part of a bucket of this capacity, which earns next to nothing.
 func gainOf(a *clients.Account, capacity float64) (gain float64) {
 	for _, s := range a.Spent {
 		gain += float64(s.Tokens) / capacity

@@ -2,9 +2,9 @@ package faults
 
 import "testing"
 
-// TestHolesFollowTheCode: every repair that a hole takes out is still where it is looked for.
+// TestHolesFollowTheCode: every text that a hole replaces occurs in the code.
 func TestHolesFollowTheCode(t *testing.T) {
-	if _, err := heldOpen("../../.."); err != nil {
+	if _, err := withHoles("../../.."); err != nil {
 		t.Error(err)
 	}
 }

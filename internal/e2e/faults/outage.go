@@ -12,8 +12,8 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// coordinatorsKilled: without any coordinator the regions serve from their leases
-// and then from their floors, and all recovers by itself.
+// coordinatorsKilled: without any coordinator each region enforces its shares while its lease lasts, and then its
+// floor. When the coordinators come back, the regions recover by themselves.
 func coordinatorsKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	p, err := beginPair(ctx, l, "out", pairSettles+s.Outage+s.Run)
 	if err != nil {
@@ -31,7 +31,7 @@ func coordinatorsKilled(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([
 		return nil, err
 	}
 	out := []promise.Result{promise.AtMost("seconds to recover by itself", recovered.Seconds(), 30)}
-	for i, rights := range [][]right{p.rotatingRights, p.stayingRights[:1]} { // who stays is in the first region
+	for i, rights := range [][]right{p.rotatingRights, p.stayingRights[:1]} { // the staying client asks the first region alone
 		r, err := runs[i].Wait()
 		if err != nil {
 			return nil, err
@@ -55,11 +55,11 @@ const pairSettles = 4 * time.Second
 type pair struct {
 	rotating, staying *clients.Loading
 	stays             bench.Config // of the client that stays
-	// The regions may admit that much of each client after pairSettles.
+	// What each region may admit of each client, pairSettles after the beginning.
 	rotatingRights, stayingRights []right
 }
 
-// beginPair begins a pair of runs and waits until it has settled. name begins the names of the runs.
+// beginPair begins a pair of runs and waits for pairSettles. name is the prefix of the runs' names.
 func beginPair(ctx context.Context, l *e2e.Cluster, name string, total time.Duration) (p pair, err error) {
 	unique := fmt.Sprint(time.Now().UnixNano())
 	rotates := clients.BigLoad(l, total)
@@ -74,30 +74,28 @@ func beginPair(ctx context.Context, l *e2e.Cluster, name string, total time.Dura
 	return p, err
 }
 
-// right is what one region may admit of one saturated key in an outage that begins
-// now: its share while the lease lasts, the smaller of share and floor after it, and
-// at last its floor. A lease has between what its region says is left and T to go.
+// right is what one region may admit of one saturated key in an outage that begins now: its share while the lease
+// lasts, then the smaller of share and floor, and at last its floor. The lease ends between left and longest from now.
 type right struct {
 	share, tokens float64
-	left          time.Duration // of the lease, as the region says
-	longest       time.Duration // of the lease, as it could be
-	down          time.Duration // at the beginning, in which it admits nothing
+	left          time.Duration // until the lease ends, by the region's clock
+	longest       time.Duration // until the lease ends, at most
+	down          time.Duration // at the beginning, without any check
 }
 
-// restarted is the right of a region whose daemon starts again after that time: it
-// has no lease.
+// restarted returns the right of a region whose daemon is down first, and then has no lease.
 func (r right) restarted(down time.Duration) right {
 	r.left, r.longest, r.down = 0, 0, down
 	return r
 }
 
+// least returns the least that the region admits of the key.
 func (r right) least(outage time.Duration) float64 {
 	return r.admits(outage-r.down, r.left, e2e.FloorAfter)
 }
 
-// most counts what was in the bucket, what a step of the time series hides, and the
-// floor from when the lease must have ended: the region may have heard nothing for
-// some time when the outage began.
+// most returns the most that the region may admit. It includes the bucket's tokens and what a step of the time series
+// hides. The floor begins as early as the lease can end, because the last answer may be older than the outage.
 func (r right) most(outage time.Duration) float64 {
 	hidden := max(r.share, e2e.Floor) * 2 * clients.Bucket.Seconds() * e2e.Big.Refill
 	earliest := r.longest
@@ -107,16 +105,16 @@ func (r right) most(outage time.Duration) float64 {
 	return r.admits(outage, r.longest, earliest) + r.tokens + hidden + 1
 }
 
-// admits is of a region whose lease ends, and whose floor begins, after that time.
+// admits returns what a region's rate admits if its lease ends after lease, and its floor begins after floorFrom.
 func (r right) admits(outage, lease, floorFrom time.Duration) float64 {
 	leased := min(lease, outage)
 	limbo := max(min(floorFrom, outage)-leased, 0)
 	return e2e.Big.Refill * (r.share*leased.Seconds() + min(r.share, e2e.Floor)*limbo.Seconds() + e2e.Floor*(outage-leased-limbo).Seconds())
 }
 
-// rights are those of each of the cluster's regions for a run's client 0.
+// rights returns the right of each of the cluster's regions to the key of a run's client 0.
 func rights(ctx context.Context, l *e2e.Cluster, run string) ([]right, error) {
-	b, err := anyBudget(ctx, l, e2e.BigRule, map[string]string{"api_key": "bench-" + run + "-0"})
+	b, err := leadersBudget(ctx, l, e2e.BigRule, map[string]string{"api_key": "bench-" + run + "-0"})
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +137,8 @@ func rights(ctx context.Context, l *e2e.Cluster, run string) ([]right, error) {
 	return out, err
 }
 
-// anyBudget asks the leader, who knows tokens too.
-func anyBudget(ctx context.Context, l *e2e.Cluster, rule string, key map[string]string) (*aliquotv1.Budget, error) {
+// leadersBudget returns a key's budget from the leader, which also knows the tokens.
+func leadersBudget(ctx context.Context, l *e2e.Cluster, rule string, key map[string]string) (*aliquotv1.Budget, error) {
 	leader, err := l.SomeLeader(ctx)
 	if err != nil {
 		return nil, err

@@ -18,9 +18,8 @@ import (
 // newRegion is the name of the region that comes and goes.
 const newRegion = "sa-east"
 
-// regionLifecycle: a region is added while two clients are busy in the others,
-// takes part, and is drained again; what all regions may enforce never adds up to
-// more than the limit, and no client gets more than its own.
+// regionLifecycle: while two clients ask the other regions, a region is added, takes part, and is drained again. What
+// all regions may enforce never adds up to more than the limit, and no client gets more than its limit.
 func regionLifecycle(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	name := "region" + fmt.Sprint(time.Now().UnixNano())
 	keys := []map[string]string{
@@ -29,8 +28,8 @@ func regionLifecycle(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]pr
 	over := make(chan struct{})
 	watching := make(chan *promise.Watched)
 	go func() { watching <- promise.Watch(ctx, l, over, keys...) }()
-	story := &lifecycle{cluster: l, scale: s, name: name, keys: keys}
-	results, err := story.tell(ctx)
+	c := &lifecycle{cluster: l, scale: s, name: name, keys: keys}
+	results, err := c.run(ctx)
 	close(over)
 	w := <-watching
 	if err != nil {
@@ -39,31 +38,32 @@ func regionLifecycle(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]pr
 	return append(results, w.Results(s)...), nil
 }
 
-// lifecycle is that story under way.
+// lifecycle is one run of that scenario.
 type lifecycle struct {
 	cluster *e2e.Cluster
 	scale   promise.Scale
 	name    string
-	keys    []map[string]string // both clients', and one that is not used
-	// dwelling moves on every two seconds, so that shares move, and rotating takes
-	// all it can get: what each saw, run after run.
+	keys    []map[string]string // of both clients, and one that is not used
+	// The reports of both clients, in the order of their runs. dwelling changes its region every two seconds, so that
+	// shares move. rotating asks for all it can get.
 	dwelling, rotating []*bench.Report
 }
 
-// dwell and rotate are the two clients in the cluster's present regions.
+// dwell returns the client that changes its region every two seconds, in the cluster's present regions.
 func (c *lifecycle) dwell(d time.Duration) bench.Config {
 	config := clients.BigLoad(c.cluster, d)
 	config.Run, config.Pattern, config.Dwell, config.Rate = c.name+"-dwelling", bench.Dwell, 2*time.Second, 500
 	return config
 }
 
+// rotate returns the client that asks the cluster's present regions in turn.
 func (c *lifecycle) rotate(d time.Duration) bench.Config {
 	config := clients.BigLoad(c.cluster, d)
 	config.Run = c.name + "-rotating"
 	return config
 }
 
-// during lets the clients be busy for as long as f takes.
+// during runs both clients while f runs.
 func (c *lifecycle) during(ctx context.Context, f func() error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -77,7 +77,8 @@ func (c *lifecycle) during(ctx context.Context, f func() error) error {
 	return errors.Join(err, failed, failedToo)
 }
 
-func (c *lifecycle) tell(ctx context.Context) ([]promise.Result, error) {
+// run adds the region, uses it, and drains it.
+func (c *lifecycle) run(ctx context.Context) ([]promise.Result, error) {
 	l, s := c.cluster, c.scale
 	var added *e2e.Region
 	var joined, drained time.Duration
@@ -91,7 +92,7 @@ func (c *lifecycle) tell(ctx context.Context) ([]promise.Result, error) {
 		return nil, err
 	}
 	err = c.during(ctx, func() (err error) {
-		if only, err = c.only(ctx, added); err == nil {
+		if only, err = c.askOnly(ctx, added); err == nil {
 			drained, err = c.drain(ctx)
 		}
 		return err
@@ -124,8 +125,7 @@ func (c *lifecycle) tell(ctx context.Context) ([]promise.Result, error) {
 		promise.AtLeast("afterwards: rotating client's admitted / rt after the first second", after.Steady.Min, .95-s.Slack)), nil
 }
 
-// add declares the region and starts its daemon, and returns when it has its whole
-// floor.
+// add declares the region and starts its daemon. It returns when the region has its whole floor.
 func (c *lifecycle) add(ctx context.Context) (*e2e.Region, time.Duration, error) {
 	at, err := c.cluster.Follower(ctx)
 	if err != nil {
@@ -153,15 +153,14 @@ func (c *lifecycle) add(ctx context.Context) (*e2e.Region, time.Duration, error)
 	return r, took, errors.Join(err, c.cluster.AwaitLease(ctx, r))
 }
 
-// only is a client of its own that is nowhere but in the new region.
-func (c *lifecycle) only(ctx context.Context, r *e2e.Region) (*bench.Report, error) {
+// askOnly runs another client, which asks one region alone.
+func (c *lifecycle) askOnly(ctx context.Context, r *e2e.Region) (*bench.Report, error) {
 	config := clients.BigLoad(c.cluster, c.scale.Run)
 	config.Regions, config.Pattern, config.Rate = []string{r.Address}, bench.Stay, 500
 	return bench.Rotate(ctx, config)
 }
 
-// drain takes the region out and returns when nothing is left of it: of any key, as
-// every coordinator shows it.
+// drain drains the region. It returns when every coordinator shows that the region has no part of any key.
 func (c *lifecycle) drain(ctx context.Context) (time.Duration, error) {
 	at, err := c.cluster.Follower(ctx)
 	if err != nil {
@@ -185,8 +184,7 @@ func (c *lifecycle) drain(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// await waits until something holds of the region, and of the budgets of the keys,
-// at every coordinator.
+// await waits until holds accepts the region and the budget of each key, at every coordinator.
 func (c *lifecycle) await(ctx context.Context, what string, holds func(*aliquotv1.Region, *aliquotv1.Budget) error) error {
 	l := c.cluster
 	for _, at := range l.Coordinators {
@@ -217,7 +215,7 @@ func (c *lifecycle) await(ctx context.Context, what string, holds func(*aliquotv
 	return nil
 }
 
-// floors adds up what the regions other than the new one have of any key.
+// floors waits until the floors of the other regions are at their targets, and returns their sum.
 func (c *lifecycle) floors(ctx context.Context) (sum float64, err error) {
 	err = e2e.Until(ctx, e2e.ReadyWithin, "divided among those that remain", func() error {
 		leader, err := c.cluster.Leader(ctx)

@@ -12,20 +12,20 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// roaming are clients of the small limit who ask in the cluster's first two regions by turns,
-// half of them here while the others are there.
+// roaming is a set of clients of the small limit. They ask the cluster's first two regions in turn: while half of them
+// ask one region, the others ask the other.
 type roaming struct {
 	cluster *e2e.Cluster
 	clients []string
 	cost    int64 // of each check
 	began   time.Time
-	seen    []sighting // of all checks, in order
+	seen    []answered // all checks, in order
 	failed  int64
 	failure any
 }
 
-// sighting is one check that was answered.
-type sighting struct {
+// answered is one check that was answered.
+type answered struct {
 	client   int
 	region   int
 	degraded bool // decided without the store
@@ -33,17 +33,16 @@ type sighting struct {
 }
 
 func newRoaming(l *e2e.Cluster, n int) *roaming {
-	w := &roaming{cluster: l, began: time.Now(), cost: 1, failure: ""}
-	run := strconv.FormatInt(w.began.UnixNano(), 36)
+	r := &roaming{cluster: l, began: time.Now(), cost: 1, failure: ""}
+	run := strconv.FormatInt(r.began.UnixNano(), 36)
 	for i := range n {
-		w.clients = append(w.clients, fmt.Sprintf("roams-%s-%d", run, i))
+		r.clients = append(r.clients, fmt.Sprintf("roams-%s-%d", run, i))
 	}
-	return w
+	return r
 }
 
-// ask lets them ask for a while, and returns how much of its lease the first region had left
-// at the least.
-func (w *roaming) ask(ctx context.Context, d time.Duration) (shortest time.Duration) {
+// ask runs the clients for d. It returns the least time that the first region's lease had left meanwhile.
+func (r *roaming) ask(ctx context.Context, d time.Duration) (shortest time.Duration) {
 	shortest = e2e.Lease
 	tick := time.NewTicker(time.Second / smallDemand)
 	defer tick.Stop()
@@ -53,13 +52,13 @@ func (w *roaming) ask(ctx context.Context, d time.Duration) (shortest time.Durat
 			return shortest
 		case <-tick.C:
 		}
-		turn := int(time.Since(w.began) / stays)
+		turn := int(time.Since(r.began) / stays)
 		for region := range 2 {
-			w.askIn(ctx, region, turn)
+			r.askIn(ctx, region, turn)
 		}
-		left, err := w.cluster.Lease(ctx, w.cluster.Regions[0])
+		left, err := r.cluster.Lease(ctx, r.cluster.Regions[0])
 		if err != nil {
-			w.fail(err)
+			r.fail(err)
 			continue
 		}
 		shortest = min(shortest, left)
@@ -67,45 +66,45 @@ func (w *roaming) ask(ctx context.Context, d time.Duration) (shortest time.Durat
 	return shortest
 }
 
-// askIn asks once for each client whose turn it is in a region.
-func (w *roaming) askIn(ctx context.Context, region, turn int) {
+// askIn sends a check for each client that asks the region at this turn.
+func (r *roaming) askIn(ctx context.Context, region, turn int) {
 	ctx, cancel := context.WithTimeout(ctx, e2e.CallWithin)
 	defer cancel()
-	client := aliquotv1connect.NewLimiterServiceClient(w.cluster.HTTP, rpc.BaseURL(w.cluster.Regions[region].Address))
+	client := aliquotv1connect.NewLimiterServiceClient(r.cluster.HTTP, rpc.BaseURL(r.cluster.Regions[region].Address))
 	batch := &aliquotv1.CheckBatchRequest{}
 	var of []int
-	for i, name := range w.clients {
+	for i, name := range r.clients {
 		if (i+turn)%2 != region {
 			continue
 		}
 		of = append(of, i)
-		batch.Requests = append(batch.Requests, &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": "small", "api_key": name}, Cost: &w.cost})
+		batch.Requests = append(batch.Requests, &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": "small", "api_key": name}, Cost: &r.cost})
 	}
 	answer, err := client.CheckBatch(ctx, batch)
 	if err != nil {
-		w.fail(err)
+		r.fail(err)
 		return
 	}
 	for n, result := range answer.GetResults() {
 		a := result.GetResponse()
 		if a == nil {
-			w.fail(fmt.Errorf("no answer for %s: %v", w.clients[of[n]], result))
+			r.fail(fmt.Errorf("no answer for %s: %v", r.clients[of[n]], result))
 			continue
 		}
-		w.seen = append(w.seen, sighting{
+		r.seen = append(r.seen, answered{
 			client: of[n], region: region, allowed: a.GetAllowed(), degraded: a.GetMode() != "store" && a.GetMode() != "local",
 		})
 	}
 }
 
-func (w *roaming) fail(err error) {
-	w.failed++
-	w.failure = err
+func (r *roaming) fail(err error) {
+	r.failed++
+	r.failure = err
 }
 
-// degraded tells the clients whom the first region decided without its store as a rule, and
-// how many checks of others it decided so.
-func (w *roaming) degraded(seen []sighting) (as map[int]bool, others int64) {
+// degraded returns the clients for which the first region decided most checks without its store, and how many checks of
+// other clients it decided so.
+func (r *roaming) degraded(seen []answered) (as map[int]bool, others int64) {
 	with, without := map[int]int64{}, map[int]int64{}
 	for _, s := range seen {
 		switch {
@@ -127,8 +126,8 @@ func (w *roaming) degraded(seen []sighting) (as map[int]bool, others int64) {
 	return as, others
 }
 
-// admittedBy counts what was admitted of all clients but some.
-func admittedBy(seen []sighting, but map[int]bool) (n int64) {
+// admittedExcept counts the admitted checks of all clients but some.
+func admittedExcept(seen []answered, but map[int]bool) (n int64) {
 	for _, s := range seen {
 		if s.allowed && !but[s.client] {
 			n++

@@ -1,12 +1,12 @@
-// Package faults has the scenarios in which processes, stores and ways between them are lost, and holes of the
-// promise that are opened again to show that they are closed.
+// Package faults has the scenarios in which processes, stores and the links between them are lost. It also opens holes
+// of the promise again, to show that the repairs close them.
 package faults
 
 import (
 	"aliquot/internal/e2e/promise"
 )
 
-// Scenarios are those of faults, in the order in which they are told: the last ones change the regions.
+// Scenarios returns the scenarios of faults, in the order in which they run: the last ones change the regions.
 func Scenarios() []promise.Scenario {
 	return []promise.Scenario{
 		{Name: "leader killed", Run: leaderKilled},

@@ -10,8 +10,8 @@ import (
 	"aliquot/internal/e2e/promise"
 )
 
-// secondDaemon: a second daemon of a region adds nothing to what the region may
-// admit, and takes over when the first is gone.
+// secondDaemon: a region with a second daemon admits no more than with one, and the second daemon gets the lease when
+// the first is killed.
 func secondDaemon(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	first := l.Regions[1]
 	second, err := l.StartSecond(first)

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// beforeCoordinators is for how long regions are asked before a coordinator starts.
+	// beforeCoordinators is how long clients ask the regions before a coordinator starts.
 	beforeCoordinators = 3 * time.Second
-	// proxiesOfRegion ask one region's GET /check at once, each proxyAsksEvery.
+	// proxiesOfRegion is how many proxies ask one region's GET /check at once, each every proxyAsksEvery.
 	proxiesOfRegion = 2
 	proxyAsksEvery  = 4 * time.Millisecond
 )
 
-// regionsBeforeCoordinators: every regional daemon starts without a state file, and is asked over
-// Check and over GET /check from its first moment on, while no coordinator runs and while all come
-// up. Nothing passes before the rules are known, and nobody gains by the moment in which they come.
+// regionsBeforeCoordinators: every regional daemon starts without a state file. Clients call Check and GET /check from
+// the start, before a coordinator runs and while all start. Nothing passes before the daemon knows the rules, and no
+// client gets more than its limit when they come.
 func regionsBeforeCoordinators(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	if err := l.ForgetEverything(); err != nil {
 		return nil, err
@@ -78,10 +78,10 @@ type proxied struct {
 	admitted []bench.Admission // in order of receipt, once done is closed
 }
 
-// at is the present moment on its time line.
+// at returns the time since the proxies began.
 func (p *proxied) at() time.Duration { return time.Since(p.began) }
 
-// beginProxied asks for a time, as the client of an API key.
+// beginProxied asks for d, as the client of an API key.
 func beginProxied(ctx context.Context, l *e2e.Cluster, d time.Duration, apiKey string) *proxied {
 	p := &proxied{began: time.Now(), done: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(ctx, d)

@@ -13,27 +13,25 @@ import (
 )
 
 const (
-	// stallRate is the checks a second of the short form; the full one takes half of what
-	// the machine can do.
-	stallRate = 300
-	// measureFor is how long that is measured.
+	// stallRate is the rate of checks in the short form. In the full form it is half of what the machine can do, which
+	// is measured for measureFor.
+	stallRate  = 300
 	measureFor = 3 * time.Second
-	// atOnce is how many checks are under way meanwhile, as in every closed loop of
+	// atOnce is how many checks are under way during that measurement, as in every closed loop of
 	// docs/benchmarks/faults.md.
 	atOnce = 64
-	// warmUp is for how long a load runs before the Redis is stopped.
+	// warmUp is how long a load runs before the Redis is stopped.
 	warmUp = 300 * time.Millisecond
-	// settleFor is how long a daemon is left alone before its memory is looked at.
+	// settleFor is how long a daemon gets no load before its memory is measured.
 	settleFor = 2 * time.Second
-	// moreGoroutines and moreHeap are what a daemon may have more of after a fault: calls
-	// under way when it is looked at, connections of the load that go away in a while, and
-	// garbage.
+	// moreGoroutines and moreHeap are how much more a daemon may have after a fault: for calls under way at that time,
+	// connections of the load that are not closed yet, and garbage.
 	moreGoroutines = 50
 	moreHeap       = 32 << 20
 )
 
-// redisStopped: a Redis that takes connections and does not answer costs its region's
-// clients neither answers nor time, and nobody gains by it.
+// redisStopped: while a Redis accepts connections and does not answer, every check of its region is answered in time,
+// and no client gets more than its limit.
 func redisStopped(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	region, redis := l.Regions[0], l.Redis[0]
 	c, err := manyKeys(ctx, l, region, s)
@@ -46,13 +44,13 @@ func redisStopped(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promi
 		return nil, err
 	}
 	rotation := clients.Begin(ctx, clients.Paced(l, 2*time.Second+s.Stall+s.Run))
-	usual, err := part(ctx, c, time.Second)
+	usual, err := runLoad(ctx, c, time.Second)
 	if err != nil {
 		return nil, err
 	}
-	var floor *load.Report // nobody asks for it where latencies do not count
+	var empty *load.Report // only if latencies are promised
 	if s.Latencies {
-		if floor, err = onFloor(ctx, l, c, s.Stall-time.Second); err != nil {
+		if empty, err = onEmptyServer(ctx, l, c, s.Stall-time.Second); err != nil {
 			return nil, err
 		}
 	}
@@ -68,7 +66,7 @@ func redisStopped(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promi
 	if err != nil {
 		return nil, errors.Join(err, redis.Resume())
 	}
-	later, err := part(ctx, c, s.Stall-time.Second)
+	later, err := runLoad(ctx, c, s.Stall-time.Second)
 	if err != nil {
 		return nil, errors.Join(err, redis.Resume())
 	}
@@ -97,7 +95,7 @@ func redisStopped(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promi
 		promise.AtMost("more heap afterwards, MiB", (after.heap-before.heap)/(1<<20), moreHeap/(1<<20)))
 	if s.Latencies {
 		at := fmt.Sprintf("at %.0f checks/s of %.0f that the machine can do, p99 %.1f ms and median %.1f ms before, of a server that decides nothing %.1f and %.1f: ",
-			c.Rate, 2*c.Rate, promise.Milliseconds(usual.Latency.P99), promise.Milliseconds(usual.Latency.P50), promise.Milliseconds(floor.Latency.P99), promise.Milliseconds(floor.Latency.P50))
+			c.Rate, 2*c.Rate, promise.Milliseconds(usual.Latency.P99), promise.Milliseconds(usual.Latency.P50), promise.Milliseconds(empty.Latency.P99), promise.Milliseconds(empty.Latency.P50))
 		out = append(out, promise.Prefixed(at,
 			promise.AtMost("p99 of the first second, ms", promise.Milliseconds(first.Latency.P99), 60),
 			promise.AtMost(fmt.Sprintf("p99 after it (median %.1f), ms", promise.Milliseconds(later.Latency.P50)), promise.Milliseconds(later.Latency.P99), 5))...)
@@ -105,8 +103,8 @@ func redisStopped(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promi
 	return out, l.AwaitLeases(ctx)
 }
 
-// manyKeys is a load on one region, of keys of which but the busiest stay within their
-// limit: with latencies to be measured, half of what the machine can do.
+// manyKeys returns a load of many keys on one region. All but the busiest keys stay within their limit. If latencies
+// are promised, it is half of what the machine can do.
 func manyKeys(ctx context.Context, l *e2e.Cluster, r *e2e.Region, s promise.Scale) (load.Config, error) {
 	c := load.DefaultConfig()
 	// Many checks share a connection, so that those that wait hold up none of the next ones,
@@ -123,14 +121,14 @@ func manyKeys(ctx context.Context, l *e2e.Cluster, r *e2e.Region, s promise.Scal
 	return c, err
 }
 
-// capacity is how many checks a second of a load are answered when so many are under way
-// at once that the machine is never idle, but few enough that none waits long: of a
-// thousand under way each system call would carry dozens, and the machine do twice as much
-// as it does when checks come by themselves. The rest of the scenario's load is there, too.
+// capacity returns how many checks of a load the machine answers in a second, beside the rest of the scenario's load.
+// atOnce checks are under way: enough that the machine is never idle, and few enough that none waits long. With a
+// thousand under way each system call would carry dozens, and the machine would do twice as much as when checks come
+// one by one.
 func capacity(ctx context.Context, l *e2e.Cluster, c load.Config) (float64, error) {
 	c.Rate, c.Workers, c.Warmup = 0, atOnce, warmUp
 	rotation := clients.Begin(ctx, clients.Paced(l, warmUp+measureFor))
-	most, err := part(ctx, c, measureFor)
+	most, err := runLoad(ctx, c, measureFor)
 	_, rotated := rotation.Wait()
 	if err := errors.Join(err, rotated); err != nil {
 		return 0, err
@@ -138,13 +136,13 @@ func capacity(ctx context.Context, l *e2e.Cluster, c load.Config) (float64, erro
 	return most.ChecksPerSecond, nil
 }
 
-// part is the load for a while.
-func part(ctx context.Context, c load.Config, d time.Duration) (*load.Report, error) {
+// runLoad runs the load for d.
+func runLoad(ctx context.Context, c load.Config, d time.Duration) (*load.Report, error) {
 	c.Duration = d
 	return load.Run(ctx, c)
 }
 
-// footprint is what a daemon holds.
+// footprint is how many goroutines a daemon has, and how much memory.
 type footprint struct{ goroutines, heap float64 }
 
 func footprintOf(ctx context.Context, l *e2e.Cluster, r *e2e.Region) (f footprint, err error) {

@@ -18,13 +18,12 @@ func followerWiped(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]prom
 	return wipe(ctx, l, s, l.Follower)
 }
 
-// leaderWiped: so is the leader.
+// leaderWiped: a leader that lost its disk is a voter again by itself.
 func leaderWiped(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	return wipe(ctx, l, s, l.Leader)
 }
 
-// wipe kills a coordinator under load, removes its data, starts it again, and sees
-// that its vote counts.
+// wipe kills a coordinator under load, removes its data, starts it again, and checks that its vote counts.
 func wipe(ctx context.Context, l *e2e.Cluster, s promise.Scale, pick func(context.Context) (*e2e.Coordinator, error)) ([]promise.Result, error) {
 	run := clients.Begin(ctx, clients.BigLoad(l, s.Run))
 	e2e.Pause(ctx, s.Run/4)
@@ -36,7 +35,7 @@ func wipe(ctx context.Context, l *e2e.Cluster, s promise.Scale, pick func(contex
 		return nil, err
 	}
 	killed := time.Now()
-	before, err := awaitLeader(ctx, l)
+	before, err := leadersStatus(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +60,8 @@ func wipe(ctx context.Context, l *e2e.Cluster, s promise.Scale, pick func(contex
 		promise.AtMost("seconds until a rule change commits that needs its vote", counts.Seconds(), 15)), nil
 }
 
-// awaitLeader is what the leader says of the cluster, once there is one.
-func awaitLeader(ctx context.Context, l *e2e.Cluster) (status *aliquotv1.GetStatusResponse, err error) {
+// leadersStatus waits for a leader, and returns its status of the cluster.
+func leadersStatus(ctx context.Context, l *e2e.Cluster) (status *aliquotv1.GetStatusResponse, err error) {
 	err = e2e.Until(ctx, e2e.ReadyWithin, "led", func() error {
 		leader, err := l.Leader(ctx)
 		if err == nil {
@@ -73,9 +72,8 @@ func awaitLeader(ctx context.Context, l *e2e.Cluster) (status *aliquotv1.GetStat
 	return status, err
 }
 
-// voter returns nil when the leader and the node itself list it as a voter, once,
-// and it has applied more than this index, which was applied when it died: before
-// that it may know of the voter that was lost, not of itself.
+// voter returns nil when the leader and the node itself list it once, as a voter, and both have applied more than
+// index, which was applied when it was killed. Before that, the list may show the node that was lost.
 func voter(ctx context.Context, l *e2e.Cluster, c *e2e.Coordinator, index uint64) error {
 	leader, err := l.Leader(ctx)
 	if err != nil {
@@ -99,8 +97,8 @@ func voter(ctx context.Context, l *e2e.Cluster, c *e2e.Coordinator, index uint64
 	return nil
 }
 
-// voteCounts stops another coordinator: of three, the two that remain can commit
-// only together. It returns the time to the next commit.
+// voteCounts kills another coordinator: the two that remain of three can commit only together. It returns the time to
+// the next commit.
 func voteCounts(ctx context.Context, l *e2e.Cluster, c *e2e.Coordinator) (time.Duration, error) {
 	other := l.Coordinators[0]
 	if other == c {

@@ -1,6 +1,6 @@
-// Command holes opens known holes of the promise one by one on real processes, with programs whose
-// repairs are taken out, and prints what the coordinators count: violations while the hole is open, and
-// none while it is closed. It exits with 1 if that is not so.
+// Command holes opens known holes of the promise one by one on real processes, with programs whose repairs are taken
+// out. It prints the violations that the coordinators count: some while the hole is open, and none while it is closed.
+// It exits with 1 otherwise.
 package main
 
 import (
@@ -19,11 +19,12 @@ func main() {
 	only := flag.String("only", "", "names of holes, comma separated; empty: all")
 	flag.Parse()
 	e2e.Exit(func(ctx context.Context) (bool, error) {
-		return e2e.InFolder(ctx, "holes", "-", func(ctx context.Context, _, dir string) (bool, error) { return seeAll(ctx, dir, *only) })
+		return e2e.InFolder(ctx, "holes", "-", func(ctx context.Context, _, dir string) (bool, error) { return observeAll(ctx, dir, *only) })
 	})
 }
 
-func seeAll(ctx context.Context, dir, only string) (ok bool, err error) {
+// observeAll prints a row for each hole whose name is in only, and reports whether all showed what they should.
+func observeAll(ctx context.Context, dir, only string) (ok bool, err error) {
 	bin := filepath.Join(dir, "bin")
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		return false, err
@@ -37,13 +38,13 @@ func seeAll(ctx context.Context, dir, only string) (ok bool, err error) {
 		if only != "" && !strings.Contains(","+only+",", ","+h.Name+",") {
 			continue
 		}
-		var seen [2]faults.Sight
+		var seen [2]faults.Observation
 		for i, open := range []bool{true, false} {
 			cluster, err := os.MkdirTemp(dir, h.Name)
 			if err != nil {
 				return false, err
 			}
-			if seen[i], err = h.Look(ctx, bin, cluster, open); err != nil {
+			if seen[i], err = h.Observe(ctx, bin, cluster, open); err != nil {
 				return false, fmt.Errorf("%s, open %t: %w", h.Name, open, err)
 			}
 		}

@@ -10,9 +10,9 @@ import (
 	"aliquot/internal/e2e"
 )
 
-// onFloor is a part of a load on a server that decides nothing, in a process of its own
-// beside the installation: what the machine alone makes of that load.
-func onFloor(ctx context.Context, l *e2e.Cluster, c load.Config, d time.Duration) (*load.Report, error) {
+// onEmptyServer runs a load for d on a server that decides nothing, in a process beside the cluster. Its latencies are
+// those of the machine alone.
+func onEmptyServer(ctx context.Context, l *e2e.Cluster, c load.Config, d time.Duration) (*load.Report, error) {
 	free, err := e2e.FreePorts(1)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func onFloor(ctx context.Context, l *e2e.Cluster, c load.Config, d time.Duration
 	if err := p.Start(); err != nil {
 		return nil, err
 	}
-	defer func() { _ = p.Kill9() }() // it has nothing to lose
+	defer func() { _ = p.Kill9() }() // it holds nothing
 	err = e2e.Until(ctx, e2e.ReadyWithin, "listening", func() error {
 		conn, err := net.DialTimeout("tcp", c.Address, e2e.CallWithin)
 		if err == nil {
@@ -33,5 +33,5 @@ func onFloor(ctx context.Context, l *e2e.Cluster, c load.Config, d time.Duration
 	if err != nil {
 		return nil, err
 	}
-	return part(ctx, c, d)
+	return runLoad(ctx, c, d)
 }
