@@ -20,13 +20,13 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// Lease is how long a region's lease still runs, as its own metrics say.
+// Lease returns how long a region's lease still lasts, from its daemon's metrics.
 func (l *Cluster) Lease(ctx context.Context, r *Region) (time.Duration, error) {
 	seconds, err := l.Metric(ctx, r, "aliquot_lease_remaining_seconds")
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// Metric is the value of the first of a region's series whose line begins so.
+// Metric returns the value of the first of a region's series whose line begins with series.
 func (l *Cluster) Metric(ctx context.Context, r *Region, series string) (float64, error) {
 	values, err := l.metrics(ctx, r.Ops(), series)
 	if err == nil && len(values) == 0 {
@@ -38,7 +38,7 @@ func (l *Cluster) Metric(ctx context.Context, r *Region, series string) (float64
 	return values[0], nil
 }
 
-// metrics are the values of all series of a process, by its ops listener, whose lines begin so.
+// metrics returns the values of all series whose lines begin with series, of the process with the ops listener.
 func (l *Cluster) metrics(ctx context.Context, ops, series string) (out []float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, CallWithin)
 	defer cancel()
@@ -68,7 +68,7 @@ func (l *Cluster) metrics(ctx context.Context, ops, series string) (out []float6
 	return out, nil
 }
 
-// Broken is how many promises the coordinators that run have seen broken, all together.
+// Broken returns how many violations of promises the running coordinators have counted in total.
 func (l *Cluster) Broken(ctx context.Context) (sum float64, err error) {
 	for _, c := range l.Coordinators {
 		if !c.Running() {
@@ -88,12 +88,12 @@ func (l *Cluster) Broken(ctx context.Context) (sum float64, err error) {
 // Flush empties a region's Redis (FLUSHALL).
 func (l *Cluster) Flush(r *Region) error { return r.Command("FLUSHALL") }
 
-// ForgetDaemons empties the list in the region's store of the daemons that were there in the last hour. One that was
-// killed and lost its state file comes back as another daemon: without a coordinator, the daemons of the region wait
-// for the one that is gone. Daemons that run are in the list again a second later.
+// ForgetDaemons empties the list in the region's store of the daemons that ran in the last hour. A daemon that was
+// killed and lost its state file comes back as another one; without a coordinator, the region's daemons wait for the
+// one that is gone. Running daemons enter the list again within a second.
 func (r *Region) ForgetDaemons() error { return r.Command("DEL " + lua.RosterKey) }
 
-// Command has the region's Redis carry out a command that answers OK, or a number.
+// Command sends a command to the region's Redis. An answer other than OK or a number is an error.
 func (r *Region) Command(text string) error {
 	conn, err := net.DialTimeout("tcp", r.Redis, CallWithin)
 	if err != nil {
@@ -124,7 +124,7 @@ func (l *Cluster) Budget(ctx context.Context, c *Coordinator, rule string, key m
 	return answer.GetBudget(), err
 }
 
-// RegionService is the region service of one coordinator.
+// RegionService returns a client of one coordinator's region service.
 func (l *Cluster) RegionService(c *Coordinator) aliquotv1connect.RegionServiceClient {
 	return aliquotv1connect.NewRegionServiceClient(l.HTTP, rpc.BaseURL(c.Address))
 }
@@ -144,7 +144,7 @@ func (l *Cluster) Status(ctx context.Context, c *Coordinator) (*aliquotv1.GetSta
 	return aliquotv1connect.NewClusterServiceClient(l.HTTP, rpc.BaseURL(c.Address)).GetStatus(ctx, &aliquotv1.GetStatusRequest{})
 }
 
-// Leader is the running coordinator that says it leads, or an error.
+// Leader returns the running coordinator that says it leads, or an error if there is none.
 func (l *Cluster) Leader(ctx context.Context) (*Coordinator, error) {
 	for _, c := range l.Coordinators {
 		if !c.Running() {
@@ -158,7 +158,7 @@ func (l *Cluster) Leader(ctx context.Context) (*Coordinator, error) {
 	return nil, errors.New("no coordinator says it leads")
 }
 
-// SomeLeader is Leader once there is one.
+// SomeLeader waits until a coordinator leads, and returns it.
 func (l *Cluster) SomeLeader(ctx context.Context) (leader *Coordinator, err error) {
 	err = Until(ctx, ReadyWithin, "led", func() error {
 		leader, err = l.Leader(ctx)
@@ -167,7 +167,7 @@ func (l *Cluster) SomeLeader(ctx context.Context) (leader *Coordinator, err erro
 	return leader, err
 }
 
-// WhenLed makes a call again that was refused, with nothing changed, because nobody leads.
+// WhenLed makes a call, and repeats it while it is refused because no coordinator leads. Such a call changes nothing.
 func WhenLed(ctx context.Context, call func() error) error {
 	var err error
 	refused := Until(ctx, ReadyWithin, "led", func() error {
@@ -180,7 +180,7 @@ func WhenLed(ctx context.Context, call func() error) error {
 	return cmp.Or(refused, err)
 }
 
-// Follower is a running coordinator that does not lead.
+// Follower returns a running coordinator that does not lead.
 func (l *Cluster) Follower(ctx context.Context) (*Coordinator, error) {
 	leader, err := l.SomeLeader(ctx)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package e2e runs a whole installation as real processes and breaks them: daemons, stores, links between
-// them. e2e/limits and e2e/faults say what must hold meanwhile; e2e/acceptance runs them at full length, and
-// its tests in a short form.
+// Package e2e runs a cluster of real processes, and breaks daemons, stores and the links between them. e2e/limits and
+// e2e/faults say what must hold meanwhile. e2e/acceptance runs them at full length, and its tests run a short form.
 package e2e
 
 import (
@@ -21,16 +20,16 @@ import (
 )
 
 const (
-	// ReadyWithin bounds the time to the first lease, and to recovery: elections
-	// and the hand-over after lost leases (2T) included, on a machine however slow it is.
+	// ReadyWithin bounds the time to the first lease and to recovery, with elections and the wait for old leases (2T),
+	// also on a slow machine.
 	ReadyWithin = 5 * time.Minute
-	// PollEvery is how often a condition is looked at.
+	// PollEvery is the time between two tries of a condition.
 	PollEvery = 50 * time.Millisecond
-	// CallWithin bounds one question to a daemon, on a machine that may stop for a while.
+	// CallWithin bounds one call to a daemon, also on a machine that stops for a while.
 	CallWithin = time.Minute
 )
 
-// RegionNames are a cluster's regions, if its Setup does not say others.
+// RegionNames are a cluster's regions, unless its Setup names others.
 var RegionNames = []string{"us-east", "eu-west", "ap-south"}
 
 // Cluster is three Redis servers, three coordinators and three regional daemons.
@@ -44,7 +43,7 @@ type Cluster struct {
 	HTTP         *http.Client
 }
 
-// Setup is what distinguishes a cluster; the zero value is what Cluster describes, with RulesYAML.
+// Setup is what can differ between clusters. The zero value is what Cluster describes, with RulesYAML.
 type Setup struct {
 	Regions  []string // the names of the regions to begin with; nil: RegionNames
 	Absent   string   // one more, which is declared and never runs; empty: none
@@ -80,8 +79,8 @@ func Build(ctx context.Context, module, dir string) error {
 	return nil
 }
 
-// Start begins a cluster with the programs in bin and its state in dir, on free ports,
-// and returns when every region holds a lease. Call Stop even after an error if
+// Start starts a cluster with the programs in bin and its state in dir, on free ports,
+// and returns when every region has a lease. Call Stop even after an error if
 // the Cluster is not nil.
 func Start(ctx context.Context, bin, dir string, s Setup) (*Cluster, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil && !s.InMemory {
@@ -94,7 +93,7 @@ func Start(ctx context.Context, bin, dir string, s Setup) (*Cluster, error) {
 	return l, l.Run(ctx)
 }
 
-// New makes the processes of a cluster as Start does, and starts none; Run does.
+// New returns a cluster as Start does, whose processes Run starts.
 func New(bin, dir string, s Setup) (*Cluster, error) {
 	if s.Regions == nil {
 		s.Regions = RegionNames
@@ -114,7 +113,7 @@ func New(bin, dir string, s Setup) (*Cluster, error) {
 	return l, nil
 }
 
-// Run starts the processes, and returns when every region holds a lease.
+// Run starts the processes, and returns when every region has a lease.
 func (l *Cluster) Run(ctx context.Context) error {
 	for _, p := range l.Processes() {
 		if err := p.Start(); err != nil {
@@ -124,7 +123,7 @@ func (l *Cluster) Run(ctx context.Context) error {
 	return l.AwaitLeases(ctx)
 }
 
-// Processes are all of the cluster: stores, coordinators and regional daemons, in the order in which they start.
+// Processes returns the cluster's stores, coordinators and regional daemons, in the order in which they start.
 func (l *Cluster) Processes() []*Process {
 	out := append([]*Process{}, l.Redis...)
 	for _, c := range l.Coordinators {
@@ -136,14 +135,14 @@ func (l *Cluster) Processes() []*Process {
 	return out
 }
 
-// Stop kills everything.
+// Stop kills all processes.
 func (l *Cluster) Stop() {
 	for _, p := range l.Processes() {
 		p.Kill9()
 	}
 }
 
-// RegionAddresses are where checks go.
+// RegionAddresses returns the addresses that checks go to.
 func (l *Cluster) RegionAddresses() []string {
 	var out []string
 	for _, r := range l.Regions {
@@ -152,8 +151,7 @@ func (l *Cluster) RegionAddresses() []string {
 	return out
 }
 
-// Until polls a condition until it holds; its last error is the reason if it never
-// does.
+// Until polls a condition until it returns nil. If it does not within a time, the error has its last one.
 func Until(ctx context.Context, within time.Duration, what string, holds func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -180,7 +178,7 @@ func Pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// AwaitLeases waits until every region says it holds a lease.
+// AwaitLeases waits until every region has a lease, by its own metrics.
 func (l *Cluster) AwaitLeases(ctx context.Context) error {
 	for _, r := range l.Regions {
 		if err := l.AwaitLease(ctx, r); err != nil {
@@ -190,7 +188,7 @@ func (l *Cluster) AwaitLeases(ctx context.Context) error {
 	return nil
 }
 
-// AwaitLease waits until a region says it holds a lease.
+// AwaitLease waits until a region has a lease, by its own metrics.
 func (l *Cluster) AwaitLease(ctx context.Context, r *Region) error {
 	err := Until(ctx, ReadyWithin, r.Name+" leased", func() error {
 		left, err := l.Lease(ctx, r)
@@ -214,7 +212,7 @@ func (l *Cluster) WithLogs(err error) error {
 	return fmt.Errorf("%w\n%s", err, b.String())
 }
 
-// KillCoordinators kills all of them, without warning.
+// KillCoordinators kills all coordinators with SIGKILL.
 func (l *Cluster) KillCoordinators() error {
 	for _, c := range l.Coordinators {
 		if err := c.Kill9(); err != nil {
@@ -224,8 +222,7 @@ func (l *Cluster) KillCoordinators() error {
 	return nil
 }
 
-// RestartCoordinators starts all of them again and returns how long it took until
-// every region held a lease.
+// RestartCoordinators starts all coordinators again. It returns how long it took until every region had a lease.
 func (l *Cluster) RestartCoordinators(ctx context.Context) (time.Duration, error) {
 	for _, c := range l.Coordinators {
 		if err := c.Start(); err != nil {
@@ -237,7 +234,7 @@ func (l *Cluster) RestartCoordinators(ctx context.Context) (time.Duration, error
 	return time.Since(began), err
 }
 
-// AwaitAllCoordinators waits until each of them knows a leader.
+// AwaitAllCoordinators waits until every coordinator answers for a budget, so it knows a leader.
 func (l *Cluster) AwaitAllCoordinators(ctx context.Context) error {
 	for _, c := range l.Coordinators {
 		err := Until(ctx, ReadyWithin, c.Name+" back", func() error {
@@ -251,7 +248,7 @@ func (l *Cluster) AwaitAllCoordinators(ctx context.Context) error {
 	return nil
 }
 
-// ForgetEverything kills every daemon and removes what regions know; coordinators keep their state.
+// ForgetEverything kills every daemon and removes the state files of the regions. Coordinators keep their state.
 func (l *Cluster) ForgetEverything() error {
 	err := l.KillCoordinators()
 	for _, r := range l.Regions {

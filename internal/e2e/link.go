@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Link is a TCP proxy before one server, which can be cut. What is sent over a cut link waits, as
-// it does in a real network: connections stay open, and nothing is lost. It is safe for
-// concurrent use.
+// Link is a TCP proxy before one server, which can be cut. Bytes that are sent over a cut link wait, as in a real
+// network: connections stay open, and nothing is lost. It is safe for concurrent use.
 type Link struct {
 	listener net.Listener
 	target   string
@@ -43,7 +42,7 @@ func NewLink(target string) (*Link, error) {
 	return l, nil
 }
 
-// Address is where clients of the link connect.
+// Address returns the address that clients of the link connect to.
 func (l *Link) Address() string { return l.listener.Addr().String() }
 
 // cutOff stops directions of the link until restore.
@@ -55,7 +54,7 @@ func (l *Link) cutOff(directions ...direction) {
 	}
 }
 
-// restore lets both directions pass again; what waited goes on its way.
+// restore opens both directions again. The bytes that waited are sent.
 func (l *Link) restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,14 +62,14 @@ func (l *Link) restore() {
 	l.passes.Broadcast()
 }
 
-// Delay has everything that is sent to clients from now on arrive that much later.
+// Delay delays all bytes that the server sends from now on.
 func (l *Link) Delay(by time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lag = by
 }
 
-// due is when what comes now by a direction is to arrive.
+// due returns when bytes of a direction that come now are to arrive.
 func (l *Link) due(d direction) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,19 +104,19 @@ func (l *Link) accept() {
 // connect reaches the server for a client once requests pass.
 func (l *Link) connect(client net.Conn) {
 	defer client.Close()
-	if !l.keep(client) || !l.await(Requests) {
+	if !l.add(client) || !l.await(Requests) {
 		return
 	}
-	defer l.drop(client)
+	defer l.remove(client)
 	server, err := net.Dial("tcp", l.target)
 	if err != nil {
 		return
 	}
 	defer server.Close()
-	if !l.keep(server) {
+	if !l.add(server) {
 		return
 	}
-	defer l.drop(server)
+	defer l.remove(server)
 	var both sync.WaitGroup
 	both.Go(func() { l.forward(server, client, Requests) })
 	both.Go(func() { l.forward(client, server, Answers) })
@@ -130,7 +129,7 @@ func (l *Link) forward(to, from net.Conn, d direction) {
 		bytes []byte
 		due   time.Time
 	}
-	parts := make(chan part, 1024) // more than comes within any delay
+	parts := make(chan part, 1024) // more than arrive within any delay
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		defer to.Close()
@@ -171,8 +170,8 @@ func (l *Link) await(d direction) bool {
 	return !l.closed
 }
 
-// keep notes a connection, so that close ends it. It reports false if the link was closed.
-func (l *Link) keep(c net.Conn) bool {
+// add adds a connection, which Close then closes. It reports false if the link was closed.
+func (l *Link) add(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed {
@@ -181,7 +180,7 @@ func (l *Link) keep(c net.Conn) bool {
 	return !l.closed
 }
 
-func (l *Link) drop(c net.Conn) {
+func (l *Link) remove(c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, c)

@@ -13,15 +13,14 @@ import (
 // flapEvery is how long a flapping link is cut, and then passes.
 const flapEvery = 300 * time.Millisecond
 
-// LinkedCluster is a cluster in which every way between a regional daemon and a coordinator, and between a
-// daemon and its store, is a link that can be cut.
+// LinkedCluster is a cluster in which regional daemons reach coordinators and stores over links, which can be cut.
 type LinkedCluster struct {
 	*Cluster
 	coordinators [][]*Link // by region, then by coordinator
 	stores       []*Link   // by region
 }
 
-// StartLinked is Start in a folder of its own below dir. The caller calls stop, also after an error.
+// StartLinked is Start in a folder of its own below dir. The caller calls Stop, also after an error.
 func StartLinked(ctx context.Context, bin, dir string) (*LinkedCluster, error) {
 	dir, err := os.MkdirTemp(dir, "linked-")
 	if err != nil {
@@ -40,7 +39,7 @@ func StartLinked(ctx context.Context, bin, dir string) (*LinkedCluster, error) {
 	return out, own.AwaitLeases(ctx)
 }
 
-// linkRegion restarts a region's daemon so that it reaches everybody through links.
+// linkRegion restarts a region's daemon, which then reaches its store and the coordinators over links.
 func (l *LinkedCluster) linkRegion(r *Region) error {
 	coordinators, err := linksToCoordinators(l.Cluster, r)
 	if err != nil {
@@ -55,7 +54,7 @@ func (l *LinkedCluster) linkRegion(r *Region) error {
 	return errors.Join(r.Terminate(), r.SetFlag("--redis", "redis://"+store.Address()), r.Start())
 }
 
-// linksToCoordinators has a daemon reach each coordinator through a link from its next life on.
+// linksToCoordinators opens links to the coordinators, which a daemon uses from its next start on.
 func linksToCoordinators(l *Cluster, r *Region) (links []*Link, err error) {
 	var addresses []string
 	for _, c := range l.Coordinators {
@@ -68,14 +67,13 @@ func linksToCoordinators(l *Cluster, r *Region) (links []*Link, err error) {
 	return links, r.SetFlag("--coordinators", strings.Join(addresses, ","))
 }
 
-// LinkCoordinators has a daemon reach the coordinators through links from its next life on. The trouble
-// cuts them.
+// LinkCoordinators is linksToCoordinators, and returns the trouble that cuts these links.
 func (l *Cluster) LinkCoordinators(r *Region) (cut Trouble, err error) {
 	links, err := linksToCoordinators(l, r)
 	return cutLinks(r.Name+" cut from the coordinators", links, Requests, Answers), err
 }
 
-// Stop kills everything, closes the links and removes the folder. It may be called on nil.
+// Stop kills all processes, closes the links and removes the folder. It may be called on nil.
 func (l *LinkedCluster) Stop() {
 	if l == nil {
 		return
@@ -96,12 +94,12 @@ type Trouble struct {
 	Begin, End func() error
 }
 
-// Isolated cuts a region's ways to all coordinators, in the given directions.
+// Isolated cuts a region's links to all coordinators, in some directions.
 func (l *LinkedCluster) Isolated(region int, name string, directions ...direction) Trouble {
 	return cutLinks(fmt.Sprintf("%s cut from the coordinators: %s", l.Regions[region].Region, name), l.coordinators[region], directions...)
 }
 
-// cutLinks cuts links in the given directions.
+// cutLinks cuts links in some directions.
 func cutLinks(name string, links []*Link, directions ...direction) Trouble {
 	each := func(do func(*Link)) func() error {
 		return func() error {
@@ -114,7 +112,7 @@ func cutLinks(name string, links []*Link, directions ...direction) Trouble {
 	return Trouble{Name: name, Begin: each(func(to *Link) { to.cutOff(directions...) }), End: each((*Link).restore)}
 }
 
-// Flapping cuts a region's links to its store and to the coordinators again and again.
+// Flapping cuts and restores a region's links to its store and to the coordinators, every flapEvery.
 func (l *LinkedCluster) Flapping(ctx context.Context, region int) Trouble {
 	links := append([]*Link{l.stores[region]}, l.coordinators[region]...)
 	over, ended := make(chan struct{}), make(chan struct{})
@@ -153,7 +151,7 @@ func (l *LinkedCluster) Flapping(ctx context.Context, region int) Trouble {
 	}
 }
 
-// Storeless cuts a daemon from its store, which lives on.
+// Storeless cuts a daemon from its store, which goes on running.
 func (l *LinkedCluster) Storeless(region int) Trouble {
 	return Trouble{
 		Name:  l.Regions[region].Region + " cut from its store",
@@ -162,7 +160,7 @@ func (l *LinkedCluster) Storeless(region int) Trouble {
 	}
 }
 
-// PausedTogether stops processes, as a machine that is suspended does.
+// PausedTogether pauses processes at once, as when their machine is suspended.
 func PausedTogether(name string, processes ...*Process) Trouble {
 	each := func(do func(*Process) error) (err error) {
 		for _, p := range processes {
@@ -177,7 +175,7 @@ func PausedTogether(name string, processes ...*Process) Trouble {
 	}
 }
 
-// LeaderPaused stops the coordinator that leads when the trouble begins.
+// LeaderPaused pauses the coordinator that leads when the trouble begins.
 func (l *LinkedCluster) LeaderPaused(ctx context.Context) Trouble {
 	var leader *Coordinator
 	return Trouble{
@@ -192,7 +190,7 @@ func (l *LinkedCluster) LeaderPaused(ctx context.Context) Trouble {
 	}
 }
 
-// Lasting places a trouble in time.
+// Lasting returns the trouble with its beginning and length.
 func (t Trouble) Lasting(at, lasts time.Duration) Trouble {
 	t.At, t.Lasts = at, lasts
 	return t

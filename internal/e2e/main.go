@@ -15,9 +15,8 @@ import (
 
 // Main is the main function of a command that needs the module's programs. The command has declared
 // its flags; Main adds -bin, the folder of the programs, and parses them. valid, if not nil, then checks
-// them. work runs with a folder of its own, which is removed after it, and with the folder of the
-// programs: -bin, or the same one, with the module in the working directory built into it. Main ends
-// the process as Exit does.
+// them. work gets a folder of its own, which is removed after it, and the folder of the programs: -bin, or else its own
+// folder, into which Main builds the module in the working directory. Main ends the process as Exit does.
 func Main(name string, valid func() error, work func(ctx context.Context, bin, dir string) (ok bool, err error)) {
 	bin := flag.String("bin", "", "folder of the programs; built if empty")
 	flag.Parse()
@@ -84,9 +83,9 @@ func RunTests(tests interface{ Run() int }, module string, bin *string) (code in
 	return tests.Run()
 }
 
-// programs builds the programs of the module whose folder is given, and returns the folder in which they are, and a
-// function that removes it. If ProgramsFolder names a folder, that is the one, and it stays: go links again only those
-// programs whose source is another one than when they were built. One process at a time builds there.
+// programs builds the programs of a module, given by its folder. It returns their folder and a function that removes
+// it. If ProgramsFolder names a folder, they are built there and stay, so go links only programs again whose source has
+// changed. One process at a time builds there.
 func programs(ctx context.Context, module string) (dir string, remove func(), err error) {
 	if dir = os.Getenv(ProgramsFolder); dir != "" {
 		return dir, func() {}, buildAlone(ctx, module, dir)
@@ -114,7 +113,7 @@ func buildAlone(ctx context.Context, module, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close() // which ends the lock
+	defer lock.Close() // which releases the lock
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}

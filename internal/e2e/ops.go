@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Ops is where the coordinator's metrics and health are.
+// Ops returns the address of the coordinator's metrics and health.
 func (c *Coordinator) Ops() string { return c.Flag("--ops-listen") }
 
-// Ops is where the region's metrics and health are.
+// Ops returns the address of the region's metrics and health.
 func (r *Region) Ops() string { return r.Flag("--ops-listen") }
 
-// Flag is the value that the process was given for a flag; empty if none.
+// Flag returns the value of a flag of the process; empty if it has none.
 func (p *Process) Flag(name string) string {
 	if i := slices.Index(p.command, name); i >= 0 && i+1 < len(p.command) {
 		return p.command[i+1]
@@ -19,7 +19,7 @@ func (p *Process) Flag(name string) string {
 	return ""
 }
 
-// SetFlag changes the value of a flag for the process's next life.
+// SetFlag changes the value of a flag from the process's next start on.
 func (p *Process) SetFlag(name, value string) error {
 	i := slices.Index(p.command, name)
 	if i < 0 || i+1 >= len(p.command) {
@@ -29,5 +29,5 @@ func (p *Process) SetFlag(name, value string) error {
 	return nil
 }
 
-// AddFlags gives the process more arguments from its next life on.
+// AddFlags gives the process more arguments from its next start on.
 func (p *Process) AddFlags(arguments ...string) { p.command = append(p.command, arguments...) }

@@ -14,25 +14,25 @@ import (
 // stopWithin is how long a process may take to end after SIGTERM.
 const stopWithin = 10 * time.Second
 
-// Process is one daemon, which can be killed, stopped, paused and started again
-// with the same command. Its output goes to a file, over all its lives.
+// Process is one daemon, which can be killed, terminated, paused and started again with the same command. The output of
+// all runs goes to one file.
 type Process struct {
 	Name    string
-	In      *os.File // standard input of every life; nil: none
+	In      *os.File // standard input of every run; nil: none
 	command []string
 	log     string
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the present life has ended
+	done chan struct{} // closed when the present run has ended
 }
 
-// NewProcess is a process that has not started yet, with its log in dir.
+// NewProcess returns a process that has not started yet. Its log is in dir.
 func NewProcess(dir, name string, command ...string) *Process {
 	return &Process{Name: name, command: command, log: filepath.Join(dir, name+".log")}
 }
 
-// Start begins a life; one under way is an error.
+// Start starts the process. It is an error if it runs already.
 func (p *Process) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,7 @@ func (p *Process) Start() error {
 	if p.In != nil {
 		cmd.Stdin = p.In
 	}
-	// In a group of its own: Ctrl-C is for the test, which then cleans up.
+	// A process group of its own: Ctrl-C reaches the test alone, which then ends the process.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
@@ -63,7 +63,7 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Running reports whether it was started and has not ended.
+// Running reports whether the process was started and has not ended.
 func (p *Process) Running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,11 +78,10 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Kill9 ends it without warning.
+// Kill9 ends the process by SIGKILL.
 func (p *Process) Kill9() error { return p.end(syscall.SIGKILL) }
 
-// Terminate ends it by SIGTERM and reports an exit that was not clean or took too
-// long.
+// Terminate ends the process by SIGTERM. An exit status other than 0, or an end that takes too long, is an error.
 func (p *Process) Terminate() error {
 	p.mu.Lock()
 	cmd := p.cmd
@@ -96,10 +95,10 @@ func (p *Process) Terminate() error {
 	return nil
 }
 
-// Pause freezes it (SIGSTOP); Resume lets it go on.
+// Pause stops the process by SIGSTOP until Resume.
 func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
 
-// Resume undoes Pause.
+// Resume continues a process that Pause has stopped.
 func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 
 func (p *Process) signal(s syscall.Signal) error {
@@ -111,7 +110,7 @@ func (p *Process) signal(s syscall.Signal) error {
 	return p.cmd.Process.Signal(s)
 }
 
-// end signals and waits; without a life under way it does nothing.
+// end sends a signal and waits for the end. It does nothing if the process does not run.
 func (p *Process) end(s syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +132,7 @@ func (p *Process) end(s syscall.Signal) error {
 	return nil
 }
 
-// Tail is the end of the log, for error messages.
+// Tail returns the end of the log, for error messages.
 func (p *Process) Tail() string {
 	const most = 3000
 	text, err := os.ReadFile(p.log)
@@ -152,14 +151,14 @@ func startAll(processes []*Process) error {
 	return nil
 }
 
-// EndAll kills processes; what they hold is lost.
+// EndAll kills processes, whose contents are lost.
 func EndAll(processes []*Process) {
 	for _, p := range processes {
-		_ = p.Kill9() // whatever is left of it holds nothing that is needed
+		_ = p.Kill9() // nothing that it holds is needed
 	}
 }
 
-// Busy starts processes that do nothing but take time; stop ends them, also after an error.
+// Busy starts processes that only use processor time. stop ends them, also after an error.
 func Busy(dir string, n int) (stop func() error, err error) {
 	var all []*Process
 	stop = func() (err error) {

@@ -15,8 +15,8 @@ import (
 // CheckedPath is the path that RulesYAML limits for proxies.
 const CheckedPath = "/checked"
 
-// RulesYAML is what the cluster starts with: one limit, strict and elastic, a small one for
-// keys of many clients at once, one that counts, in three ways, and one for proxies.
+// RulesYAML is the rules file that a cluster starts with: one limit, strict and elastic; a small one for many clients;
+// three counting limits; and one for proxies.
 const RulesYAML = `rules:
   - id: per-key
     match: {attributes: {plan: big}}
@@ -48,8 +48,7 @@ const RulesYAML = `rules:
     enforcement: strict
 `
 
-// AwaitRules waits until a region decides by the cluster's rules, with or without a
-// lease.
+// AwaitRules waits until a region decides by the cluster's rules, with or without a lease.
 func (l *Cluster) AwaitRules(ctx context.Context, r *Region) error {
 	client := aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address))
 	request := &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": "big", "api_key": "await-rules"}}
@@ -113,7 +112,7 @@ func (l *Cluster) CommitRules(ctx context.Context, at *Coordinator) error {
 	return err
 }
 
-// AnyRules is the rules of a coordinator that runs.
+// AnyRules returns a client of the rule service of a coordinator that runs.
 func (l *Cluster) AnyRules(context.Context) (aliquotv1connect.RuleServiceClient, error) {
 	for _, c := range l.Coordinators {
 		if c.Running() {
@@ -123,7 +122,7 @@ func (l *Cluster) AnyRules(context.Context) (aliquotv1connect.RuleServiceClient,
 	return nil, errors.New("no coordinator runs")
 }
 
-// changeRules makes a change by a coordinator that runs, again if nobody led.
+// changeRules changes rules at a coordinator that runs. It repeats the call while no coordinator leads.
 func (l *Cluster) changeRules(ctx context.Context, change func(aliquotv1connect.RuleServiceClient) error) error {
 	client, err := l.AnyRules(ctx)
 	if err != nil {
@@ -132,7 +131,7 @@ func (l *Cluster) changeRules(ctx context.Context, change func(aliquotv1connect.
 	return WhenLed(ctx, func() error { return change(client) })
 }
 
-// changeStaged makes a change of the version that is being rolled out.
+// changeStaged is changeRules, and gives change the version that is being rolled out.
 func (l *Cluster) changeStaged(ctx context.Context, change func(client aliquotv1connect.RuleServiceClient, version uint64) error) error {
 	return l.changeRules(ctx, func(client aliquotv1connect.RuleServiceClient) error {
 		rules, err := client.GetRules(ctx, &aliquotv1.GetRulesRequest{})
@@ -159,7 +158,7 @@ func (l *Cluster) Promote(ctx context.Context) error {
 	})
 }
 
-// Abort takes staged rules back.
+// Abort withdraws staged rules.
 func (l *Cluster) Abort(ctx context.Context) error {
 	return l.changeStaged(ctx, func(client aliquotv1connect.RuleServiceClient, version uint64) error {
 		_, err := client.AbortRules(ctx, &aliquotv1.AbortRulesRequest{Version: version})

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// StartSentinels starts a primary, first of the processes, its replica and three Sentinels,
-// and returns their URL.
+// StartSentinels starts a primary, which is the first of the processes, its replica and three Sentinels. It returns
+// their URL.
 func (l *Cluster) StartSentinels() (all []*Process, url string, err error) {
 	free, err := FreePorts(5)
 	if err != nil {
@@ -43,12 +43,12 @@ func (l *Cluster) StartSentinels() (all []*Process, url string, err error) {
 	return all, "redis+sentinel://" + strings.Join(addrs, ",") + "/main", startAll(all)
 }
 
-// AwaitSentinels waits until each of them knows the others and the replica.
+// AwaitSentinels waits until each Sentinel knows the others and the replica.
 func (l *Cluster) AwaitSentinels(ctx context.Context, url string) error {
 	hosts := strings.TrimSuffix(strings.TrimPrefix(url, "redis+sentinel://"), "/main")
 	for addr := range strings.SplitSeq(hosts, ",") {
 		_, port, _ := net.SplitHostPort(addr)
-		err := Until(ctx, ReadyWithin, "acquainted", func() error {
+		err := Until(ctx, ReadyWithin, "aware of the others", func() error {
 			out, err := exec.CommandContext(ctx, "redis-cli", "-p", port, "sentinel", "master", "main").CombinedOutput()
 			words := strings.Join(strings.Fields(string(out)), " ")
 			if err == nil && (!strings.Contains(words, "num-slaves 1 ") || !strings.Contains(words, "num-other-sentinels 2 ")) {
@@ -63,8 +63,8 @@ func (l *Cluster) AwaitSentinels(ctx context.Context, url string) error {
 	return nil
 }
 
-// StartRedisCluster starts a Redis Cluster of three nodes that serve what they have, and returns
-// its URL.
+// StartRedisCluster starts a Redis Cluster of three nodes, and returns its URL. A node serves its own slots also while
+// another one is down.
 func (l *Cluster) StartRedisCluster(ctx context.Context) (all []*Process, url string, err error) {
 	free, err := FreePorts(6)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"sync"
 )
 
-// ports nothing listens on; an address is taken off the front.
+// ports are ports of loopback that nothing listens on. Next takes the first.
 type ports []string
 
-// lowestPort and portRange are below what systems give to a process that asks for any port, so
-// that nobody else has a port by the time that a daemon listens on it.
+// lowestPort and portRange are below the ports that a system gives to a process which asks for any port. So no other
+// process has a port by the time that a daemon listens on it.
 const lowestPort, portRange = 10_000, 10_000
 
-// given are the ports that were found in this process: a daemon that is down for a while keeps its own.
+// given are the ports that FreePorts has returned. A daemon that is down for a while keeps its own.
 var given sync.Map
 
-// FreePorts finds ports that nothing listens on, others each time.
+// FreePorts returns ports that nothing listens on, and never the same one twice.
 func FreePorts(n int) (ports, error) {
 	var out ports
 	for tries := 0; len(out) < n; tries++ {
@@ -44,7 +44,7 @@ func FreePorts(n int) (ports, error) {
 	return out, nil
 }
 
-// FreeAddress is an address on loopback that nothing listens on.
+// FreeAddress returns an address of loopback that nothing listens on.
 func FreeAddress() (string, error) {
 	free, err := FreePorts(1)
 	if err != nil {
@@ -53,7 +53,7 @@ func FreeAddress() (string, error) {
 	return free.Next(), nil
 }
 
-// Next is an address with the next port, which is taken off.
+// Next removes the first port, and returns the address with it.
 func (p *ports) Next() (address string) {
 	address = net.JoinHostPort("127.0.0.1", (*p)[0])
 	*p = (*p)[1:]
@@ -81,7 +81,7 @@ func (l *Cluster) addCoordinators(free *ports) error {
 	return nil
 }
 
-// DeclaredNames are the regions that the coordinators are told of.
+// DeclaredNames returns the regions that the coordinators begin with.
 func (l *Cluster) DeclaredNames() []string {
 	if l.Setup.Absent == "" {
 		return l.Setup.Regions
@@ -89,7 +89,7 @@ func (l *Cluster) DeclaredNames() []string {
 	return append(slices.Clone(l.Setup.Regions), l.Setup.Absent)
 }
 
-// addRegion makes a region and its Redis, if it is to have one; neither is started yet.
+// addRegion adds a region and its Redis, if it has one, and starts neither.
 func (l *Cluster) addRegion(name string, free *ports) *Region {
 	redis := ""
 	if !l.Setup.InMemory {
@@ -100,7 +100,7 @@ func (l *Cluster) addRegion(name string, free *ports) *Region {
 	return r
 }
 
-// addRedis makes the Redis of a region, and returns its address.
+// addRedis adds the Redis of a region, and returns its address.
 func (l *Cluster) addRedis(region, address string) string {
 	_, port, _ := net.SplitHostPort(address)
 	l.Redis = append(l.Redis, NewProcess(l.Dir, "redis-"+region, "redis-server", "--port", port, "--bind", "127.0.0.1",
@@ -108,7 +108,7 @@ func (l *Cluster) addRedis(region, address string) string {
 	return address
 }
 
-// daemon makes a daemon of a region with a Redis; without one its store is in memory.
+// daemon returns a daemon of a region, with its store in a Redis or, without an address of one, in memory.
 func (l *Cluster) daemon(process, region, redis string, free *ports) *Region {
 	store := "memory"
 	if redis != "" {
@@ -130,14 +130,13 @@ func (l *Cluster) setStore(ctx context.Context, r *Region, url string) error {
 	return errors.Join(r.Terminate(), r.SetFlag("--redis", url), r.Start(), l.AwaitLease(ctx, r))
 }
 
-// LendStore is setStore for a while; back gives the daemon the store again that it had.
+// LendStore is setStore for a while. back gives the daemon its former store again.
 func (l *Cluster) LendStore(ctx context.Context, r *Region, url string) (back func() error, err error) {
 	before := r.Flag("--redis")
 	return func() error { return l.setStore(ctx, r, before) }, l.setStore(ctx, r, url)
 }
 
-// StartRegion adds a region to the cluster and starts it. Whether the coordinators let
-// it take part is for them to say.
+// StartRegion starts another region's daemon and Redis. The coordinators decide whether it takes part.
 func (l *Cluster) StartRegion(name string) (*Region, error) {
 	free, err := FreePorts(5)
 	if err != nil {

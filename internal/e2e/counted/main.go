@@ -1,7 +1,6 @@
-// Command counted measures how much of a limit that counts a client gets at once in one of three
-// regions: the first request of a key, and then as many as the limit has, one after the other.
-// Coordinators and regions run in this process, as aliquot dev runs them. Run it at the top of the
-// module.
+// Command counted measures how much of a counting limit a client gets at once in one of three regions. For each key it
+// sends as many requests as the limit allows, one after the other. Coordinators and regions run in this process, as
+// aliquot dev runs them. Run it at the top of the module.
 package main
 
 import (
@@ -33,7 +32,7 @@ func main() {
 	e2e.Exit(func(ctx context.Context) (bool, error) { return true, m.run(ctx) })
 }
 
-// limits are those that are measured: of how many requests, and over which window.
+// limits are the limits that are measured: requests in a window.
 var limits = []struct {
 	requests int
 	window   string
@@ -62,35 +61,35 @@ func (m *measurement) run(ctx context.Context) error {
 	if err := os.WriteFile(c.RulesFile, []byte(rulesText()), 0o600); err != nil {
 		return err
 	}
-	out := &ready{is: make(chan struct{})}
+	out := &readyWriter{ready: make(chan struct{})}
 	c.Out = out
 	ended := make(chan error, 1)
 	go func() { ended <- dev.Run(ctx, c) }()
 	select {
 	case err := <-ended:
 		return err
-	case <-out.is:
+	case <-out.ready:
 	}
 	err = m.table(ctx)
 	cancel()
 	return errors.Join(err, <-ended)
 }
 
-// ready closes is when the line "ready" is printed.
-type ready struct {
-	is   chan struct{}
-	told bool
+// readyWriter closes ready when the line "ready" is written to it.
+type readyWriter struct {
+	ready  chan struct{}
+	closed bool
 }
 
-func (r *ready) Write(p []byte) (int, error) {
-	if !r.told && strings.Contains(string(p), "ready") {
-		r.told = true
-		close(r.is)
+func (r *readyWriter) Write(p []byte) (int, error) {
+	if !r.closed && strings.Contains(string(p), "ready") {
+		r.closed = true
+		close(r.ready)
 	}
 	return len(p), nil
 }
 
-// rulesText has a rule for each algorithm and limit.
+// rulesText returns a rules file with a rule for each algorithm and limit.
 func rulesText() string {
 	var b strings.Builder
 	b.WriteString("rules:\n")
@@ -103,8 +102,10 @@ func rulesText() string {
 	return b.String()
 }
 
+// rule returns the id of the rule of an algorithm and a limit, which is also the plan of its clients.
 func rule(algorithm string, requests int) string { return fmt.Sprintf("%s-%d", algorithm, requests) }
 
+// table prints a row for each algorithm and limit.
 func (m *measurement) table(ctx context.Context) error {
 	var clients []*client.Client
 	for i := range regions {
@@ -128,6 +129,7 @@ func (m *measurement) table(ctx context.Context) error {
 	return nil
 }
 
+// row measures one limit with m.keys keys, and prints the result.
 func (m *measurement) row(ctx context.Context, w io.Writer, clients []*client.Client, algorithm string, requests int, window string) error {
 	firsts, admitted := 0, 0
 	var slowest []time.Duration
