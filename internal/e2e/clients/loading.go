@@ -1,4 +1,5 @@
-// Package clients asks an installation of processes for what it can, and counts what it was given.
+// Package clients has the clients of a cluster of processes. They ask for more than their limits, and count what they
+// get.
 package clients
 
 import (
@@ -12,7 +13,7 @@ import (
 // Bucket is the width of the time series that outages are read from.
 const Bucket = 100 * time.Millisecond
 
-// BigLoad is the configuration of a run under the big limit.
+// BigLoad returns the configuration of a client of the big limit that asks all regions in turn, for d.
 func BigLoad(l *e2e.Cluster, d time.Duration) bench.Config {
 	c := bench.DefaultConfig()
 	c.Regions, c.Duration, c.Limit, c.Bucket = l.RegionAddresses(), d, e2e.Big, Bucket
@@ -44,10 +45,10 @@ func (r *Loading) Wait() (*bench.Report, error) {
 	return r.report, r.err
 }
 
-// At is the present moment on the run's own time line.
+// At returns the time since the run began.
 func (r *Loading) At() time.Duration { return time.Since(r.Began) }
 
-// AdmittedBetween adds up a time series.
+// AdmittedBetween returns what was admitted between two times of a run.
 func AdmittedBetween(series []bench.Bucket, from, to time.Duration) (n int64) {
 	for i := max(int(from/Bucket), 0); i < min(int(to/Bucket), len(series)); i++ {
 		n += series[i].Admitted
@@ -55,11 +56,11 @@ func AdmittedBetween(series []bench.Bucket, from, to time.Duration) (n int64) {
 	return n
 }
 
-// greedyBy is how many times its limit a client asks for that is to be denied.
+// greedyBy is how many times the rate of its limit Paced asks for.
 const greedyBy = 5
 
-// Paced is a client that turns to one region after the other and asks for a few times its
-// limit. One that asks as fast as it can takes all of the machine that the load leaves.
+// Paced is BigLoad at a few times the rate of the limit. A client that asks as fast as it can would use all of the
+// processor that other load leaves.
 func Paced(l *e2e.Cluster, d time.Duration) bench.Config {
 	c := BigLoad(l, d)
 	c.Rate = greedyBy * e2e.Big.Refill

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// SlowedBurst is the capacity of the rules that are slowed, FastRate and SlowRate their rates a
-	// second before and after.
+	// SlowedBurst is the capacity of the rules that are slowed. FastRate and SlowRate are their rates a second, before
+	// and after the change.
 	SlowedBurst, FastRate, SlowRate = 500, 1000., .001
-	// SpendCost is the cost of one of many checks that empty a bucket, and DrainEvery the pause
-	// between two clients that empty theirs at once.
+	// SpendCost is the cost of each check with which Empty empties a bucket. DrainEvery is the pause between two
+	// clients that empty theirs with one check.
 	SpendCost, DrainEvery = 10, 10 * time.Millisecond
 )
 
-// Everywhere does something in every region at once.
+// Everywhere calls do for every region at once, and returns the first error.
 func Everywhere(l *e2e.Cluster, do func(int, Spender) error) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(l.Regions))
@@ -46,7 +46,7 @@ func newSpender(l *e2e.Cluster, r *e2e.Region) Spender {
 	return Spender{aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address))}
 }
 
-// Spend asks for a cost under a plan as one of some clients, and enters what was admitted.
+// Spend sends a check with a cost as the client of a plan with a number. It enters what was admitted into an account.
 func (c Spender) Spend(ctx context.Context, in *Account, plan string, number int, cost int64) (*aliquotv1.CheckResponse, error) {
 	sent := time.Now()
 	answer, err := c.Check(ctx, &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": plan, "api_key": SlowedClient(number)}, Cost: &cost})
@@ -65,8 +65,8 @@ func (c Spender) Empty(ctx context.Context, in *Account, plan string, number int
 	}
 }
 
-// UntilSlow empties one client's bucket after the other until an answer shows the slow rate. It
-// does not touch the others again, whose records are kept for as long as the fast one takes.
+// UntilSlow empties the buckets of new clients, one after the other, until an answer shows the slow rate. It does not
+// ask for the earlier clients again, so the store drops their records after the time of the fast rate.
 func (c Spender) UntilSlow(ctx context.Context) (out []*Account, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e2e.ReadyWithin)
 	defer cancel()
@@ -84,17 +84,17 @@ func (c Spender) UntilSlow(ctx context.Context) (out []*Account, err error) {
 	return out, nil
 }
 
-// SlowedClient is the API key of a client; that of the first one has the override.
+// SlowedClient returns the API key of a client. That with number 0 has the override.
 func SlowedClient(number int) string { return fmt.Sprintf("slowed-%d", number) }
 
-// spending is what one check was admitted, by the client's clock.
+// spending is one check that was admitted, with its times by the client's clock.
 type spending struct {
 	sent, answered time.Time
 	Tokens         int64
 }
 
-// Account is what clients were given of one bucket that becomes slow at a time, at the latest.
-// It is safe for concurrent use but for change.
+// Account is what clients got of one bucket, which becomes slow at Change at the latest. It is safe for concurrent use,
+// except for Change.
 type Account struct {
 	Change time.Time
 	mu     sync.Mutex
@@ -107,7 +107,7 @@ func (a *Account) enter(s spending) {
 	a.Spent = append(a.Spent, s)
 }
 
-// Gain is the largest part that was given, in any interval, of what one bucket admits in it.
+// Gain returns the largest part that clients got in any interval of what one bucket admits in it.
 func (a *Account) Gain() (most float64) {
 	for _, first := range a.Spent {
 		for _, last := range a.Spent {
@@ -123,7 +123,7 @@ func (a *Account) Gain() (most float64) {
 	return most
 }
 
-// earned is what the bucket earns from one time to another.
+// earned returns what the bucket earns between two times.
 func (a *Account) earned(from, to time.Time) float64 {
 	fast := min(to.Sub(from), a.Change.Sub(from))
 	slow := min(to.Sub(from), to.Sub(a.Change))

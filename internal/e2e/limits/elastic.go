@@ -14,19 +14,17 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// How limits are enforced, as rules name it.
+// The values of enforcement in a rule.
 const (
 	strictly      = "strict"
 	elastically   = "elastic"
 	independently = "independent"
 )
 
-// settled is when a saturating client has used up its first burst, and the budgets
-// have found it.
+// settled is the time after which a saturating client has used its first burst, and its shares have reached the demand.
 const settled = 3 * time.Second
 
-// elasticLoad is a client of the elastic rule that turns to another region with
-// every request, as fast as it can.
+// elasticLoad returns a client of the elastic rule. It sends each request to the next region, as fast as it can.
 func elasticLoad(l *e2e.Cluster, d time.Duration) bench.Config {
 	c := clients.BigLoad(l, d)
 	c.Enforcement = elastically
@@ -34,9 +32,8 @@ func elasticLoad(l *e2e.Cluster, d time.Duration) bench.Config {
 	return c
 }
 
-// elastic: a key that was idle everywhere bursts once in each region, and not again
-// by pausing for as long as its bucket takes to fill; over a long time it gets the
-// rate of the limit and no more.
+// elastic: a key that was idle everywhere has one burst in each region. It does not have them again after a pause in
+// which its bucket fills. Over a long time it gets the rate of the limit and no more.
 func elastic(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	pauseFor := time.Duration(e2e.Big.Capacity / e2e.Big.Refill * float64(time.Second))
 	rounds := elasticLoad(l, time.Duration(s.Rounds)*pauseFor+pauseFor/2)
@@ -64,17 +61,16 @@ func elastic(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Re
 		promise.AtLeast("saturated: long-run rate / r, at least", rate, .99-s.Slack), promise.AtMost("saturated: long-run rate / r, at most", rate, 1.01)), nil
 }
 
-// within are the promises of a run under a rule with a bound of its own.
-func within(what string, r *bench.Report) []promise.Result {
+// within returns the promises of a run under a rule with a bound of its own. prefix begins their names.
+func within(prefix string, r *bench.Report) []promise.Result {
 	return []promise.Result{
-		promise.AtMost(what+"admitted / its bound over the run", r.OfBound, 1),
-		promise.AtMost(what+"admitted / its bound over its worst interval", r.WorstOfBound.Gain, 1),
+		promise.AtMost(prefix+"admitted / its bound over the run", r.OfBound, 1),
+		promise.AtMost(prefix+"admitted / its bound over its worst interval", r.WorstOfBound.Gain, 1),
 	}
 }
 
-// enforcements: one client that rotates gets its limit once, with one extra burst, or
-// once in each region, as the rule says; and the comparison leaves the rules as they
-// were.
+// enforcements: a rotating client gets its limit once if the rule is strict, a burst in each region if it is elastic,
+// and the limit in each region if it is independent. The comparison leaves the rules as they were.
 func enforcements(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	at, err := l.Follower(ctx)
 	if err != nil {
@@ -94,14 +90,14 @@ func enforcements(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promi
 	if err != nil {
 		return nil, err
 	}
-	strict, burst, alone := table.Rows[0], table.Rows[1], table.Rows[2]
+	strict, burst, independent := table.Rows[0], table.Rows[1], table.Rows[2]
 	out := []promise.Result{
 		promise.AtMost("strict: gain", max(strict.Gain, strict.Worst.Gain), 1),
 		promise.AtLeast("strict: utilisation", strict.Utilisation, .95-s.Slack),
 		promise.AtMost("elastic: admitted / its bound", max(burst.OfBound, burst.WorstOfBound.Gain), 1),
-		promise.AtLeast("independent: gain, about 3", alone.Gain, 2.7),
-		promise.AtMost("independent: gain, about 3", alone.Gain, 3.01),
-		promise.AtMost("independent: admitted / its bound", max(alone.OfBound, alone.WorstOfBound.Gain), 1),
+		promise.AtLeast("independent: gain, about 3", independent.Gain, 2.7),
+		promise.AtMost("independent: gain, about 3", independent.Gain, 3.01),
+		promise.AtMost("independent: admitted / its bound", max(independent.OfBound, independent.WorstOfBound.Gain), 1),
 		promise.None("checks without an answer", table.Failed(), ""),
 	}
 	same := promise.Result{Promise: "rules afterwards", Want: "as before", Got: "as before", OK: before == after}
@@ -111,7 +107,7 @@ func enforcements(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promi
 	return append(out, same), nil
 }
 
-// rulesInForce is their text, as one coordinator has it.
+// rulesInForce returns the rules file that one coordinator has.
 func rulesInForce(ctx context.Context, l *e2e.Cluster, at *e2e.Coordinator) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, e2e.CallWithin)
 	defer cancel()

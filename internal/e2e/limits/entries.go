@@ -15,9 +15,9 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// blocksHold: keys are blocked before, during and after an apply, while a version is staged,
-// after a rollback, without the leader there was, and each holds in every region from then on:
-// through all of these, and through a restart of a regional daemon that no coordinator answers.
+// blocksHold: keys are blocked before, during and after an apply of rules, while a version is staged, after a rollback,
+// and after the leader was killed. Each block then holds in every region: through all of these changes, and through a
+// restart of a regional daemon without any coordinator.
 func blocksHold(ctx context.Context, l *e2e.Cluster, _ promise.Scale) (out []promise.Result, err error) {
 	w := watchBlocks(ctx, l)
 	defer w.stop()
@@ -45,7 +45,7 @@ func blocksHold(ctx context.Context, l *e2e.Cluster, _ promise.Scale) (out []pro
 		if err := leader.Kill9(); err != nil {
 			return err
 		}
-		_, err = w.block(ctx, "without the leader there was") // sessions open again first
+		_, err = w.block(ctx, "without the leader there was") // at the next leader
 		return errors.Join(err, leader.Start(), l.AwaitAllCoordinators(ctx))
 	}
 	for _, step := range []func() error{
@@ -89,7 +89,7 @@ func blocksHold(ctx context.Context, l *e2e.Cluster, _ promise.Scale) (out []pro
 	}, err
 }
 
-// blockWatch asks every region for every blocked key, all the time.
+// blockWatch asks every region for every blocked key, every e2e.PollEvery.
 type blockWatch struct {
 	cluster *e2e.Cluster
 	end     context.CancelFunc
@@ -109,7 +109,7 @@ func watchBlocks(ctx context.Context, l *e2e.Cluster) *blockWatch {
 		tick := time.NewTicker(e2e.PollEvery)
 		defer tick.Stop()
 		for {
-			_ = w.probe(ctx) // a daemon that is away answers nothing
+			_ = w.probe(ctx) // a daemon may be down
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -137,8 +137,7 @@ func (w *blockWatch) result() (answers int, passed []string) {
 	return w.answers, w.passed
 }
 
-// probe asks every region once for every key that is blocked; it errs if a region did not
-// answer.
+// probe asks every region once for every blocked key. It is an error if a region does not answer.
 func (w *blockWatch) probe(ctx context.Context) error {
 	for _, r := range w.cluster.Regions {
 		for _, name := range w.names() {
@@ -164,14 +163,14 @@ func (w *blockWatch) ask(ctx context.Context, r *e2e.Region, name string) (*aliq
 	})
 }
 
-// block blocks a key and returns how long it took until every region denied it. From then on
-// it is watched.
+// block blocks a key and returns how long it took until every region denied it. Then it adds the key to those that are
+// watched.
 func (w *blockWatch) block(ctx context.Context, name string) (time.Duration, error) {
 	client, err := w.cluster.AnyRules(ctx)
 	if err != nil {
 		return 0, err
 	}
-	// Once more does no harm: without an answer nobody knows what became of it.
+	// A call without an answer may have been carried out. To repeat it does no harm.
 	err = e2e.Until(ctx, e2e.ReadyWithin, "blocked", func() error {
 		_, err := client.EditRules(ctx, &aliquotv1.EditRulesRequest{Author: "e2e", Edit: &aliquotv1.EditRulesRequest_Block{Block: &aliquotv1.ListEdit{Pattern: name}}})
 		return err

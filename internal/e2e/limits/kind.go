@@ -14,9 +14,9 @@ import (
 	"aliquot/internal/e2e/promise"
 )
 
-// kindChanged: rules by which a client would have one limit in the staged regions and another one
-// in the rest are not staged. Applied everywhere at once they give no more than both limits while
-// they come, and then one.
+// kindChanged: rules cannot be staged if a client would have one limit in the staged regions and another one in the
+// rest. When they are applied everywhere at once, a client gets at most both limits during the change, and one limit
+// after it.
 func kindChanged(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	at, err := l.SomeLeader(ctx)
 	if err != nil {
@@ -26,15 +26,15 @@ func kindChanged(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promis
 	if err := os.WriteFile(file, []byte(e2e.AnotherKind()), 0o600); err != nil {
 		return nil, err
 	}
-	code, said, err := l.Command(ctx, "rules", "apply", file, "--stage-regions", l.Regions[2].Region, "--addr", at.Address)
+	code, output, err := l.Command(ctx, "rules", "apply", file, "--stage-regions", l.Regions[2].Region, "--addr", at.Address)
 	if err != nil {
 		return nil, err
 	}
 	out := []promise.Result{
-		refused("a stage that changes a rule's placement", code, said,
+		refused("a stage that changes a rule's placement", code, output,
 			`rule "per-key" changes its placement (auto to split)`, "everywhere at once, without a stage", "new id"),
 	}
-	if code == 0 { // what it would admit, and whether the coordinators see it
+	if code == 0 { // show what it admits, and whether the coordinators count violations
 		staged, err := bench.Rotate(ctx, clients.Paced(l, s.Run))
 		if err != nil {
 			return nil, err
@@ -62,11 +62,11 @@ func kindChanged(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promis
 	return out, err
 }
 
-// refused is the promise that a command fails and says all of these words.
-func refused(what string, code int, said string, words ...string) promise.Result {
-	r := promise.Result{Promise: what + " is refused, with what to do", Want: "exit code 1 and the reason", Got: fmt.Sprintf("exit code %d: %s", code, said), OK: code == 1}
+// refused returns the promise that a command failed with code 1, and that its output has all of words.
+func refused(what string, code int, output string, words ...string) promise.Result {
+	r := promise.Result{Promise: what + " is refused, with what to do", Want: "exit code 1 and the reason", Got: fmt.Sprintf("exit code %d: %s", code, output), OK: code == 1}
 	for _, word := range words {
-		r.OK = r.OK && strings.Contains(said, word)
+		r.OK = r.OK && strings.Contains(output, word)
 	}
 	return r
 }

@@ -5,8 +5,7 @@ import (
 	"aliquot/internal/e2e/promise"
 )
 
-// Scenarios are those of limits, in the order in which they are told: what is admitted while all goes well and
-// while rules change.
+// Scenarios returns the scenarios of limits, in the order in which they run: without faults, and while rules change.
 func Scenarios() []promise.Scenario {
 	return []promise.Scenario{
 		{Name: "rotate", Run: rotate},

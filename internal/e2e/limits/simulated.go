@@ -12,16 +12,16 @@ import (
 	"aliquot/internal/sim/compare"
 )
 
-// agreement is by how much the real daemons may differ from the simulator.
+// agreement is the part by which the daemons may differ from the simulator.
 const agreement = .02
 
-// agrees: the same workload, on these processes and in the simulator, admits the same.
+// agrees: the daemons and the simulator admit the same of the same workload.
 func agrees(ctx context.Context, l *e2e.Cluster, _ promise.Scale) ([]promise.Result, error) {
 	rotation, step, flood := compare.Agreed()
 	var out []promise.Result
 	for _, one := range []struct {
 		load compare.Workload
-		run  func(context.Context, *e2e.Cluster, compare.Workload) ([]seen, error)
+		run  func(context.Context, *e2e.Cluster, compare.Workload) ([]figure, error)
 	}{{rotation, agreedRotation}, {step, agreedStep}, {flood, agreedFlood}} {
 		simulated, err := compare.Run(compare.KindOf("strict"), one.load, 1)
 		if err != nil {
@@ -38,15 +38,15 @@ func agrees(ctx context.Context, l *e2e.Cluster, _ promise.Scale) ([]promise.Res
 	return out, nil
 }
 
-// seen is one figure of a real run, and how to read the same in a simulated one.
-type seen struct {
+// figure is one figure of a run of the daemons. want returns the same figure of a simulated run.
+type figure struct {
 	what string
 	got  float64
 	want func(compare.Workload, compare.Outcome) float64
 }
 
-// against compares a figure of both.
-func (s seen) against(load compare.Workload, o compare.Outcome) promise.Result {
+// against returns the promise that a figure agrees with the simulated one.
+func (s figure) against(load compare.Workload, o compare.Outcome) promise.Result {
 	want := s.want(load, o)
 	apart := math.Abs(s.got/want - 1)
 	return promise.Result{
@@ -57,7 +57,7 @@ func (s seen) against(load compare.Workload, o compare.Outcome) promise.Result {
 	}
 }
 
-// loadOf is a source as a configuration of a real load.
+// loadOf returns the configuration of a load on the daemons that asks as a source does.
 func loadOf(l *e2e.Cluster, w compare.Workload, s compare.Source) bench.Config {
 	c := clients.BigLoad(l, w.Length)
 	c.Limit = bench.Limit{Capacity: float64(w.Keys[s.Key].Capacity), Refill: float64(w.Keys[s.Key].Rate)}
@@ -69,15 +69,15 @@ func loadOf(l *e2e.Cluster, w compare.Workload, s compare.Source) bench.Config {
 	return c
 }
 
-func agreedRotation(ctx context.Context, l *e2e.Cluster, w compare.Workload) ([]seen, error) {
+func agreedRotation(ctx context.Context, l *e2e.Cluster, w compare.Workload) ([]figure, error) {
 	r, err := bench.Rotate(ctx, loadOf(l, w, w.Sources[0]))
 	if err != nil {
 		return nil, err
 	}
-	return []seen{{"admitted / (C + rt)", r.Gain, func(_ compare.Workload, o compare.Outcome) float64 { return o.Gain }}}, nil
+	return []figure{{"admitted / (C + rt)", r.Gain, func(_ compare.Workload, o compare.Outcome) float64 { return o.Gain }}}, nil
 }
 
-func agreedStep(ctx context.Context, l *e2e.Cluster, w compare.Workload) ([]seen, error) {
+func agreedStep(ctx context.Context, l *e2e.Cluster, w compare.Workload) ([]figure, error) {
 	from, to := w.Sources[0], w.Sources[1]
 	c := bench.StepConfig{Config: loadOf(l, w, from), Before: w.Step, After: w.Length - w.Step}
 	c.Regions = []string{c.Regions[from.Region], c.Regions[to.Region]}
@@ -88,14 +88,14 @@ func agreedStep(ctx context.Context, l *e2e.Cluster, w compare.Workload) ([]seen
 	part := func(region int) func(compare.Workload, compare.Outcome) float64 {
 		return func(w compare.Workload, o compare.Outcome) float64 { return float64(o.Regions[region].Admitted) }
 	}
-	return []seen{
+	return []figure{
 		{"admitted before it", float64(r.Before.Admitted), part(from.Region)},
 		{"admitted after it", float64(r.After.Admitted), part(to.Region)},
 		{"admitted / (C + rt)", r.Whole.Gain, func(_ compare.Workload, o compare.Outcome) float64 { return o.Gain }},
 	}, nil
 }
 
-func agreedFlood(ctx context.Context, l *e2e.Cluster, w compare.Workload) ([]seen, error) {
+func agreedFlood(ctx context.Context, l *e2e.Cluster, w compare.Workload) ([]figure, error) {
 	flood, other := w.Sources[0], w.Sources[1]
 	c := bench.FloodConfig{
 		Config: loadOf(l, w, other), FloodRate: flood.Rate, FloodBatch: loadOf(l, w, flood).Batch, Quiet: flood.From,
@@ -111,7 +111,7 @@ func agreedFlood(ctx context.Context, l *e2e.Cluster, w compare.Workload) ([]see
 			return float64(p.Admitted) / math.Min(float64(p.Offered), float64(w.Keys[0].Rate)*w.Length.Seconds())
 		}
 	}
-	return []seen{
+	return []figure{
 		{"admitted by the flooded region", float64(r.Flood.Admitted), func(_ compare.Workload, o compare.Outcome) float64 {
 			return float64(o.Regions[flood.Region].Admitted)
 		}},

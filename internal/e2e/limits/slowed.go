@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// forgottenAfter is when the record of a bucket that was fast would have expired.
+	// forgottenAfter is how long a store keeps the record of a bucket that was fast.
 	forgottenAfter = 4 * time.Second
-	// shortlyBefore is how long before its override ends a client spends, and overrideLasts how
-	// long that is from now: longer than rules take to come into force.
+	// A client spends shortlyBefore the end of its override. The override ends overrideLasts from now, which is longer
+	// than rules take to come into force.
 	shortlyBefore, overrideLasts = 60 * time.Millisecond, 5 * time.Second
 )
 
-// slowedRules are the cluster's, with a capacity of the small limit that shows which are in force, and
-// three that are slowed: alone has a rate, and one client of shared and of ending has a fast
-// override until a time. The buckets of alone and ending are each region's own.
+// slowedRules returns the cluster's rules with three that are slowed. The capacity of the small limit shows which rules
+// are in force. Rule alone has a rate; one client of shared and one of ending have a fast override until a time. alone
+// and ending are independent.
 func slowedRules(smallest int, rate float64, until time.Time) string {
 	override := fmt.Sprintf(`{%q: {capacity: %d, refill_rate: %v, until: %q}}`, clients.SlowedClient(0), clients.SlowedBurst, clients.FastRate, until.UTC().Format(time.RFC3339Nano))
 	return strings.Replace(e2e.RulesYAML, "capacity: 60,", fmt.Sprintf("capacity: %d,", smallest), 1) + fmt.Sprintf(`  - id: alone
@@ -43,8 +43,8 @@ func slowedRules(smallest int, rate float64, until time.Time) string {
 `, clients.SlowedBurst, rate, clients.SlowRate, override)
 }
 
-// ruleSlowed: a client that has emptied its bucket when its rule is slowed, by other rules or by
-// the end of its override, is not given a full one because the record of the fast one has expired.
+// ruleSlowed: when a rule is slowed, by other rules or by the end of an override, a client that has emptied its bucket
+// gets no full one, although the record of the fast bucket has expired.
 func ruleSlowed(ctx context.Context, l *e2e.Cluster, _ promise.Scale) ([]promise.Result, error) {
 	until := time.Now().Add(overrideLasts)
 	if _, err := l.ApplyRules(ctx, slowedRules(61, clients.FastRate, until), 61); err != nil {
@@ -106,6 +106,7 @@ func ruleSlowed(ctx context.Context, l *e2e.Cluster, _ promise.Scale) ([]promise
 	}, err
 }
 
+// worst returns the largest gain of some accounts.
 func worst(accounts []*clients.Account) (gain float64) {
 	for _, a := range accounts {
 		gain = max(gain, a.Gain())

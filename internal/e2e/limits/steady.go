@@ -11,8 +11,7 @@ import (
 	"aliquot/internal/e2e/promise"
 )
 
-// rotate: a client that turns to another region with every request gets its limit,
-// not a multiple.
+// rotate: a client that sends each request to the next region gets its limit, not a multiple of it.
 func rotate(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	r, err := bench.Rotate(ctx, clients.BigLoad(l, s.Run))
 	if err != nil {
@@ -21,7 +20,7 @@ func rotate(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Res
 	return append(promise.Bounded(r), promise.AllAnswered(r), promise.AtLeast("utilisation", r.Utilisation.Min, .95-s.Slack)), nil
 }
 
-// stay: a client in one region gets all of it.
+// stay: a client that asks one region gets its whole limit there.
 func stay(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	c := clients.BigLoad(l, s.Run)
 	c.Pattern = bench.Stay
@@ -32,16 +31,15 @@ func stay(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Resul
 	return append(promise.Bounded(r), promise.AllAnswered(r), promise.AtLeast("utilisation after its first second", r.Steady.Min, .98-s.Slack)), nil
 }
 
-// manyPaced: many clients at once, each on its way round the regions. No two cores
-// can take so many to the bound, so what is asked of them is that nobody is
-// denied who is within it.
+// manyPaced: many clients at once, each of which asks the regions in turn and stays within its limit. None is denied.
+// Two cores are too few to bring so many clients to their limits.
 func manyPaced(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	c := clients.BigLoad(l, s.Run)
 	c.Clients, c.Batch, c.Rate, c.Workers = s.Clients, 20, 5, 6
 	return many(ctx, c, s)
 }
 
-// manyAtTheirBound: each asks for more than a small limit allows.
+// manyAtTheirBound: many clients ask for more than a small limit allows, and get that limit.
 func manyAtTheirBound(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	c := clients.BigLoad(l, s.Run)
 	c.Clients, c.Batch, c.Workers, c.Limit = s.Clients, 20, 6, e2e.Small
@@ -50,6 +48,7 @@ func manyAtTheirBound(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]p
 	return many(ctx, c, s)
 }
 
+// many runs a load of many clients. Each gets its limit, and none gets more.
 func many(ctx context.Context, c bench.Config, s promise.Scale) ([]promise.Result, error) {
 	r, err := bench.Rotate(ctx, c)
 	if err != nil {
@@ -60,8 +59,7 @@ func many(ctx context.Context, c bench.Config, s promise.Scale) ([]promise.Resul
 	return append(promise.Bounded(r), promise.AllAnswered(r), least), nil
 }
 
-// overload: the same clients, as fast as the machine can and faster than it can
-// decide; all are answered, and none gets too much.
+// overload: many clients ask faster than the machine can decide. All are answered, and none gets more than its limit.
 func overload(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	c := clients.BigLoad(l, s.Run)
 	c.Clients, c.Batch = s.Clients, 50

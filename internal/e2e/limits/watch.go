@@ -11,8 +11,8 @@ import (
 	"aliquot/internal/e2e/promise"
 )
 
-// budgetsWatched: while a client moves from region to region and its budget after
-// it, all coordinators show the same shares and no sample adds up to more than 1.
+// budgetsWatched: while a client changes its region, and the shares follow, all coordinators show the same shares, and
+// no sample of them adds up to more than 1.
 func budgetsWatched(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	c := clients.BigLoad(l, s.Watch)
 	c.Run = "watch" + strconv.FormatInt(time.Now().UnixNano(), 36)

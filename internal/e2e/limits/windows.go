@@ -14,26 +14,25 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// The limits of RulesYAML that count.
+// The counting limits of RulesYAML.
 const (
 	windowLimit = 60
 	window      = 2 * time.Second
 )
 
-// counting are the plans whose limit counts.
+// counting are the plans with a counting limit.
 var counting = []string{"fixed", "counter", "log"}
 
-// Windows: a client that turns to another region with every request, and asks for twice
-// what it may, never gets more in a window than a limit that counts allows, also while
-// the leader is killed.
+// Windows: a client of a counting limit sends each request to the next region, and twice as many as it may. In no
+// window it gets more than the limit, also while the leader is killed.
 func Windows(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Result, error) {
 	run := fmt.Sprint("windows", time.Now().UnixNano())
-	got, errs := make([]passed, len(counting)), make([]error, len(counting))
+	got, errs := make([]admissions, len(counting)), make([]error, len(counting))
 	deadline, stop := context.WithTimeout(ctx, s.Run+4*window)
 	defer stop()
 	var clients sync.WaitGroup
 	for i, plan := range counting {
-		clients.Go(func() { got[i], errs[i] = turnRound(deadline, l, plan, run) })
+		clients.Go(func() { got[i], errs[i] = askInTurn(deadline, l, plan, run) })
 	}
 	e2e.Pause(ctx, s.Run/3+2*window)
 	leader, err := l.SomeLeader(ctx)
@@ -54,14 +53,14 @@ func Windows(ctx context.Context, l *e2e.Cluster, s promise.Scale) ([]promise.Re
 	return out, nil
 }
 
-// passed are the admissions of one client in the order of their requests.
-type passed struct {
+// admissions are the admissions of one client, in the order of their requests.
+type admissions struct {
 	at     []e2e.Admitted
 	length time.Duration
 }
 
-// turnRound sends twice what the limit allows, each request to the next region.
-func turnRound(ctx context.Context, l *e2e.Cluster, plan, run string) (p passed, err error) {
+// askInTurn sends twice as many requests as the limit allows, each to the next region.
+func askInTurn(ctx context.Context, l *e2e.Cluster, plan, run string) (a admissions, err error) {
 	var regions []aliquotv1connect.LimiterServiceClient
 	for _, r := range l.Regions {
 		regions = append(regions, aliquotv1connect.NewLimiterServiceClient(l.HTTP, rpc.BaseURL(r.Address)))
@@ -73,39 +72,39 @@ func turnRound(ctx context.Context, l *e2e.Cluster, plan, run string) (p passed,
 	for i := 0; ; i++ {
 		select {
 		case <-ctx.Done():
-			p.length = time.Since(began)
-			return p, nil
+			a.length = time.Since(began)
+			return a, nil
 		case <-tick.C:
 		}
-		asked := time.Now()
+		sent := time.Now()
 		answer, err := regions[i%len(regions)].Check(context.WithoutCancel(ctx), in)
 		switch {
 		case err != nil:
-			return p, err
+			return a, err
 		case answer.GetRuleId() != plan:
-			return p, fmt.Errorf("rule %q decided for plan %s", answer.GetRuleId(), plan)
+			return a, fmt.Errorf("rule %q decided for plan %s", answer.GetRuleId(), plan)
 		case answer.GetAllowed():
-			p.at = append(p.at, l.Counted(asked))
+			a.at = append(a.at, l.Counted(sent))
 		}
 	}
 }
 
-// results: the most in a window of the clock, and for a log in any window at all, and
-// how much of what the limit allows was had once the budgets had found the demand.
-func (p *passed) results(plan string, s promise.Scale) []promise.Result {
-	out := []promise.Result{promise.AtMost(plan+": admitted in one window", float64(p.inWindow()), windowLimit)}
+// results returns the promises of a plan: at most the limit in each window of the clock, for a log in any window, and
+// that most of what the limit allows was admitted.
+func (a *admissions) results(plan string, s promise.Scale) []promise.Result {
+	out := []promise.Result{promise.AtMost(plan+": admitted in one window", float64(a.inWindow()), windowLimit)}
 	if plan == "log" {
-		out = append(out, promise.AtMost(plan+": admitted in any window", float64(p.inAny()), windowLimit))
+		out = append(out, promise.AtMost(plan+": admitted in any window", float64(a.inAny()), windowLimit))
 	}
-	possible := windowLimit * p.length.Seconds() / window.Seconds()
-	return append(out, promise.AtLeast(plan+": utilisation", float64(len(p.at))/possible, .8-s.Slack))
+	possible := windowLimit * a.length.Seconds() / window.Seconds()
+	return append(out, promise.AtLeast(plan+": utilisation", float64(len(a.at))/possible, .8-s.Slack))
 }
 
-// inWindow is the most that was certainly counted in one window of the stores' clocks.
-func (p *passed) inWindow() (most int) {
+// inWindow returns the largest number that was certainly counted in one window of the stores' clocks.
+func (a *admissions) inWindow() (most int) {
 	count := map[int64]int{}
-	for _, a := range p.at {
-		if k := a.From / window.Microseconds(); a.To/window.Microseconds() == k {
+	for _, t := range a.at {
+		if k := t.From / window.Microseconds(); t.To/window.Microseconds() == k {
 			count[k]++
 			most = max(most, count[k])
 		}
@@ -113,12 +112,12 @@ func (p *passed) inWindow() (most int) {
 	return most
 }
 
-// inAny is the most that was certainly counted within less than a window: requests are
-// one after the other, so both ends are in order.
-func (p *passed) inAny() (most int) {
+// inAny returns the largest number that was certainly counted within less than a window. Requests are one after the
+// other, so both of their times are in order.
+func (a *admissions) inAny() (most int) {
 	first := 0
-	for last, a := range p.at {
-		for a.To-p.at[first].From >= window.Microseconds() {
+	for last, t := range a.at {
+		for t.To-a.at[first].From >= window.Microseconds() {
 			first++
 		}
 		most = max(most, last-first+1)

@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// zipfRate is the crowd in which nobody asks for more than the limit, larger one of
-	// which a few do.
+	// zipfRate is the rate of all clients together at which none asks for more than its limit. At largerZipfRate a few
+	// do.
 	zipfRate, largerZipfRate = 500, 1000
-	// falseRejections is what is promised of the smaller one, as a part of all requests, and
-	// by how much the larger one may differ from the simulator.
+	// falseRejections is the part of all requests that may be wrongly denied at zipfRate. At largerZipfRate the part
+	// may differ by that much from the simulator's.
 	falseRejections = .001
-	// zipfConnections is how many calls a region may have under way without a new one.
+	// zipfConnections is how many idle connections to a region are kept.
 	zipfConnections = 64
 )
 
-// zipf: of many clients, whose sizes follow Zipf and who ask in several regions, hardly any
-// request is denied that one exact bucket for the whole world admits.
+// zipf: many clients, whose rates follow Zipf's law, ask several regions. Hardly any request is denied that one exact
+// bucket for the whole world would admit.
 func zipf(ctx context.Context, l *e2e.Cluster, _ promise.Scale) ([]promise.Result, error) {
 	var out []promise.Result
 	for _, rate := range []float64{zipfRate, largerZipfRate} {
@@ -43,7 +43,7 @@ func zipf(ctx context.Context, l *e2e.Cluster, _ promise.Scale) ([]promise.Resul
 		if err != nil {
 			return nil, err
 		}
-		admitted := seen{"admitted / by one exact bucket", float64(got.admitted) / float64(got.ideally),
+		admitted := figure{"admitted / by one exact bucket", float64(got.admitted) / float64(got.ideally),
 			func(_ compare.Workload, o compare.Outcome) float64 { return o.Utilisation }}
 		most := falseRejections
 		if rate > zipfRate {
@@ -56,10 +56,10 @@ func zipf(ctx context.Context, l *e2e.Cluster, _ promise.Scale) ([]promise.Resul
 	return out, nil
 }
 
-// zipfCount is what a crowd got.
+// zipfCount counts the clients' requests: all, admitted, admitted by exact buckets, and wrongly denied.
 type zipfCount struct{ asked, admitted, ideally, falsely int }
 
-// zipfRun is a crowd under way.
+// zipfRun is one run of the clients.
 type zipfRun struct {
 	regions []aliquotv1connect.LimiterServiceClient
 	name    string
@@ -71,7 +71,7 @@ type zipfRun struct {
 	failed error
 }
 
-// zipfCounts sends a workload's requests when they are due, whatever becomes of those before.
+// zipfCounts sends a workload's requests when they are due, and does not wait for answers.
 func zipfCounts(ctx context.Context, l *e2e.Cluster, w compare.Workload) (zipfCount, error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: zipfConnections}
 	defer transport.CloseIdleConnections()
@@ -100,7 +100,7 @@ func zipfCounts(ctx context.Context, l *e2e.Cluster, w compare.Workload) (zipfCo
 	return c.count, errors.Join(c.failed, ctx.Err())
 }
 
-// picker picks sources as often as their rates say, which are rate together.
+// picker returns a function that picks sources in proportion to their rates, and the sum of the rates.
 func picker(sources []compare.Source) (pick func(*rand.Rand) compare.Source, rate float64) {
 	upTo := make([]float64, len(sources))
 	for i, s := range sources {
@@ -113,7 +113,7 @@ func picker(sources []compare.Source) (pick func(*rand.Rand) compare.Source, rat
 	}, rate
 }
 
-// ask makes a request, here and of the exact bucket.
+// ask sends a request to a region, and to the exact bucket.
 func (c *zipfRun) ask(ctx context.Context, s compare.Source) {
 	c.mu.Lock()
 	ideally := c.ideal[s.Key].Ask(time.Since(c.began))
