@@ -170,6 +170,8 @@ var houses = map[string]row{
 
 	// A store in the daemon's own process.
 	"regional/store/memory": {aliquot: []string{"lua", "limit"}},
+	// What tests of all stores share.
+	"regional/store/storetest": {aliquot: []string{"lua", "limit"}},
 	// Bounds of what a Redis may send, checked before go-redis reads it.
 	"regional/store/replies": {outside: []string{"github.com/redis/go-redis/v9"}},
 	"regional/store":         {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster", "regional/store/replies"}, outside: []string{"github.com/redis/go-redis/v9"}},

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"runtime"
 	"sync"
@@ -17,25 +16,6 @@ import (
 )
 
 const second = int64(1_000_000)
-
-func bucket(capacity, rate int64) limit.Bucket {
-	return limit.Bucket{Cap: limit.Tokens(capacity) * limit.Token, Rate: limit.Rate{Micro: rate * 1_000_000}}
-}
-
-// key is the n-th key of rule 1; keys of one shard are 64 apart.
-func key(n int) string {
-	var hash [16]byte
-	binary.BigEndian.PutUint64(hash[8:], uint64(n))
-	return lua.Key(limit.TokenBucket, 1, hash)
-}
-
-func coldView(epoch string, floor limit.Bucket) limit.View {
-	return limit.View{Floor: floor, Phase: limit.Live, Until: limit.MaxExact, Stamp: limit.Stamp(epoch)}
-}
-
-func one(key string, cost int64, v limit.View) []lua.Group {
-	return []lua.Group{{Cost: limit.Tokens(cost) * limit.Token, Limits: []lua.KeyView{{Key: key, View: v}}}}
-}
 
 // clock is a clock that tests set.
 type clock struct{ us atomic.Int64 }
@@ -53,18 +33,6 @@ func newMemory(t testing.TB, maxKeys int) (*Store, *clock, string) {
 }
 
 func (c *clock) wait(seconds int64) { c.us.Add(seconds * second) }
-
-// admit takes whole tokens of one cold key and reports the answer.
-func admit(t testing.TB, s interface {
-	Take(context.Context, string, []lua.Group) ([]lua.Result, int64, error)
-}, epoch, key string, cost int64, floor limit.Bucket) bool {
-	t.Helper()
-	got, _, err := s.Take(context.Background(), epoch, one(key, cost, coldView(epoch, floor)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got[0].Allowed
-}
 
 func TestMemoryRefillsAndExpires(t *testing.T) {
 	m, c, epoch := newMemory(t, 0)
