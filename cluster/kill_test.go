@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,7 +93,7 @@ func firstLeader(ctx context.Context, nodes []*Node) (*Node, error) {
 func TestWholeClusterKilled(t *testing.T) {
 	t.Parallel()
 	const rounds = 5
-	dir, addresses := t.TempDir(), freeAddresses(t, 6)
+	dir, addresses := t.TempDir(), testaddr.Ports(t, 6)
 	acknowledged := 0
 	for round := range rounds + 1 {
 		before := acknowledged
@@ -148,18 +147,4 @@ func killed(t *testing.T, dir string, addresses []string, after time.Duration) (
 		t.Fatal("the cluster did not recover")
 	}
 	return found, last
-}
-
-// freeAddresses are free when it returns, and stay so: nobody else is given their hosts.
-func freeAddresses(t *testing.T, n int) (addresses []string) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", testaddr.Free())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses
 }

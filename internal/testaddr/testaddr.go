@@ -1,20 +1,22 @@
-// Package testaddr gives tests addresses that stay theirs: a test that stops a server and starts it again at its
-// address must find the port free, though other programs of this machine take ports meanwhile.
+// Package testaddr gives tests addresses that no other process uses: a test that stops a server and starts it again at
+// its address must find the port free, although other programs of the machine take ports meanwhile.
 package testaddr
 
 import (
+	"net"
 	"net/netip"
 	"os"
 	"runtime"
 	"sync/atomic"
+	"testing"
 )
 
-// hosts is the number of addresses that this process has given away.
+// hosts is the number of addresses that this process has returned.
 var hosts atomic.Uint32
 
-// Host returns a loopback address that this process has given to nobody, and no other process to anybody: no
-// outgoing connection takes a port of it, since those leave from 127.0.0.1. It is safe for concurrent use. On
-// systems where only 127.0.0.1 is loopback it returns that.
+// Host returns a loopback address that neither this process nor another one has returned. No outgoing connection takes
+// a port of it, because those leave from 127.0.0.1. It is safe for concurrent use. On systems where only 127.0.0.1 is
+// loopback it returns that.
 func Host() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"
@@ -37,3 +39,17 @@ func host(process, n uint32) string {
 
 // Free returns a listen address of any free port at a host of its own.
 func Free() string { return Host() + ":0" }
+
+// Ports returns n addresses with ports, each at a host of its own. Nothing listens on them.
+func Ports(t testing.TB, n int) (addresses []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", Free())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses
+}

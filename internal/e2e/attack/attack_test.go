@@ -192,7 +192,7 @@ func start(t *testing.T) *cluster {
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	at := ports(t, 8)
+	at := testaddr.Ports(t, 8)
 	host, redis, _ := net.SplitHostPort(at[0])
 	l := &cluster{coordinatorAt: at[1], coordinatorOps: at[4], at: at[5], grpc: at[6], ops: at[7], raft: at[2], dir: dir, t: t,
 		goodCheck: `{"attributes":{"api_key":"good"}}`}
@@ -203,20 +203,6 @@ func start(t *testing.T) *cluster {
 		"--state-file", "none", "--listen", at[5], "--grpc-listen", at[6], "--ops-listen", at[7])
 	l.until(t, "the region holds a lease", func() bool { return l.metric("aliquot_lease_remaining_seconds") > 0 })
 	return l
-}
-
-// ports are so many free addresses of this machine.
-func ports(t *testing.T, n int) (out []string) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", testaddr.Free())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		out = append(out, l.Addr().String())
-	}
-	return out
 }
 
 // run runs a program until the test ends, and shows the end of its log if the test has failed.

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"aliquot/internal/testaddr"
 )
 
 // peerAttacks are what a stranger or a broken peer sends to a cluster that all of them share.
@@ -87,7 +89,7 @@ func startPeers(t *testing.T) *peers {
 	if err := os.WriteFile(file, []byte(peerRules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	at := ports(t, 16)
+	at := testaddr.Ports(t, 16)
 	host, port, _ := net.SplitHostPort(at[0])
 	p := &peers{redisAt: at[0], state: filepath.Join(dir, "state.json")}
 	run(t, dir, "redis-server", "--port", port, "--bind", host, "--save", "", "--dir", dir)

@@ -19,13 +19,14 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"aliquot/internal/testaddr"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // eu starts a daemon of the region eu, which nobody attacks otherwise, and returns its address.
 func (p *peers) eu(t *testing.T, args ...string) (cmd *exec.Cmd, at, ops string) {
 	t.Helper()
-	free := ports(t, 3)
+	free := testaddr.Ports(t, 3)
 	cmd = run(t, p.dir, filepath.Join(bin, "regional"), append([]string{"--region", "eu", "--listen", free[0], "--grpc-listen", free[1], "--ops-listen", free[2]}, args...)...)
 	return cmd, free[0], free[2]
 }
