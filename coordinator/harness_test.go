@@ -233,13 +233,26 @@ func (r *running) get(t *testing.T, url string) (int, string) {
 // post sends raw JSON to a method of the coordinator.
 func (r *running) post(t *testing.T, method, body string, header ...string) (int, string) {
 	t.Helper()
+	got := r.send(t, http.MethodPost, "/aliquot.v1."+method, body, append([]string{"Content-Type", "application/json"}, header...)...)
+	return got.status, got.body
+}
+
+// response is an answer over HTTP.
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send sends a request to the coordinator. header has names and values in turn.
+func (r *running) send(t *testing.T, method, path, body string, header ...string) response {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience/2)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.RPC+"/aliquot.v1."+method, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+r.RPC+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
@@ -248,11 +261,11 @@ func (r *running) post(t *testing.T, method, body string, header ...string) (int
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
+	text, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.StatusCode, string(answer)
+	return response{res.StatusCode, res.Header, string(text)}
 }
 
 // applyRules applies rules whatever is in force, once, also if the leader ends before it tells the outcome.

@@ -2,7 +2,6 @@ package coordinator_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,38 +9,16 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// answered is what PUT /rules/tier/{tier} answers.
-type restAnswer struct {
-	status int
-	header http.Header
-	body   string
+// putTier sets the value of a tier.
+func (r *running) putTier(t *testing.T, tier, body string, header ...string) response {
+	t.Helper()
+	return r.sendTier(t, http.MethodPut, tier, body, header...)
 }
 
-func (r *running) putTier(t *testing.T, tier, body string, header ...string) restAnswer {
+// sendTier sends a request for the value of a tier, as curl -d does.
+func (r *running) sendTier(t *testing.T, method, tier, body string, header ...string) response {
 	t.Helper()
-	return r.asksTier(t, http.MethodPut, tier, body, header...)
-}
-
-func (r *running) asksTier(t *testing.T, method, tier, body string, header ...string) restAnswer {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.RPC+"/rules/tier/"+tier, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d does
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return restAnswer{res.StatusCode, res.Header, string(text)}
+	return r.send(t, method, "/rules/tier/"+tier, body, append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
 }
 
 func TestPutTier(t *testing.T) {
@@ -122,15 +99,15 @@ func TestPutTier(t *testing.T) {
 	if v := status(t, r).GetRulesVersion(); v != 4 {
 		t.Errorf("version %d, want 4: what is refused changes nothing", v)
 	}
-	if got := r.asksTier(t, http.MethodDelete, "free", "", "If-Match", `"4"`); got.status != http.StatusOK || !strings.Contains(got.body, `"version":"5"`) || !strings.Contains(got.body, `"limit":"100"`) {
+	if got := r.sendTier(t, http.MethodDelete, "free", "", "If-Match", `"4"`); got.status != http.StatusOK || !strings.Contains(got.body, `"version":"5"`) || !strings.Contains(got.body, `"limit":"100"`) {
 		t.Errorf("%+v", got)
 	}
-	if got := r.asksTier(t, http.MethodDelete, "free", ""); got.status != http.StatusNotFound || !strings.Contains(got.body, "has no value above the file") {
+	if got := r.sendTier(t, http.MethodDelete, "free", ""); got.status != http.StatusNotFound || !strings.Contains(got.body, "has no value above the file") {
 		t.Errorf("%+v", got)
 	}
 }
 
-func isProblem(t *testing.T, got restAnswer) {
+func isProblem(t *testing.T, got response) {
 	t.Helper()
 	var p struct {
 		Type, Title, Detail string

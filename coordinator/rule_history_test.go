@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -182,26 +181,16 @@ func TestRulesAsJSON(t *testing.T) {
 	for accept, media := range map[string]string{
 		"": "application/yaml; charset=utf-8", "*/*": "application/yaml; charset=utf-8", "text/html, application/json;q=0.5": "application/json",
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.RPC+"/rules", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Accept", accept)
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		res.Body.Close()
-		if err != nil || res.Header.Get("Content-Type") != media || res.Header.Get("ETag") != `"1"` {
-			t.Errorf("Accept %q: %v, %v, %v", accept, res.Header, err, string(body))
+		got := r.send(t, http.MethodGet, "/rules", "", "Accept", accept)
+		if got.header.Get("Content-Type") != media || got.header.Get("ETag") != `"1"` {
+			t.Errorf("Accept %q: %v, %v", accept, got.header, got.body)
 		}
 		if media != "application/json" {
 			continue
 		}
-		var got struct{ Version, Yaml string }
-		if err := json.Unmarshal(body, &got); err != nil || got.Version != "1" || got.Yaml != limited(100) {
-			t.Errorf("%s: %v", body, err)
+		var inJSON struct{ Version, Yaml string }
+		if err := json.Unmarshal([]byte(got.body), &inJSON); err != nil || inJSON.Version != "1" || inJSON.Yaml != limited(100) {
+			t.Errorf("%s: %v", got.body, err)
 		}
 	}
 }

@@ -137,24 +137,12 @@ func testRules(t *testing.T, r *running) {
 }
 
 func testRulesFile(t *testing.T, r *running) {
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.RPC+"/rules", nil)
-	if err != nil {
-		t.Fatal(err)
+	if got := r.send(t, http.MethodGet, "/rules", ""); got.header.Get("ETag") != `"1"` || got.body != someRules {
+		t.Errorf("GET /rules: %+v", got)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil || res.Header.Get("ETag") != `"1"` {
-		t.Fatalf("GET /rules: %v, %v", res, err)
+	if got := r.send(t, http.MethodGet, "/rules", "", "If-None-Match", `"1"`); got.status != http.StatusNotModified {
+		t.Fatalf("GET /rules with its ETag: %+v", got)
 	}
-	res.Body.Close()
-	if _, body := r.get(t, "http://"+r.RPC+"/rules"); body != someRules {
-		t.Errorf("GET /rules: %q", body)
-	}
-	req.Header.Set("If-None-Match", `"1"`)
-	res, err = http.DefaultClient.Do(req)
-	if err != nil || res.StatusCode != http.StatusNotModified {
-		t.Fatalf("GET /rules with its ETag: %v, %v", res, err)
-	}
-	res.Body.Close()
 }
 
 func testColdBudget(t *testing.T, r *running) {
@@ -460,15 +448,9 @@ func testProtocols(t *testing.T, r *running) {
 		t.Errorf("gRPC-Web: %v", err)
 	}
 	for service, want := range map[string]int{`{}`: 200, `{"service":"aliquot.v1.RuleService"}`: 200, `{"service":"x"}`: 404} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.RPC+"/grpc.health.v1.Health/Check", strings.NewReader(service))
-		if err != nil {
-			t.Fatal(err)
+		got := r.send(t, http.MethodPost, "/grpc.health.v1.Health/Check", service, "Content-Type", "application/json")
+		if got.status != want {
+			t.Fatalf("health %s: %+v", service, got)
 		}
-		req.Header.Set("Content-Type", "application/json")
-		res, err := http.DefaultClient.Do(req)
-		if err != nil || res.StatusCode != want {
-			t.Fatalf("health %s: %v, %v", service, res, err)
-		}
-		res.Body.Close()
 	}
 }
