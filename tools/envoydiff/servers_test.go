@@ -68,12 +68,12 @@ func start(t *testing.T, ready string, env []string, name string, args ...string
 		_, _ = io.Copy(io.Discard, out)
 		_ = cmd.Wait()
 	})
-	var said strings.Builder
+	var output strings.Builder
 	for lines := bufio.NewScanner(out); ready != ""; {
 		if !lines.Scan() {
-			t.Fatalf("%s ended before it was ready:\n%s", name, said.String())
+			t.Fatalf("%s ended before it was ready:\n%s", name, output.String())
 		}
-		fmt.Fprintln(&said, lines.Text())
+		fmt.Fprintln(&output, lines.Text())
 		if strings.Contains(lines.Text(), ready) {
 			break
 		}

@@ -40,7 +40,7 @@ var goals = []goal{
 
 // bench is what the goals share.
 type bench struct {
-	*lab
+	*testbed
 	keys, pairs   int
 	slice, warmup time.Duration
 }
@@ -75,10 +75,10 @@ func run(ctx context.Context, only, root, peer string, b bench) error {
 	if err != nil {
 		return err
 	}
-	if b.lab, err = newLab(ctx, root, peer); err != nil {
+	if b.testbed, err = newTestbed(ctx, root, peer); err != nil {
 		return err
 	}
-	defer b.lab.stop()
+	defer b.testbed.stop()
 	fmt.Print(head)
 	failed := 0
 	for _, g := range goals {
@@ -95,7 +95,7 @@ func run(ctx context.Context, only, root, peer string, b bench) error {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", g.name, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s took %v\n", g.name, time.Since(began).Round(time.Second))
-		b.lab.stopServers()
+		b.testbed.stopServers()
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d goals could not be measured", failed)

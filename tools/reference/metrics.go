@@ -40,12 +40,12 @@ func metricsText(string) (_ string, err error) {
 	}
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(context.Background(), metricsWithin)
-	lab := &lab{dir: dir, ended: make(chan error, 2), coordinator: prometheus.NewRegistry(), regional: prometheus.NewRegistry()}
+	pair := &daemonPair{dir: dir, ended: make(chan error, 2), coordinator: prometheus.NewRegistry(), regional: prometheus.NewRegistry()}
 	defer func() {
 		cancel()
-		err = errors.Join(err, lab.wait())
+		err = errors.Join(err, pair.wait())
 	}()
-	if err := lab.start(ctx); err != nil {
+	if err := pair.start(ctx); err != nil {
 		return "", err
 	}
 	var b strings.Builder
@@ -54,7 +54,7 @@ func metricsText(string) (_ string, err error) {
 	for _, daemon := range []struct {
 		name string
 		from *prometheus.Registry
-	}{{"regional", lab.regional}, {"coordinator", lab.coordinator}} {
+	}{{"regional", pair.regional}, {"coordinator", pair.coordinator}} {
 		metrics, err := complete(ctx, daemon.from)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", daemon.name, err)
@@ -78,8 +78,8 @@ func coded(words []string) []string {
 	return out
 }
 
-// lab is a coordinator with one region.
-type lab struct {
+// daemonPair is a coordinator and a regional daemon.
+type daemonPair struct {
 	dir                   string
 	coordinator, regional *prometheus.Registry
 	// running daemons send to ended.
@@ -91,19 +91,19 @@ type lab struct {
 const exampleRules = "rules: [{id: example, params: {limit: 100, window: 1m}}]\n"
 
 // start returns when the region has its lease and has decided a request.
-func (l *lab) start(ctx context.Context) error {
-	rulesFile := filepath.Join(l.dir, "rules.yaml")
+func (d *daemonPair) start(ctx context.Context) error {
+	rulesFile := filepath.Join(d.dir, "rules.yaml")
 	if err := os.WriteFile(rulesFile, []byte(exampleRules), 0o600); err != nil {
 		return err
 	}
 	const free = "127.0.0.1:0"
 	listening := make(chan string, 1)
 	c := coordinator.DefaultConfig()
-	c.NodeID, c.DataDir, c.BootstrapExpect, c.Regions, c.RulesFile = "c1", filepath.Join(l.dir, "c1"), 1, []string{"us"}, rulesFile
+	c.NodeID, c.DataDir, c.BootstrapExpect, c.Regions, c.RulesFile = "c1", filepath.Join(d.dir, "c1"), 1, []string{"us"}, rulesFile
 	c.Listen, c.RaftListen, c.GossipListen, c.OpsListen = free, free, free, free
-	c.Logger, c.Registry = slog.New(slog.DiscardHandler), l.coordinator
+	c.Logger, c.Registry = slog.New(slog.DiscardHandler), d.coordinator
 	c.OnListening = func(a coordinator.Addresses) { listening <- a.RPC }
-	l.run(func() error { return coordinator.Run(ctx, c) })
+	d.run(func() error { return coordinator.Run(ctx, c) })
 	var address string
 	select {
 	case address = <-listening:
@@ -113,12 +113,12 @@ func (l *lab) start(ctx context.Context) error {
 	r := regional.DefaultConfig()
 	r.Region, r.Coordinators, r.StateFile = "us", []string{address}, regional.NoStateFile
 	r.Listen, r.GRPCListen, r.OpsListen = free, free, free
-	r.Logger, r.Registry = slog.New(slog.DiscardHandler), l.regional
+	r.Logger, r.Registry = slog.New(slog.DiscardHandler), d.regional
 	daemon, err := regional.New(r)
 	if err != nil {
 		return err
 	}
-	l.run(func() error { return daemon.Run(ctx) })
+	d.run(func() error { return daemon.Run(ctx) })
 	select {
 	case <-daemon.Ready():
 	case <-ctx.Done():
@@ -136,16 +136,16 @@ func (l *lab) start(ctx context.Context) error {
 	return errors.Join(err, answer.Body.Close())
 }
 
-func (l *lab) run(daemon func() error) {
-	l.running++
-	go func() { l.ended <- daemon() }()
+func (d *daemonPair) run(daemon func() error) {
+	d.running++
+	go func() { d.ended <- daemon() }()
 }
 
 // wait returns when the daemons have ended, whose context must have.
-func (l *lab) wait() error {
+func (d *daemonPair) wait() error {
 	var errs []error
-	for range l.running {
-		if err := <-l.ended; err != nil && !errors.Is(err, context.Canceled) {
+	for range d.running {
+		if err := <-d.ended; err != nil && !errors.Is(err, context.Canceled) {
 			errs = append(errs, err)
 		}
 	}

@@ -27,8 +27,8 @@ const (
 	region      = "bench"
 )
 
-// lab is the programs, and the servers that run now.
-type lab struct {
+// testbed has the programs that are measured, and the servers that run now.
+type testbed struct {
 	root, dir string
 	peer      string
 	http      http.Client
@@ -48,8 +48,8 @@ type server struct {
 	ended   chan struct{}
 }
 
-// newLab builds the programs.
-func newLab(ctx context.Context, root, peer string) (*lab, error) {
+// newTestbed builds the programs.
+func newTestbed(ctx context.Context, root, peer string) (*testbed, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func newLab(ctx context.Context, root, peer string) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{root: root, dir: dir, peer: peer, http: http.Client{Timeout: time.Second}}
+	l := &testbed{root: root, dir: dir, peer: peer, http: http.Client{Timeout: time.Second}}
 	if err := l.build(ctx); err != nil {
 		l.stop()
 		return nil, err
@@ -66,7 +66,7 @@ func newLab(ctx context.Context, root, peer string) (*lab, error) {
 	return l, nil
 }
 
-func (l *lab) build(ctx context.Context) error {
+func (l *testbed) build(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", l.dir+string(filepath.Separator), "./cmd/...")
 	cmd.Dir = l.root
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -84,14 +84,14 @@ func (l *lab) build(ctx context.Context) error {
 	return nil
 }
 
-// stop ends everything and removes the lab's folder.
-func (l *lab) stop() {
+// stop ends all servers and removes the testbed's folder.
+func (l *testbed) stop() {
 	l.stopServers()
 	os.RemoveAll(l.dir)
 }
 
 // stopServers ends all servers, the last ones first.
-func (l *lab) stopServers() {
+func (l *testbed) stopServers() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := len(l.running) - 1; i >= 0; i-- {
@@ -101,7 +101,7 @@ func (l *lab) stopServers() {
 	l.running = nil
 }
 
-// freeAddress is one that nothing listens on.
+// freeAddress returns an address that nothing listens on.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -111,6 +111,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
+// freeAddresses returns n such addresses.
 func freeAddresses(n int) ([]string, error) {
 	out := make([]string, n)
 	for i := range out {
@@ -123,7 +124,7 @@ func freeAddresses(n int) ([]string, error) {
 }
 
 // start runs a program and waits until it is ready.
-func (l *lab) start(ctx context.Context, s *server, env []string, ready func() error, program string, args ...string) (*server, error) {
+func (l *testbed) start(ctx context.Context, s *server, env []string, ready func() error, program string, args ...string) (*server, error) {
 	s.log, s.ended = &bytes.Buffer{}, make(chan struct{})
 	s.cmd = exec.Command(program, args...)
 	s.cmd.Env = append(os.Environ(), env...)
@@ -169,7 +170,7 @@ func listens(address string) func() error {
 	}
 }
 
-func (l *lab) startRedis(ctx context.Context) (*server, error) {
+func (l *testbed) startRedis(ctx context.Context) (*server, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
@@ -183,7 +184,7 @@ func (l *lab) startRedis(ctx context.Context) (*server, error) {
 func (s *server) url() string { return "redis://" + s.address }
 
 // startRegion runs one coordinator and one regional daemon, each in its process.
-func (l *lab) startRegion(ctx context.Context, store, rules string) (*server, error) {
+func (l *testbed) startRegion(ctx context.Context, store, rules string) (*server, error) {
 	at, err := freeAddresses(7)
 	if err != nil {
 		return nil, err
@@ -208,7 +209,7 @@ func (l *lab) startRegion(ctx context.Context, store, rules string) (*server, er
 }
 
 // leased is ready when a region has rules and a lease.
-func (l *lab) leased(ops string) error {
+func (l *testbed) leased(ops string) error {
 	answer, err := l.http.Get("http://" + ops + "/readyz")
 	if err != nil {
 		return err
@@ -228,7 +229,7 @@ func (l *lab) leased(ops string) error {
 }
 
 // startPeer runs envoyproxy/ratelimit with its defaults, but for what it needs to be told.
-func (l *lab) startPeer(ctx context.Context, redis *server) (*server, error) {
+func (l *testbed) startPeer(ctx context.Context, redis *server) (*server, error) {
 	at, err := freeAddresses(3)
 	if err != nil {
 		return nil, err
@@ -253,7 +254,7 @@ func (l *lab) startPeer(ctx context.Context, redis *server) (*server, error) {
 }
 
 // startFloor runs a server that decides nothing.
-func (l *lab) startFloor(ctx context.Context, protocol load.Protocol) (*server, error) {
+func (l *testbed) startFloor(ctx context.Context, protocol load.Protocol) (*server, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
