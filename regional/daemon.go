@@ -448,9 +448,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		work.Go(func() { d.bugs.Keep(background, name, run) })
 	}
 	for i := range servers {
-		if l := d.sockets[servers[i].flag]; l != nil {
-			work.Go(func() { d.serve(servers[i].flag, servers[i].serve(d, l)) })
-		}
+		work.Go(func() { d.serve(servers[i].flag, servers[i].serve(d, d.sockets[servers[i].flag])) })
 	}
 	var err error
 	select {
@@ -482,7 +480,7 @@ func (d *Daemon) drain() {
 	close(d.stopping)
 	var ending sync.WaitGroup
 	for i := range servers {
-		if end := servers[i].end; end != nil && d.sockets[servers[i].flag] != nil {
+		if end := servers[i].end; end != nil {
 			ending.Go(func() { end(ctx, d) })
 		}
 	}

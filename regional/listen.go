@@ -23,8 +23,6 @@ const (
 type server struct {
 	// flag sets the address of the listener, and usage is its help text.
 	flag, usage string
-	// optional: without an address the daemon has no such listener.
-	optional bool
 	// address returns the setting of the address.
 	address func(c *Config) *string
 	// serve serves the connections of the listener until it is closed or end is called.
@@ -81,14 +79,12 @@ type listener struct{ flag, address string }
 // listeners returns the addresses on which the daemon listens, in the order of servers.
 func (c *Config) listeners() (all []listener) {
 	for i := range servers {
-		if address := *servers[i].address(c); address != "" || !servers[i].optional {
-			all = append(all, listener{servers[i].flag, address})
-		}
+		all = append(all, listener{servers[i].flag, *servers[i].address(c)})
 	}
 	return all
 }
 
-// sockets are the daemon's listeners, by their flags. Those without an address are not there.
+// sockets are the daemon's open listeners, by their flags.
 type sockets map[string]*rpc.Listener
 
 // open returns the listeners in the order of servers.

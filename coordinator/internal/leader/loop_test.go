@@ -32,7 +32,7 @@ rules:
 `
 )
 
-// court is a leader loop on a real cluster of one node; the test itself runs the loop.
+// loopTest is a leader loop on a real cluster of one node; the test itself runs the loop.
 type loopTest struct {
 	*Loop
 	t   *testing.T

@@ -82,7 +82,7 @@ func nodeOfOne(t *testing.T) *cluster.Node {
 	return node
 }
 
-// said is what became of a Hello.
+// helloResult is the answer to a Hello, or its error.
 type helloResult struct {
 	*aliquotv1.HelloResponse
 	err error
@@ -115,7 +115,7 @@ func TestAHelloWaitsForALeader(t *testing.T) {
 	})
 }
 
-// say says a Hello of us; without contents it is that of a daemon without a store.
+// sendHello sends a Hello of us. Without contents it is that of a daemon without a store.
 func (h *helloTest) sendHello(ctx context.Context, incarnation uint64, contents string) <-chan helloResult {
 	out := make(chan helloResult, 1)
 	req := &aliquotv1.HelloRequest{Region: "us", Incarnation: incarnation, RedisEpoch: contents, Nonce: incarnation}
