@@ -32,7 +32,7 @@ type Streams = console.Streams
 // --output says. A command that serves ends when ctx does, with 0.
 func Run(ctx context.Context, args []string, s Streams) int {
 	g := &console.Globals{Streams: s}
-	root := command(g)
+	root := rootCommand(g)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {
@@ -49,9 +49,9 @@ func Run(ctx context.Context, args []string, s Streams) int {
 }
 
 // Command returns the command aliquot with all its subcommands. Run executes it.
-func Command(s Streams) *cobra.Command { return command(&console.Globals{Streams: s}) }
+func Command(s Streams) *cobra.Command { return rootCommand(&console.Globals{Streams: s}) }
 
-func command(g *console.Globals) *cobra.Command {
+func rootCommand(g *console.Globals) *cobra.Command {
 	s := g.Streams
 	root := &cobra.Command{
 		Use:           "aliquot",
