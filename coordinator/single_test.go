@@ -211,7 +211,7 @@ func testBadBudgetRequests(t *testing.T, r *running) {
 		{"GetBudget", `{"ruleId":1}`, 400, ""},
 		{"GetBudget", `not json`, 400, ""},
 		{"GetBudget", ``, 400, ""},
-		{"GetBudget", strings.Repeat(" ", 2<<20), 429, ""},
+		{"GetBudget", strings.Repeat(" ", 2<<20), 413, "larger than"},
 		{"ListBudgets", `{"pageSize":-1}`, 400, "page_size"},
 		{"ListBudgets", `{"pageSize":1001}`, 400, "page_size"},
 		{"ListBudgets", `{"pageToken":"zz"}`, 400, "page_token"},

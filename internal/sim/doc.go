@@ -22,9 +22,9 @@
 //     It is replaced when it examines the new contents, even if it would have done no harm;
 //   - two daemons of a region where a rule is deleted: one of them may continue to use it after the
 //     other has given its key up;
-//   - a daemon that reaches neither its store nor a coordinator, and does not know of a new daemon
-//     that gets its place. It is replaced when the new one may spend, and the oracle allows what it
-//     owes the store, as if it had died;
+//   - a daemon that reaches neither its store nor a coordinator, or has not found out yet that its
+//     store is back, and does not know of a new daemon that gets its place. It is replaced when the
+//     new one may spend, and the oracle allows what it owes the store, as if it had died;
 //   - a command that is delayed for longer than its deadline while its store's clock is set back,
 //     or was set back since the daemon last read it: the deadline is by that clock.
 package sim

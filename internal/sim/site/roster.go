@@ -42,6 +42,10 @@ func (w *Regions) CutStore(region int) bool {
 // storeCut reports whether no command of this daemon reaches its store.
 func (n *Node) storeCut() bool { return n.w.Now() < n.storeCutTo }
 
+// withoutStore reports whether the daemon decides without its store: it is cut off, or has not found out yet that it is
+// not any more.
+func (n *Node) withoutStore() bool { return n.storeCut() || n.breaker.wait != 0 }
+
 // standing returns what the daemon reports of itself. unmarked: the store did not take the latest
 // mark.
 func (n *Node) standing(unmarked bool) budget.Standing {
@@ -136,7 +140,7 @@ func (w *Regions) joined(n *Node) {
 		}
 		switch {
 		case other == n || other.Region != n.Region || other.roster == nil:
-		case (w.Now()-heardAt >= silent || other.Cut && other.storeCut()) && other.isAlone():
+		case (w.Now()-heardAt >= silent || other.Cut && other.withoutStore()) && other.isAlone():
 			w.above.Replace(other, 100*milli) // nothing can tell it of the new one
 		default:
 			w.above.ForgiveDebts(other)
