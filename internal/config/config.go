@@ -43,7 +43,7 @@ func File(fs *pflag.FlagSet, environ []string) string {
 // finds where a value came from that turns out to be wrong later. After an error the flags are in
 // an undefined state.
 func Load(fs *pflag.FlagSet, file string, environ []string) error {
-	if err := CheckEnvironment(environ, variables(fs)...); err != nil {
+	if err := CheckEnvironment(environ, Variables(fs)...); err != nil {
 		return err
 	}
 	given := commandLine(fs)
@@ -63,8 +63,8 @@ func Load(fs *pflag.FlagSet, file string, environ []string) error {
 	return nil
 }
 
-// variables returns the names of the flags that a variable of the environment sets.
-func variables(fs *pflag.FlagSet) (names []string) {
+// Variables returns the names of the flags of fs that a variable of the environment sets.
+func Variables(fs *pflag.FlagSet) (names []string) {
 	fs.VisitAll(func(f *pflag.Flag) {
 		if IsSetting(f.Name) || f.Name == "config" {
 			names = append(names, f.Name)

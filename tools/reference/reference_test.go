@@ -92,12 +92,7 @@ func TestEveryProgramAcceptsTheVariablesOfTheOthers(t *testing.T) {
 	var read []string
 	programs := [][]string{nil} // the flags of aliquot have no variables
 	for _, fs := range daemons() {
-		var own []string
-		fs.VisitAll(func(f *pflag.Flag) {
-			if config.IsSetting(f.Name) || f.Name == "config" {
-				own = append(own, f.Name)
-			}
-		})
+		own := config.Variables(fs)
 		read, programs = append(read, own...), append(programs, own)
 	}
 	for _, row := range outside {

@@ -69,7 +69,7 @@ func (g *Globals) PrintError(err error, args []string, help string) {
 	if _, usage := errors.AsType[UsageError](err); !usage {
 		help = ""
 	}
-	as := &Globals{Streams: Streams{Out: g.Err}, Output: g.asked(args)}
+	as := &Globals{Streams: Streams{Out: g.Err}, Output: g.errorFormat(args)}
 	_ = as.PrintValue(map[string]fault{"error": faultOf(err, help)}, func(w io.Writer) { // it fails if nobody reads
 		fmt.Fprintf(w, "aliquot: %v\n", err)
 		if help != "" {
@@ -78,9 +78,9 @@ func (g *Globals) PrintError(err error, args []string, help string) {
 	})
 }
 
-// asked returns the output format. Of a wrong command line some flags were not read, so asked looks
+// errorFormat returns the format of an error. Of a wrong command line some flags were not read, so it looks
 // at the arguments.
-func (g *Globals) asked(args []string) string {
+func (g *Globals) errorFormat(args []string) string {
 	format := g.Output
 	for i, arg := range args {
 		if arg == "--" {
