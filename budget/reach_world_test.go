@@ -120,7 +120,7 @@ func (p *parted) enforced(i int, k KeyID) Share {
 		inStore = has.share.Min(right.Floor)
 	case right.Hot && right.Gen.Before(has.gen):
 		inStore = has.share
-		if !unheard {
+		if !unheard || has.gen.Epoch != right.Watermark.Epoch {
 			inStore = has.share.Min(right.Share)
 		}
 	}

@@ -163,9 +163,7 @@ type force struct {
 
 // obey determines what is in force for a trusted hot record, and updates the record's share.
 func (r *Record) obey(v *View, phase Phase) force {
-	if v.Hot && r.Gen > v.Gen && phase == Live && (r.At <= v.Since || r.Gen <= v.Known) {
-		// A later share came before the present lease, in a session that ended without the caller's
-		// knowledge. This lease covers at most the caller's share.
+	if v.Hot && r.Gen > v.Gen && phase == Live && !v.leaseCovers(r.Gen) {
 		r.Share = r.Share.Min(v.Share)
 	}
 	f := force{base: r.Share, before: under(phase, r.Share, v.Floor), slow: v.Slow}

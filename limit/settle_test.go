@@ -58,7 +58,7 @@ func TestSettle(t *testing.T) {
 		{"cold is cold in limbo too", rec(false, 2, 95, 0, Bucket{}), with(cold, limbo), 100, 17, floor, false, false},
 		{"hot refills at the share", rec(true, 2, 95, 5, share), hot, 100, 47, share, true, false},
 		{"hot, full", rec(true, 2, 1, 5, share), hot, 100, 90, share, true, false},
-		{"newer, but from before the lease: the smaller", rec(true, 2, 95, 6, share), with(hot, func(v *View) { v.Share, v.Since = small, 96*tick }), 100, 6, small, true, false},
+		{"newer, but from before the session: the smaller", rec(true, 2, 95, 6, share), with(hot, func(v *View) { v.Share, v.Known = small, 6 }), 100, 6, small, true, false},
 		{"a record newer than the view is obeyed", rec(true, 2, 95, 6, small), hot, 100, 6, small, true, false},
 		{"a limit that was raised refills at the old rate once", rec(true, 2, 98, 5, small), hot, 100, 4, share, true, false},
 		{"a limit that was lowered voids what is above", rec(true, 80, 98, 5, share), with(hot, func(v *View) { v.Share = small }), 100, 6, small, true, false},

@@ -29,8 +29,8 @@ type View struct {
 	Hot bool
 	Gen uint64
 	// Known, in phase Live, is the highest generation that the daemon has applied for any key of
-	// its session. A record may have a later share than the caller's, but none later than Known.
-	// Then it belongs to a session that ended without the caller's knowledge.
+	// its session. A record may have a later share than the caller's, which another daemon of the
+	// region applied. See leaseCovers.
 	Known uint64
 	// Algorithm and Window, in microseconds, are the limit's. For a counting limit the capacities
 	// of the buckets below are rights, and their rates are not used.
@@ -119,6 +119,21 @@ func (v *View) price(cost Tokens) Tokens {
 		return v.Cost
 	}
 	return cost
+}
+
+// epochBits is how far a leader's epoch is shifted in a generation; see budget.Gen.Pack.
+const epochBits = 32
+
+// leaseCovers reports whether the caller's lease covers a share that another daemon of the region
+// applied. gen is later than the caller's. It must be later than all that the caller was told: an
+// earlier one is of a session that ended without the caller's knowledge.
+//
+// It must also be of the same leader. A leader renews a lease if what it has sent and the floors of
+// silent regions fit into the limit. A later leader may send more than that to a daemon which says
+// that it holds more, because the ledger keeps what was not acknowledged. It then renews no lease, but
+// the earlier one is in force still.
+func (v *View) leaseCovers(gen uint64) bool {
+	return gen > v.Known && gen>>epochBits == v.Known>>epochBits
 }
 
 // Cold returns the bucket of a cold key: the floor's, with Extra on top of its capacity.

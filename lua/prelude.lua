@@ -290,9 +290,14 @@ local function earn(r, extra, cap, rate, frac, from, to)
   return refill(tokens, carry, cap, rate, frac, till, to)
 end
 
--- settle_hot: limit.settleHot.
+-- lease_covers: limit.View.leaseCovers.
+local function lease_covers(gen)
+  return gen > KNOWN and floor(gen / 4294967296) == floor(KNOWN / 4294967296)
+end
+
+-- settle_hot: limit.Record.refillHot, after obey.
 local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra, lowcap, lowrate, lowfrac, change)
-  if gen > 0 and r.gen > gen and phase == LIVE and (r.at <= SINCE or r.gen <= KNOWN) then
+  if gen > 0 and r.gen > gen and phase == LIVE and not lease_covers(r.gen) then
     r.cap = min(r.cap, scap)
     r.rate, r.frac = slower(r.rate, r.frac, srate, sfrac)
   end

@@ -107,12 +107,12 @@ func (w *twins) near() int64 {
 	return max(0, w.now-d)
 }
 
-// gen is from a small range, so that generations meet, or huge.
+// gen is from a small range of two epochs, so that generations meet, or huge.
 func (w *twins) gen() uint64 {
 	if w.IntN(50) == 0 {
 		return uint64(limit.MaxExact - w.Int64N(3))
 	}
-	return 1 + w.Uint64N(6)
+	return w.Uint64N(2)<<32 + 1 + w.Uint64N(6)
 }
 
 func (w *twins) record() limit.Record {

@@ -63,7 +63,7 @@ func (f Kind) String() string {
 		"daemon paused", "coordinator paused", "cut one way", "cut both ways", "cut from the leader",
 		"all store commands stuck", "region's machine suspended", "store's clock set", "limit lowered", "limit raised",
 		"rule replaced", "rule deleted and made again", "limit staged", "region added", "region drained", "region reweighted", "region fenced",
-		"timing changed", "region's machine stood still", "clock's rate changed", "store lost for one daemon",
+		"timing changed", "region's clocks stopped", "clock's rate changed", "store lost for one daemon",
 		"daemon stopped in order",
 	}[f]
 }

@@ -7,7 +7,7 @@ import "time"
 func pauses() []Plant {
 	stopped := World{
 		Regions: 2, Keys: 2, Lease: 3 * time.Second,
-		Faults: []string{"region's machine stood still", "cut from the leader", "leader dies", "leader lingers", "slow commits"}, Just: true,
+		Faults: []string{"region's clocks stopped", "cut from the leader", "leader dies", "leader lingers", "slow commits"}, Just: true,
 	}
 	return []Plant{
 		{

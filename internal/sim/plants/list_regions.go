@@ -164,9 +164,14 @@ func regions() []Plant {
 			World: World{Regions: 2, Faults: []string{"second daemon", "daemon restarts", "messages lost"}, Just: true},
 		},
 		{
-			Name: "session-not-known", Breaks: "a share of an earlier session, of which the caller has not heard, is told by the store's clock alone",
-			Edits: []Edit{{settle, " || r.Gen <= v.Known", ""}},
+			Name: "session-not-known", Breaks: "a share of an earlier session of the same leader, of which the caller has not heard, is spent whole",
+			Edits: []Edit{{"limit/view.go", "return gen > v.Known && gen", "return gen"}},
 			World: World{Faults: []string{"second daemon", "daemon restarts", "store's clock set", "messages lost", "leader dies"}, Just: true},
+		},
+		{
+			Name: "later-leader-covered", Breaks: "a lease covers what a later leader sent to another daemon of the region",
+			Edits: []Edit{{"limit/view.go", "return gen > v.Known && gen>>epochBits == v.Known>>epochBits", "return gen > v.Known"}},
+			World: World{Faults: []string{"second daemon", "cut one way", "cut from the leader", "store flushed", "all coordinators stop", "leader dies", "leader lingers", "messages reordered", "store commands stuck"}, Just: true, Lease: 3 * time.Second},
 		},
 		{
 			Name: "later-record-ignored", Breaks: "a caller that has not heard of a record's share spends its own",

@@ -85,7 +85,7 @@ func (n *Node) compare(other int64, ev budget.RegionEvent) {
 		return
 	}
 	if n.reference.Read(leader, other, n.sentAt, n.Now(), n.w.Config.RhoPPM) > 0 {
-		n.w.Note("stood still", n.Region, int64(n.Name), 0, 0, 0)
+		n.w.Note("clocks stopped", n.Region, int64(n.Name), 0, 0, 0)
 		n.step(budget.ClockStopped{})
 	}
 	if n.sent >= n.unseen.back && leader == n.unseen.leader && leader == n.heard {
