@@ -31,6 +31,9 @@ type Adjusted struct {
 	// Tokens is what is left, including a record's Extra; 0 if the record owes tokens. For a
 	// counting limit it is the rights that are left.
 	Tokens Tokens
+	// InUse is what is in use of a counting limit, MaxTokens if that is not known; 0 for a bucket. It may
+	// be more than the rights, which may have changed since the charge.
+	InUse Tokens
 	// Amnesia is as in Outcome. Nothing is refunded then, because the record of the charge is lost.
 	Amnesia bool
 }
@@ -63,6 +66,9 @@ func Adjust(r Record, a Adjustment, now int64) (Record, Adjusted) {
 		}
 	}
 	out.Tokens = max(0, r.available(&a.View, in, now))
+	if a.View.Algorithm.Counts() {
+		out.InUse = r.Use.inUse(&a.View, now)
+	}
 	return r, out
 }
 

@@ -172,8 +172,9 @@ func TestAdjustCounted(t *testing.T) {
 			r, got := Adjust(records[0], a, at+x.later)
 			want := x.want
 			want.Refunded, want.Charged, want.Tokens = want.Refunded*Token, want.Charged*Token, want.Tokens*Token
-			if in := r.Use.inUse(&v, at+x.later); got != want || in != Tokens(x.inUse)*Token {
-				t.Errorf("got %+v with %d in use, want %+v, %d", got, in, want, x.inUse)
+			want.InUse = Tokens(x.inUse) * Token
+			if in := r.Use.inUse(&v, at+x.later); got != want || in != want.InUse {
+				t.Errorf("got %+v with %d in use, want %+v", got, in, want)
 			}
 		})
 	}
@@ -184,7 +185,7 @@ func TestAdjustBlocked(t *testing.T) {
 	v := View{Algorithm: FixedWindow, Window: 10 * tick, Floor: Bucket{Cap: 10 * Token}, Phase: Live, Until: MaxExact, Stamp: 1}
 	r := Record{Stamp: 1, At: 100 * tick, Use: &Use{Free: 105 * tick, Window: v.Window, Label: label(100*tick, v.Window), Cur: 5 * Token}}
 	a := Adjustment{View: v, At: 100 * tick, Window: v.Window, Reserved: 5 * Token, Debt: 10 * Token}
-	if r, got := Adjust(r, a, 101*tick); got != (Adjusted{}) || r.Use.Cur != 5*Token {
+	if r, got := Adjust(r, a, 101*tick); got != (Adjusted{InUse: MaxTokens}) || r.Use.Cur != 5*Token {
 		t.Errorf("%+v, %+v", got, r.Use)
 	}
 }

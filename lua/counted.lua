@@ -331,7 +331,8 @@ do
       refunded = l.of.give_back(r, l, at, back)
     end
     reply[n + 1], reply[n + 2], reply[n + 3] = refunded, 0, charged
-    reply[n + 4], reply[n + 5] = max(0, most - in_use(r, l)), amnesia
+    local used = in_use(r, l)
+    reply[n + 4], reply[n + 5], reply[n + 6] = max(0, most - used), amnesia, used
     return a + 6
   end
 end

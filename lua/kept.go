@@ -10,7 +10,7 @@ import (
 )
 
 // partNumbers is how many numbers describe the result of one limit of a settlement.
-const partNumbers = 5
+const partNumbers = 6
 
 // Kept is what a store keeps of a reservation. The zero value is nothing.
 type Kept struct {
@@ -75,7 +75,7 @@ func NewKept(stamp uint32, now int64, groups []Group, results []Result, text str
 func (k *Kept) Ended(now int64, adjusted []limit.Adjusted, note string) *Kept {
 	b := fmt.Appendf(nil, "%s\n%d", k.text, now)
 	for _, a := range adjusted {
-		b = fmt.Appendf(b, " %d %d %d %d %d", a.Refunded, a.Spare, a.Charged, a.Tokens, bit(a.Amnesia))
+		b = fmt.Appendf(b, " %d %d %d %d %d %d", a.Refunded, a.Spare, a.Charged, a.Tokens, bit(a.Amnesia), a.InUse)
 	}
 	out, err := ParseKept(string(b) + "\n" + note)
 	if err != nil {
@@ -135,7 +135,7 @@ func adjustedOf(n []int64) []limit.Adjusted {
 	for ; len(n) > 0; n = n[partNumbers:] {
 		out = append(out, limit.Adjusted{
 			Refunded: limit.Tokens(n[0]), Spare: limit.Tokens(n[1]), Charged: limit.Tokens(n[2]),
-			Tokens: limit.Tokens(n[3]), Amnesia: n[4] == 1,
+			Tokens: limit.Tokens(n[3]), Amnesia: n[4] == 1, InUse: limit.Tokens(n[5]),
 		})
 	}
 	return out

@@ -224,18 +224,17 @@ func (t *Table) Releasing(k *Ticket, c *Charge, now budget.Instant) {
 	}
 }
 
-// Released records the store's answer to such a call: what is left, at stamp of its clock. If another
+// Released records the store's answer to such a call: what is left and in use, at stamp of its clock. If another
 // answer about the key came meanwhile, it is not known which of the two was first: then that one holds,
 // and what this call carried is carried once more, because it may not count in that one.
-func (t *Table) Released(k *Ticket, c *Charge, left limit.Tokens, carried Debt, stamp int64, now budget.Instant) {
+func (t *Table) Released(k *Ticket, c *Charge, left, used limit.Tokens, carried Debt, stamp int64, now budget.Instant) {
 	e, known := t.keys[c.Key]
 	latest := known && k.voided == t.voided && k.sent > e.at && stamp >= e.stamp && e.told
 	if t.Paid(c.Key, carried, latest); !latest {
 		return
 	}
-	rights := e.left + limit.Tokens(e.basis)
-	e.left, e.at, e.basis, e.stamp = left, now, int64(max(0, rights-left)), stamp
-	e.unsaid = left <= 0
+	e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
+	e.unsaid = used >= limit.MaxTokens
 	e.reported(c, now)
 	t.keys[c.Key] = e
 	t.disownEnded(c.Key, stamp)

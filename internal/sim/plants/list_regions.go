@@ -150,10 +150,9 @@ func regions() []Plant {
 			Harmless: "argued: changes carry a deadline of a second, after which the daemon has given them up and no later one is on its way yet. Without the deadline, see change-without-deadline",
 		},
 		{
-			Name: "later-record-spent", Breaks: "a share from before the lease, of which the caller has not heard, is spent whole",
-			Edits:    []Edit{{settle, "		r.Share = r.Share.Min(v.Share)\n	}\n", "	}\n"}},
-			World:    World{Faults: []string{"second daemon", "all store commands stuck", "daemon paused", "store commands stuck", "messages lost"}, Just: true},
-			Harmless: "argued: in one epoch the leader sends a share again to a daemon that says it holds an earlier generation, and at the start of an epoch the ledger has what an earlier leader sent. Without both, see unheard-record-spent",
+			Name: "later-record-spent", Breaks: "a later share, of which the caller has not heard, is always spent whole",
+			Edits: []Edit{{settle, "		r.Share = r.Share.Min(v.Share)\n	}\n", "	}\n"}},
+			World: World{Faults: []string{"second daemon", "all store commands stuck", "daemon paused", "store commands stuck", "messages lost"}, Just: true},
 		},
 		{
 			Name: "unheard-record-spent", Breaks: "what one daemon of a region was told counts as known to the next one, and a record of which it has not heard is spent whole",

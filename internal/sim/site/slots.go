@@ -78,7 +78,7 @@ type release struct {
 	sent     int64
 	sampled  int64
 	deadline int64
-	left     limit.Tokens
+	adjusted limit.Adjusted
 	storeNow int64
 	over     bool // answered or given up
 }
@@ -141,7 +141,7 @@ func (at *releasing) Happen() {
 	if n.w.Faults.Strikes(faults.StuckStore, 200) {
 		return
 	}
-	r.left, r.storeNow = out.Tokens, s.Time()
+	r.adjusted, r.storeNow = out, s.Time()
 	n.w.Plan(n.w.Between(milli/20, milli), n.When(r.answer))
 }
 
@@ -156,7 +156,7 @@ func (r *release) answer() {
 		r.n.sample(r.storeNow, r.asked, r.sent)
 	}
 	named := r.n.identify(&r.ask)
-	r.n.recalled.Released(&r.ticket, &named, r.left, r.ask.carried, r.storeNow, r.n.Now())
+	r.n.recalled.Released(&r.ticket, &named, r.adjusted.Tokens, r.adjusted.InUse, r.ask.carried, r.storeNow, r.n.Now())
 }
 
 // giveUp ends a call without an answer in time.

@@ -292,7 +292,7 @@ func (e *Limit) Adjusted(parts *charge.Transaction, adjusted []limit.Adjusted, s
 			if adjusted[i] == (limit.Adjusted{}) {
 				storeNow = 0 // a node of a cluster may not have been reached
 			}
-			e.table.Released(&a.Ticket, &c, adjusted[i].Tokens, debt, storeNow, now)
+			e.table.Released(&a.Ticket, &c, adjusted[i].Tokens, adjusted[i].InUse, debt, storeNow, now)
 			continue
 		}
 		e.table.Paid(a.Key, debt, len(adjusted) > 0)
