@@ -68,7 +68,7 @@ var houses = map[string]row{
 	// The messages of a check as bytes, without the generated code.
 	"internal/checkwire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Envoy's rate limit protocol.
-	"internal/envoyrls": {aliquot: []string{"rules"}, outside: []string{"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf"}},
+	"internal/envoyrls": {aliquot: []string{"rules"}, outside: []string{"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/protobuf"}},
 	// The messages between regions and coordinators, in the terms of the protocol.
 	"internal/leasewire": {aliquot: []string{"budget", "internal/hashslot", "limit", "proto/aliquot/v1"}, banned: pure},
 	// Bounds of log lines.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"aliquot/budget"
 	"aliquot/internal/checkwire"
 	"aliquot/internal/envoyrls"
@@ -35,53 +37,36 @@ type envoyService struct {
 	kept             sync.Pool // *envoyCall
 }
 
-// ShouldRateLimit decides the checks of a request. Its errors are Connect's, which the interceptor
-// translates.
-func (e *envoyService) ShouldRateLimit(ctx context.Context, in *envoyrls.Request, out *envoyrls.Response) error {
+// shouldRateLimit is the handler of the protocol's one method. Its answers to errors and panics are those of
+// grpcErrors.
+func (e *envoyService) shouldRateLimit(_ any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (out any, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			out, err = nil, grpcError(e.service.panics.Caught(envoyrls.Procedure, cause))
+		}
+	}()
+	c := e.call()
+	if err := receive(c); err != nil {
+		return nil, err
+	}
+	if err := e.decide(ctx, c); err != nil {
+		return nil, grpcError(rpcCodes.Error(err))
+	}
+	return c, nil
+}
+
+// decide decides the checks of a call.
+func (e *envoyService) decide(ctx context.Context, c *envoyCall) error {
 	e.service.calls.Add(1)
 	defer e.service.calls.Add(-1)
 	began := time.Now()
-	err := e.decide(ctx, in, out)
+	checks, err := c.in.Checks()
+	if err == nil {
+		err = e.answer(ctx, c, checks, &c.out)
+	}
 	e.service.metrics.DecisionSeconds.Observe(time.Since(began).Seconds())
-	e.metrics.answered(err, out.Over())
+	e.metrics.answered(err, c.out.Over())
 	return err
-}
-
-func (e *envoyService) decide(ctx context.Context, in *envoyrls.Request, out *envoyrls.Response) error {
-	checks, err := in.Checks()
-	if err != nil {
-		return rpcCodes.Error(err)
-	}
-	kept, _ := e.kept.Get().(*envoyCall)
-	if kept == nil {
-		kept = new(envoyCall)
-	}
-	if err := e.answer(ctx, kept, checks, out); err != nil {
-		return rpcCodes.Error(err)
-	}
-	kept.done(&e.kept)
-	return nil
-}
-
-// envoyCall is the memory that a call needs. It is kept for the next call.
-type envoyCall struct {
-	requests  []charge.Request
-	latest    checkwire.Answer
-	strictest checkwire.Answer // of the answers so far
-}
-
-// maxKeptRequests caps the memory that one call keeps.
-const maxKeptRequests = 64
-
-// done drops the requests, which point into the message, and keeps the rest. A call that ended in
-// an error is not used again, because a call to the store may still hold it.
-func (c *envoyCall) done(kept *sync.Pool) {
-	if cap(c.requests) > maxKeptRequests {
-		return
-	}
-	clear(c.requests)
-	c.requests = c.requests[:0]
-	kept.Put(c)
 }
 
 // answer decides checks, and writes their statuses and the headers of the strictest answer. It

@@ -5,9 +5,8 @@ import (
 
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
-
-	"aliquot/internal/envoyrls"
 )
 
 const heldRules = `
@@ -20,25 +19,25 @@ rules:
 func heldCall(t testing.TB, descriptors int) func() bool {
 	t.Helper()
 	service := serviceOf(t, heldRules).envoy
-	message := &ratelimitv3.RateLimitRequest{Domain: "bench"}
+	request := &ratelimitv3.RateLimitRequest{Domain: "bench"}
 	for i := range descriptors {
-		message.Descriptors = append(message.Descriptors, &descriptorv3.RateLimitDescriptor{
+		request.Descriptors = append(request.Descriptors, &descriptorv3.RateLimitDescriptor{
 			Entries: []*descriptorv3.RateLimitDescriptor_Entry{{Key: "tenant", Value: string(rune('a' + i))}},
 		})
 	}
-	data, err := proto.Marshal(message)
+	data, err := proto.Marshal(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, out, buffer := &envoyrls.Request{}, &envoyrls.Response{}, make([]byte, 0, 4<<10)
+	message, buffer := mem.BufferSlice{mem.SliceBuffer(data)}, make([]byte, 0, 4<<10)
 	return func() bool {
-		out.Reset()
-		in.Decode(data)
-		if service.ShouldRateLimit(t.Context(), in, out) != nil {
+		c := service.call()
+		defer c.done()
+		if c.DecodeFrom(message) != nil || service.decide(t.Context(), c) != nil {
 			return false
 		}
-		buffer = out.Append(buffer[:0])
-		return !out.Over() && len(out.Statuses) == descriptors
+		buffer = c.out.Append(buffer[:0])
+		return !c.out.Over() && len(c.out.Statuses) == descriptors
 	}
 }
 

@@ -110,7 +110,7 @@ func (s *Service) GRPC() (*grpc.Server, *health.Server) {
 	aliquotv1.RegisterLimiterServiceServer(envelopeRegistrar{server, map[string]grpc.MethodHandler{
 		"Check": grpcHandler(s, single), "CheckBatch": grpcHandler(s, batch),
 	}, map[string]grpc.StreamHandler{"CheckStream": grpcStreamHandler(s)}}, s)
-	envoyrls.Register(server, s.envoy)
+	s.envoy.register(server)
 	h := health.NewServer()
 	for _, name := range []string{aliquotv1connect.LimiterServiceName, envoyrls.ServiceName} {
 		h.SetServingStatus(name, healthv1.HealthCheckResponse_SERVING)
