@@ -68,6 +68,11 @@ func slots() []Plant {
 			World: stuck,
 		},
 		{
+			Name: "slots-by-earlier-rights", Breaks: "after a release, all but what is left of the rights of the answer before is taken for what is in use",
+			Edits: []Edit{{slots, "int64(min(used, limit.MaxTokens)), stamp", "int64(max(0, e.left+limit.Tokens(e.basis)-left)), stamp"}},
+			World: World{Algorithms: []string{"concurrency"}, Keys: 2, Faults: []string{"store flushed", "timing changed", "region reweighted", "daemon paused", "store commands stuck"}, Just: true},
+		},
+		{
 			Name: "slots-of-lost-contents", Breaks: "an answer about contents that are lost says which slots the present ones have",
 			Edits: []Edit{{slots, "known && k.voided == t.voided && k.sent", "known && k.sent"}},
 			World: stuck,
