@@ -244,6 +244,29 @@ func TestOnlyALiveViewKnowsTheWatermark(t *testing.T) {
 	}
 }
 
+// TestALeaseEndsAtItsLeadersEpoch: a store tells leaders apart by the generations that package budget packs. Another
+// daemon of the region applied the largest share there is.
+func TestALeaseEndsAtItsLeadersEpoch(t *testing.T) {
+	right := budget.Right{
+		Hot: true, Gen: budget.Gen{Epoch: 3, Counter: 2}, Share: budget.Share{}, Floor: third,
+		Watermark: budget.Gen{Epoch: 3, Counter: 9}, Phase: budget.Live, Since: 50e9, Until: 60e9,
+	}
+	v := viewed{right: right, limit: bucket}.view(daemon(true))
+	all := limit.Bucket{Cap: bucket.Capacity, Rate: bucket.Rate}
+	for _, c := range []struct {
+		later budget.Gen
+		cap   limit.Tokens
+	}{
+		{budget.Gen{Epoch: 3, Counter: 1<<32 - 1}, bucket.Capacity},
+		{budget.Gen{Epoch: 4}, 0},
+	} {
+		record := limit.Record{Hot: true, Stamp: v.Stamp, At: 55e6, Gen: c.later.Pack(), Share: all}
+		if _, in, _ := limit.Settle(record, v, 56e6); in.Cap != c.cap {
+			t.Errorf("%+v: %d micro-tokens, want %d", c.later, in.Cap, c.cap)
+		}
+	}
+}
+
 // A view is blind if the daemon does not know what is lent and the store's contents are not the first:
 // neither a lease nor first contents leave that open.
 func TestBlindViews(t *testing.T) {
