@@ -73,6 +73,10 @@ func Scenarios() []Scenario {
 	add(two, "twins-replaced", "a daemon was replaced, and its lease outlasts those of the next one", Cut|NewLead, func(sc *Scenario) {
 		sc.Lease, sc.Root, sc.At = 15*time.Second, replaced, 1
 	})
+	add(two, "twins-leaders", "b has its floor, a's store has lost its contents, and of a's daemons, which ask one leader after the other, one remembers less", NewLead|Lose, func(sc *Scenario) {
+		sc.Limit = rightsOf(limit.SlidingLog, 4, 4*sc.Quantum)
+		sc.Root, sc.At, sc.Budget, sc.Turns = remembered, 1, 2, 0
+	})
 	add(torn, "stuck", "store commands get stuck", Stick|Hold|Lose, nil)
 	add(two, "stuck-flush", "store commands get stuck, contents are lost", Stick|Flush|Restart|NewLead, nil)
 	add(two, "nobody-leads", "nobody leads for a while", NoLeader|Cut|Restart, nil)
@@ -264,6 +268,24 @@ func replaced(w *world) {
 	w.do(event{retimes, 0, 0})
 	w.quietly(0, 3)
 	w.site(0).nodes[0].cut = false
+}
+
+// remembered: the last region held all that the first could lend, and the first daemon of that one was told so. Its
+// second daemon was then given all. Nobody leads since, and the last region has taken its floor back.
+func remembered(w *world) {
+	awake(w)
+	last := int8(w.sc.Regions - 1)
+	w.quietly(last, 8)
+	w.do(event{doubles, 0, 1})
+	w.quietly(0, 12)
+	s := w.site(int(last))
+	s.cutUp, s.cutDown = true, true
+	w.do(event{leaderGone, 0, 0})
+	for w.sites[last].nodes[0].machine.Phase(w.sites[last].nodes[0].now(w)) != budget.CutOff {
+		w.quietly(w.sc.none(), 1)
+	}
+	w.site(0).nodes[0].cut = false
+	w.site(0).store.Flush()
 }
 
 // raised: the last region is given a larger weight, and the others have made room for it. Then the

@@ -89,7 +89,7 @@ func All() []Plant {
 		part{ledgers(), []string{"cold", "cold-late", "lent-order", "lent-greedy", "lent-3", "new-leader", "cut-off-3", "deposed-3"}},
 		part{leaders(), []string{"lent", "new-leader", "deposed", "cut-off", "twins", "twins-replaced", "cooling"}},
 		part{proofs(), []string{"deposed", "deposed-both", "deposed-3"}},
-		part{regions(), []string{"lent-order", "deposed-amnesia", "flush-lost", "twins", "twins-cut", "twins-replaced", "stuck"}},
+		part{regions(), []string{"lent-order", "deposed-amnesia", "flush-lost", "twins", "twins-cut", "twins-replaced", "twins-leaders", "stuck"}},
 		part{tokens(), []string{"cold", "lent-greedy", "new-leader", "cut-off", "cooling", "elastic"}},
 		part{memory(), []string{"flush", "flush-cut", "roll-back", "cooling", "cooling-flush", "stuck-flush", "twins"}},
 		part{floors(), []string{"reweigh", "reweigh-cut", "reweigh-late", "drain-cold", "drain-3"}},
