@@ -65,7 +65,7 @@ func settle(r Record, v *View, now int64) (Record, Bucket, bool) {
 		}
 		r = v.remembered(enforced, now)
 	case trusted && r.Hot:
-		f := r.obey(v, phase)
+		f := r.obey(v, phase, now)
 		enforced = f.enforced
 		if !counts {
 			r.Extra = min(r.Extra, v.Extra)
@@ -162,8 +162,8 @@ type force struct {
 }
 
 // obey determines what is in force for a trusted hot record, and updates the record's share.
-func (r *Record) obey(v *View, phase Phase) force {
-	if v.Hot && r.Gen > v.Gen && phase == Live && !v.leaseCovers(r.Gen) {
+func (r *Record) obey(v *View, phase Phase, now int64) force {
+	if v.Hot && r.Gen > v.Gen && phase == Live && !v.leaseCovers(r, now) {
 		r.Share = r.Share.Min(v.Share)
 	}
 	f := force{base: r.Share, before: under(phase, r.Share, v.Floor), slow: v.Slow}

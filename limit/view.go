@@ -124,16 +124,22 @@ func (v *View) price(cost Tokens) Tokens {
 // epochBits is how far a leader's epoch is shifted in a generation; see budget.Gen.Pack.
 const epochBits = 32
 
-// leaseCovers reports whether the caller's lease covers a share that another daemon of the region
-// applied. gen is later than the caller's. It must be later than all that the caller was told: an
-// earlier one is of a session that ended without the caller's knowledge.
+// sharesLast is how long after its last use, in microseconds, a record may have a share that the caller is about to be told
+// of: the caller's calls wait for no longer than that.
+const sharesLast = 1_000_000
+
+// leaseCovers reports whether the caller's lease covers the share of a record that is later than the
+// caller's: another daemon of the region applied it, or this one just has.
 //
-// It must also be of the same leader. A leader renews a lease if what it has sent and the floors of
-// silent regions fit into the limit. A later leader may send more than that to a daemon which says
-// that it holds more, because the ledger keeps what was not acknowledged. It then renews no lease, but
-// the earlier one is in force still.
-func (v *View) leaseCovers(gen uint64) bool {
-	return gen > v.Known && gen>>epochBits == v.Known>>epochBits
+//   - It must be later than all that the caller was told. An earlier one is of a session that ended without the caller's
+//     knowledge.
+//   - It must be of the same leader. A leader renews a lease if what it has sent and the floors of silent regions fit into
+//     the limit. A later leader may send more than that to a daemon which says that it holds more, because the ledger
+//     keeps what was not acknowledged. It then renews no lease, but the earlier one is in force still.
+//   - It must be of the present limit. A record has a share in tokens, and only who was told that share knows which part of
+//     the limit it is. So the record must have been used since the limit changed, and a moment ago.
+func (v *View) leaseCovers(r *Record, now int64) bool {
+	return r.Gen > v.Known && r.Gen>>epochBits == v.Known>>epochBits && r.At >= v.RuleSince && now-r.At <= sharesLast
 }
 
 // Cold returns the bucket of a cold key: the floor's, with Extra on top of its capacity.

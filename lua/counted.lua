@@ -109,7 +109,7 @@ do
   -- obey: limit.Record.obey, the rights in force of a trusted hot record.
   local function obey(r, l)
     if l.gen > 0 then
-      if r.gen > l.gen and l.phase == LIVE and not lease_covers(r.gen) then
+      if r.gen > l.gen and l.phase == LIVE and not lease_covers(r, l.changed or 0) then
         r.cap = min(r.cap, l.share)
       end
       if r.gen == l.gen then

@@ -291,13 +291,13 @@ local function earn(r, extra, cap, rate, frac, from, to)
 end
 
 -- lease_covers: limit.View.leaseCovers.
-local function lease_covers(gen)
-  return gen > KNOWN and floor(gen / 4294967296) == floor(KNOWN / 4294967296)
+local function lease_covers(r, changed)
+  return r.gen > KNOWN and floor(r.gen / 4294967296) == floor(KNOWN / 4294967296) and r.at >= changed and now - r.at <= 1000000
 end
 
 -- settle_hot: limit.Record.refillHot, after obey.
 local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra, lowcap, lowrate, lowfrac, change)
-  if gen > 0 and r.gen > gen and phase == LIVE and not lease_covers(r.gen) then
+  if gen > 0 and r.gen > gen and phase == LIVE and not lease_covers(r, change and change.since or 0) then
     r.cap = min(r.cap, scap)
     r.rate, r.frac = slower(r.rate, r.frac, srate, sfrac)
   end

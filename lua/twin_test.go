@@ -32,7 +32,7 @@ func TestTwins(t *testing.T) {
 	}
 	t.Logf("%d operations in %v: %v", w.ops, time.Since(start).Round(time.Millisecond), w.seen)
 	for _, what := range []string{"allowed", "denied", "amnesia", "stale", "late", "released", "absent", "nonsense", "clock back", "wrong type",
-		"extra spent", "extra left", "set apart", "earlier floor", "absent since a change of the floor", "fenced", "fenced and blind", "a later share of the same leader", "a later share of an earlier session", "a later share of another leader", "heard is nonsense", "lease", "no changes",
+		"extra spent", "extra left", "set apart", "earlier floor", "absent since a change of the floor", "fenced", "fenced and blind", "a later share of the same leader", "a later share of another limit", "a later share of long ago", "a later share of an earlier session", "a later share of another leader", "heard is nonsense", "lease", "no changes",
 		"counted", "entries", "expired", "merged", "many entries", "blocked", "use outlasts a share", "held", "faded", "retry", "slots", "slots held", "a slot held before", "a slot asked for again", "a cost of its own",
 		"lent", "lent to a few", "a loan is over", "brought back", "chunk kept", "not theirs", "lent by earlier contents", "remembered", "use remembered", "earlier use remembered", "another clock", "a loan outlasts a share", "asked again"} {
 		if w.seen[what] == 0 {
@@ -285,7 +285,10 @@ func (w *twins) note(r limit.Record, v *limit.View) {
 	w.count("earlier floor", r.Stamp == w.stamp && r.At < v.FloorSince)
 	w.count("absent since a change of the floor", r.Absent() && !v.Hot && v.Birth == 0 && v.FloorSince != 0)
 	later := r.Hot && r.Stamp == w.stamp && v.Hot && r.Gen > v.Gen && v.Phase == limit.Live && w.now <= v.Until
-	w.count("a later share of the same leader", later && r.Gen > v.Known && r.Gen>>32 == v.Known>>32)
+	same := later && r.Gen > v.Known && r.Gen>>32 == v.Known>>32
+	w.count("a later share of the same leader", same && r.At >= v.RuleSince && w.now-r.At <= 1_000_000)
+	w.count("a later share of another limit", same && r.At < v.RuleSince && w.now-r.At <= 1_000_000)
+	w.count("a later share of long ago", same && r.At >= v.RuleSince && w.now-r.At > 1_000_000)
 	w.count("a later share of an earlier session", later && r.Gen <= v.Known)
 	w.count("a later share of another leader", later && r.Gen>>32 > v.Known>>32)
 	w.count("fenced and blind", v.Blind && v.Phase == limit.Floor && w.now < v.Since)

@@ -326,6 +326,27 @@ func inFlightBesideAdmissions(t *testing.T, l limit.Limit) {
 	}
 }
 
+// TestNothingIsGivenOutOfUseThatIsNotKnown: while a key owes something, the store denies a call, and does not say how much
+// is in use. Then its share changes, and the store still does not know. What is owed is not all that is in use.
+func TestNothingIsGivenOutOfUseThatIsNotKnown(t *testing.T) {
+	table, now := New(10, 0), hour
+	answered(table, counting, 1, 40, now)
+	if !table.Decide([]Charge{charge(counting, 1, 7, now)}, false, now, make([]limit.Outcome, 1)) {
+		t.Fatal("40 are left, and 7 are not admitted")
+	}
+	var k Ticket
+	c, stamp := charge(counting, 1, 1, now), int64(now)/1000
+	table.Sent(&k, &c, now)
+	table.Answered(&k, &c, false, limit.Outcome{Reset: 60_000_000}, Debt{}, stamp+1, now)
+	if n := burst(table, counting, 1, now); n != 0 {
+		t.Errorf("%d admitted after the denial", n)
+	}
+	table.TellUse(&c, 0, limit.MaxTokens, stamp+2, now)
+	if n := burst(table, counting, 1, now); n != 0 {
+		t.Errorf("%d admitted after the change", n)
+	}
+}
+
 // TestCallsUnderWayStayOwed: what they may have taken of a counting limit is neither admitted without the
 // store nor forgotten by a request that is decided so.
 func TestCallsUnderWayStayOwed(t *testing.T) {

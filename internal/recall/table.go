@@ -244,7 +244,7 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 		e.told, e.counts, e.unsaid = true, true, used >= limit.MaxTokens
 		e.reported(c, now)
 		t.disownEnded(key, stamp)
-		if !e.unsaid {
+		if d := t.debt[key]; !e.unsaid || d != nil && d.use != nil && d.use.partial {
 			t.recount(c, &e, now)
 		}
 	}

@@ -26,6 +26,9 @@ func (w *world) electSoon(d int64) {
 	})
 }
 
+// Coordinated reports whether any coordinator runs.
+func (w *world) Coordinated() bool { return len(w.coords) > 0 }
+
 // Replace kills a daemon and starts another in its place.
 func (w *world) Replace(n *site.Node, after int64) {
 	if n == nil {

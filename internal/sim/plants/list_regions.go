@@ -164,12 +164,22 @@ func regions() []Plant {
 		},
 		{
 			Name: "session-not-known", Breaks: "a share of an earlier session of the same leader, of which the caller has not heard, is spent whole",
-			Edits: []Edit{{"limit/view.go", "return gen > v.Known && gen", "return gen"}},
+			Edits: []Edit{{"limit/view.go", "return r.Gen > v.Known && r.Gen", "return r.Gen"}},
 			World: World{Faults: []string{"second daemon", "daemon restarts", "store's clock set", "messages lost", "leader dies"}, Just: true},
 		},
 		{
+			Name: "later-share-of-earlier-limit", Breaks: "a later share in tokens is spent whole, although the limit was lowered since",
+			Edits: []Edit{{"limit/view.go", "r.At >= v.RuleSince && ", ""}},
+			World: World{Faults: []string{"second daemon", "limit raised", "limit lowered", "cut from the leader", "leader lingers"}, Just: true},
+		},
+		{
+			Name: "later-share-of-long-ago", Breaks: "a later share in tokens is spent whole, although it was last used before the last second",
+			Edits: []Edit{{"limit/view.go", " && now-r.At <= sharesLast", ""}},
+			World: World{Faults: []string{"second daemon", "limit raised", "limit lowered", "cut from the leader", "leader lingers"}, Just: true},
+		},
+		{
 			Name: "later-leader-covered", Breaks: "a lease covers what a later leader sent to another daemon of the region",
-			Edits: []Edit{{"limit/view.go", "return gen > v.Known && gen>>epochBits == v.Known>>epochBits", "return gen > v.Known"}},
+			Edits: []Edit{{"limit/view.go", " && r.Gen>>epochBits == v.Known>>epochBits", ""}},
 			World: World{Faults: []string{"second daemon", "cut one way", "cut from the leader", "store flushed", "all coordinators stop", "leader dies", "leader lingers", "messages reordered", "store commands stuck"}, Just: true, Lease: 3 * time.Second},
 		},
 		{

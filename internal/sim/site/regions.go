@@ -64,6 +64,8 @@ type above interface {
 	Admit(r *rule.Rule, region int, amount limit.Tokens, slots []uint64)
 	// Carry takes a daemon's call to a coordinator, and its answer back.
 	Carry(n *Node, id uint64, m Message)
+	// Coordinated reports whether any coordinator runs.
+	Coordinated() bool
 	// Replace kills a daemon and starts another in its place, after a while.
 	Replace(n *Node, after int64)
 	// VersionsChanged is called after a daemon has adopted other rules.
