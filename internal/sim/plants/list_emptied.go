@@ -11,6 +11,11 @@ func emptied() []Plant {
 	)
 	return []Plant{
 		{
+			Name: "unknown-use-is-what-is-owed", Breaks: "use that the store has not told, of a key that owes something, is taken for what is owed",
+			Edits: []Edit{{table, "!e.unsaid || d != nil && d.use != nil && d.use.partial", "!e.unsaid || d != nil && false"}},
+			World: World{Algorithms: []string{"sliding_window_log", "fixed_window"}, Regions: 2, Keys: 2, Faults: []string{"daemon restarts", "store flushed and daemon restarts", "store commands stuck", "all store commands stuck"}, Just: true},
+		},
+		{
 			Name: "extra-of-lost-calls", Breaks: "extra tokens that calls in flight may have taken of lost contents are told to the new ones",
 			Edits: []Edit{{emptied, "t.taken[c.Key].of(e.left)-c.Bucket.Cap", "e.left-c.Bucket.Cap"}},
 		},
