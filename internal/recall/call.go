@@ -185,6 +185,10 @@ func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome,
 		return
 	}
 	e.basis, e.counts, e.unsaid = int64(out.Bucket.Cap-out.Tokens), true, out.Tokens <= 0 && out.Reset > 0 && !full
+	if e.unsaid && c.Limit.Algorithm == limit.SlidingCounter {
+		// More than the rights may be in use, and a part of it counts in the next window too.
+		e.basis = int64(limit.MaxTokens)
+	}
 	t.recount(c, e, now)
 	e.reported(c, now)
 	t.disownEnded(c.Key, stamp)

@@ -151,3 +151,29 @@ func TestUseOfAnotherWindowIsNotDated(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestMoreThanTheRightsMayCountInTheNextWindow: a store that denies a call of a sliding counter says that nothing is left
+// of the region's right of 20, and not how much is in use. Three quarters of a window later the daemon cannot know what
+// of that still counts. Two windows later nothing does.
+func TestMoreThanTheRightsMayCountInTheNextWindow(t *testing.T) {
+	table, now := New(10, 0), 60*hour
+	right := limit.Bucket{Cap: 20 * limit.Token}
+	var k Ticket
+	c := charge(minuteCounter, 1, 1, now)
+	table.Sent(&k, &c, now)
+	table.Answered(&k, &c, false, limit.Outcome{Bucket: right, Reset: 60_000_000}, Debt{}, int64(now)/1000, now)
+	for _, x := range []struct {
+		after budget.Instant
+		left  int
+	}{{second, 0}, {59 * second, 0}, {105 * second, 0}, {121 * second, 20}} {
+		c := charge(minuteCounter, 1, 1, now+x.after)
+		c.Bucket = right
+		n := 0
+		for ; n < 30 && table.Holds(&c, now+x.after); n++ {
+			c.Cost += limit.Token
+		}
+		if n != x.left {
+			t.Errorf("%d s later: %d are left, want %d", x.after/second, n, x.left)
+		}
+	}
+}

@@ -11,6 +11,11 @@ func emptied() []Plant {
 	)
 	return []Plant{
 		{
+			Name: "denied-counter-knows-use", Breaks: "after a denial by a sliding counter, no more than the rights is taken to be in use",
+			Edits: []Edit{{"internal/recall/call.go", "		e.basis = int64(limit.MaxTokens)\n", ""}},
+			World: World{Algorithms: []string{"sliding_window_counter"}, Regions: 2, Keys: 2, Faults: []string{"store's clock set", "all store commands stuck", "store commands stuck"}, Just: true},
+		},
+		{
 			Name: "unknown-use-is-what-is-owed", Breaks: "use that the store has not told, of a key that owes something, is taken for what is owed",
 			Edits: []Edit{{table, "!e.unsaid || d != nil && d.use != nil && d.use.partial", "!e.unsaid || d != nil && false"}},
 			World: World{Algorithms: []string{"sliding_window_log", "fixed_window"}, Regions: 2, Keys: 2, Faults: []string{"daemon restarts", "store flushed and daemon restarts", "store commands stuck", "all store commands stuck"}, Just: true},
