@@ -185,9 +185,11 @@ func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome,
 		return
 	}
 	e.basis, e.counts, e.unsaid = int64(out.Bucket.Cap-out.Tokens), true, out.Tokens <= 0 && out.Reset > 0 && !full
-	if e.unsaid && c.Limit.Algorithm == limit.SlidingCounter {
+	if e.lent = 0; e.unsaid && c.Limit.Algorithm == limit.SlidingCounter {
 		// More than the rights may be in use, and a part of it counts in the next window too.
-		e.basis = int64(limit.MaxTokens)
+		if e.lent = limit.Tokens(out.Retry); out.Retry <= 0 {
+			e.basis = int64(limit.MaxTokens)
+		}
 	}
 	t.recount(c, e, now)
 	e.reported(c, now)

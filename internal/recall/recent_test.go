@@ -153,27 +153,37 @@ func TestUseOfAnotherWindowIsNotDated(t *testing.T) {
 }
 
 // TestMoreThanTheRightsMayCountInTheNextWindow: a store that denies a call of a sliding counter says that nothing is left
-// of the region's right of 20, and not how much is in use. Three quarters of a window later the daemon cannot know what
-// of that still counts. Two windows later nothing does.
+// of the region's right of 20, and not how much is in use. It says when the call would be admitted: then 20 are in use at
+// the most, which may all be of that time (and parts are rounded up). If it does not say that, nothing is known before the end of the next window.
 func TestMoreThanTheRightsMayCountInTheNextWindow(t *testing.T) {
-	table, now := New(10, 0), 60*hour
-	right := limit.Bucket{Cap: 20 * limit.Token}
-	var k Ticket
-	c := charge(minuteCounter, 1, 1, now)
-	table.Sent(&k, &c, now)
-	table.Answered(&k, &c, false, limit.Outcome{Bucket: right, Reset: 60_000_000}, Debt{}, int64(now)/1000, now)
-	for _, x := range []struct {
-		after budget.Instant
-		left  int
-	}{{second, 0}, {59 * second, 0}, {105 * second, 0}, {121 * second, 20}} {
-		c := charge(minuteCounter, 1, 1, now+x.after)
-		c.Bucket = right
-		n := 0
-		for ; n < 30 && table.Holds(&c, now+x.after); n++ {
-			c.Cost += limit.Token
-		}
-		if n != x.left {
-			t.Errorf("%d s later: %d are left, want %d", x.after/second, n, x.left)
+	const began = 60 * hour // of a window
+	for _, retry := range []struct {
+		after time.Duration
+		left  map[budget.Instant]int // by seconds
+	}{
+		{0, map[budget.Instant]int{1: 0, 59: 0, 105: 0, 121: 20}},
+		{80 * time.Second, map[budget.Instant]int{1: 0, 79: 0, 119: 0, 130: 3, 150: 9, 181: 20}},
+		{30 * time.Second, map[budget.Instant]int{1: 0, 31: 0, 59: 0, 70: 3, 90: 9, 121: 20}},
+	} {
+		table := New(10, 0)
+		right := limit.Bucket{Cap: 20 * limit.Token}
+		answered(table, minuteCounter, 1, 99, began-30*second) // in the window before
+		var k Ticket
+		c := charge(minuteCounter, 1, 1, began)
+		table.Sent(&k, &c, began)
+		out := limit.Outcome{Bucket: right, Reset: 120_000_000, Retry: retry.after.Microseconds()}
+		table.Answered(&k, &c, false, out, Debt{}, int64(began)/1000, began)
+		for after, left := range retry.left {
+			now := began + after*second
+			c := charge(minuteCounter, 1, 1, now)
+			c.Bucket = right
+			n := 0
+			for ; n < 30 && table.Holds(&c, now); n++ {
+				c.Cost += limit.Token
+			}
+			if n != left {
+				t.Errorf("admitted again after %v: %d s later %d are left, want %d", retry.after, after, n, left)
+			}
 		}
 	}
 }

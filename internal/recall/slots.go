@@ -135,11 +135,11 @@ func (e *entry) reported(c *Charge, now budget.Instant) {
 // may be in use than there are rights to, unless a request has just been admitted, or it was known
 // before and nothing was entered since.
 func (e *entry) full(c *Charge, allowed bool, out limit.Outcome, carried Debt) bool {
-	if c.Limit.Algorithm != limit.Concurrency {
-		return false
+	if allowed && c.Cost > 0 || c.Limit.Algorithm != limit.Concurrency {
+		return allowed && c.Cost > 0
 	}
 	known := e.told && !e.unsaid && e.left+limit.Tokens(e.basis) == out.Bucket.Cap
-	return allowed && c.Cost > 0 || known && carried.upTo == 0 && carried.Held == nil
+	return known && carried.upTo == 0 && carried.Held == nil
 }
 
 // took remembers a slot that the store gave to a reservation of this daemon, at stamp of its clock.

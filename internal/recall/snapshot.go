@@ -67,6 +67,9 @@ func (t *Table) Snapshot(now budget.Instant) *Snapshot {
 			Key: key, Known: true, Left: e.left, Asked: e.asked, At: e.at, Basis: e.basis, Stamp: e.stamp,
 			Capacity: e.capacity, Told: e.told, Counts: e.counts, Unsaid: e.unsaid, InUseUntil: e.lentUntil,
 		}
+		if e.counts && e.unsaid {
+			k.Basis = int64(limit.MaxTokens) // a snapshot does not say when less is in use
+		}
 		if e.recent.length != 0 {
 			k.Recent, k.RecentLength = e.recent.parts[:], e.recent.length
 		}

@@ -118,8 +118,9 @@ type entry struct {
 	asked limit.Tokens
 	// capacity is what the store's bucket could hold at the latest answer; 0 if that is not known.
 	capacity limit.Tokens
-	// lent is what the daemon has borrowed of the record, until lentUntil at the latest. For a concurrency
-	// limit lentUntil is when no slot that the store has reported can be in use any more.
+	// lent is what the daemon has borrowed of the record, until lentUntil at the latest. For a sliding counter
+	// of which nothing is left, lent is how long after stamp no more than its rights is in use, in microseconds.
+	// For a concurrency limit lentUntil is when no slot that the store has reported can be in use any more.
 	lent      limit.Tokens
 	lentUntil budget.Instant
 	// recent has when this daemon's calls were admitted of a counting limit.
@@ -240,7 +241,7 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 	}
 	if !e.told || stamp >= e.stamp {
 		e.recent.roll(&c.Limit, e.stamp, stamp)
-		e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
+		e.left, e.at, e.basis, e.stamp, e.lent = left, now, int64(min(used, limit.MaxTokens)), stamp, 0
 		e.told, e.counts, e.unsaid = true, true, used >= limit.MaxTokens
 		e.reported(c, now)
 		t.disownEnded(key, stamp)

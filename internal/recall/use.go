@@ -181,6 +181,11 @@ func (t *Table) useOf(c *Charge, e *entry, now budget.Instant) *use {
 // countReported counts what the store reported to be in use.
 func (t *Table) countReported(u *use, c *Charge, e *entry, now budget.Instant) {
 	u.partial = e.unsaid && limit.Tokens(e.basis) < limit.MaxTokens
+	if u.partial && c.Limit.Algorithm == limit.SlidingCounter {
+		at := e.stamp + int64(e.lent)
+		u.count(c, limit.Tokens(e.basis), 0, at, at)
+		return
+	}
 	earlier, rest := t.usedBy(c, e, now)
 	for _, d := range earlier {
 		u.count(c, d.Used, 0, d.At, d.At)

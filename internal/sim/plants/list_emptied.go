@@ -12,7 +12,7 @@ func emptied() []Plant {
 	return []Plant{
 		{
 			Name: "denied-counter-knows-use", Breaks: "after a denial by a sliding counter, no more than the rights is taken to be in use",
-			Edits: []Edit{{"internal/recall/call.go", "		e.basis = int64(limit.MaxTokens)\n", ""}},
+			Edits: []Edit{{"internal/recall/use.go", "at := e.stamp + int64(e.lent)", "at := e.stamp"}},
 			World: World{Algorithms: []string{"sliding_window_counter"}, Regions: 2, Keys: 2, Faults: []string{"store's clock set", "all store commands stuck", "store commands stuck"}, Just: true},
 		},
 		{
