@@ -131,12 +131,15 @@ func (e *entry) reported(c *Charge, now budget.Instant) {
 	}
 }
 
-// full reports whether the store's answer shows how many slots are in use, although none is left. More
-// may be in use than there are rights to, unless a request has just been admitted, or it was known
-// before and nothing was entered since.
+// full reports whether the store's answer shows how much of a counting limit is in use, although nothing is
+// left. More may be in use than there are rights to, unless a request has just been admitted. Of slots the
+// same is so if it was known before and nothing was entered since.
 func (e *entry) full(c *Charge, allowed bool, out limit.Outcome, carried Debt) bool {
-	if allowed && c.Cost > 0 || c.Limit.Algorithm != limit.Concurrency {
-		return allowed && c.Cost > 0
+	switch {
+	case allowed && c.Cost > 0:
+		return true
+	case c.Limit.Algorithm != limit.Concurrency:
+		return false
 	}
 	known := e.told && !e.unsaid && e.left+limit.Tokens(e.basis) == out.Bucket.Cap
 	return known && carried.upTo == 0 && carried.Held == nil

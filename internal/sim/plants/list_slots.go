@@ -41,7 +41,7 @@ func slots() []Plant {
 		},
 		{
 			Name: "slots-more-than-full", Breaks: "of a limit of which nothing is left as many slots count as there are rights to, though more may be in use",
-			Edits: []Edit{{slots, "	return allowed && c.Cost > 0 || known && carried.upTo == 0 && carried.Held == nil\n", "	return allowed || known || true\n"}},
+			Edits: []Edit{{slots, "	return known && carried.upTo == 0 && carried.Held == nil\n", "	return known || true\n"}},
 			World: stuck,
 		},
 		{
