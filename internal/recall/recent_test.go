@@ -187,3 +187,33 @@ func TestMoreThanTheRightsMayCountInTheNextWindow(t *testing.T) {
 		}
 	}
 }
+
+// TestADenialDatesNothing: a log's right has shrunk to 6 while 15 are in use, of which this daemon's calls were admitted 4
+// long ago. When these 4 no longer count, 11 still do, though the store has told only that nothing is left.
+func TestADenialDatesNothing(t *testing.T) {
+	table, now := New(10, 0), 60*hour+7*second // amid a part
+	for _, x := range []struct {
+		ago   budget.Instant
+		calls int
+	}{{50 * second, 4}, {20 * second, 1}, {second, 10}} {
+		for range x.calls {
+			answered(table, minuteLog, 1, 90, now-x.ago)
+		}
+	}
+	var k Ticket
+	c := charge(minuteLog, 1, 1, now)
+	c.Bucket.Cap = 6 * limit.Token
+	table.Sent(&k, &c, now)
+	table.Answered(&k, &c, false, limit.Outcome{Bucket: c.Bucket, Reset: 60_000_000, Retry: 40_000_000}, Debt{}, int64(now)/1000, now)
+	for _, later := range []budget.Instant{second, 28 * second, 45 * second} {
+		c := charge(minuteLog, 1, 1, now+later)
+		c.Bucket.Cap = 6 * limit.Token
+		if table.Holds(&c, now+later) {
+			t.Errorf("%d s later one more is admitted", later/second)
+		}
+	}
+	c = charge(minuteLog, 1, 6, now+61*second)
+	if c.Bucket.Cap = 6 * limit.Token; !table.Holds(&c, now+61*second) {
+		t.Error("a window later nothing is left")
+	}
+}

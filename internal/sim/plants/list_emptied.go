@@ -11,6 +11,10 @@ func emptied() []Plant {
 	)
 	return []Plant{
 		{
+			Name: "denial-dates-use", Breaks: "of a log that denied, what is taken to be in use ends as this daemon's calls do, though more may be in use",
+			Edits: []Edit{{"internal/recall/use.go", "	if u.partial {\n", "	if u.partial && c.Limit.Algorithm == limit.SlidingCounter {\n"}},
+		},
+		{
 			Name: "denied-counter-knows-use", Breaks: "after a denial by a sliding counter, no more than the rights is taken to be in use",
 			Edits: []Edit{{"internal/recall/use.go", "at := e.stamp + int64(e.lent)", "at := e.stamp"}},
 			World: World{Algorithms: []string{"sliding_window_counter"}, Regions: 2, Keys: 2, Faults: []string{"store's clock set", "all store commands stuck", "store commands stuck"}, Just: true},
