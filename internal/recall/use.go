@@ -182,11 +182,7 @@ func (t *Table) useOf(c *Charge, e *entry, now budget.Instant) *use {
 func (t *Table) countReported(u *use, c *Charge, e *entry, now budget.Instant) {
 	u.partial = e.unsaid && limit.Tokens(e.basis) < limit.MaxTokens
 	if u.partial {
-		// When that was admitted is not known either.
-		at := e.stamp
-		if c.Limit.Algorithm == limit.SlidingCounter {
-			at += int64(e.lent)
-		}
+		at := e.stamp + int64(e.lent) // when it was admitted is not known either
 		u.count(c, limit.Tokens(e.basis), 0, at, at)
 		return
 	}
