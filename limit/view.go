@@ -124,8 +124,8 @@ func (v *View) price(cost Tokens) Tokens {
 // epochBits is how far a leader's epoch is shifted in a generation; see budget.Gen.Pack.
 const epochBits = 32
 
-// sharesLast is how long after its last use, in microseconds, a record may have a share that the caller is about to be told
-// of: the caller's calls wait for no longer than that.
+// sharesLast is how recently a record must have been used, in microseconds, for a later share in it to count. A call that is
+// overtaken by a change of the caller's share reaches the store within that time.
 const sharesLast = 1_000_000
 
 // leaseCovers reports whether the caller's lease covers the share of a record that is later than the
