@@ -32,6 +32,8 @@ local KEYS, ARGV = KEYS, ARGV -- globals take longer
 local EXACT = 9007199254740991 -- 2^53 - 1
 local MAX_SECS = 3153600000    -- 100 years, limit.maxSecs
 local MAX_CHUNK_LIFE = 3000000 -- limit.MaxChunkLife, microseconds
+local EPOCH = 4294967296       -- generations of one epoch, limit.epochBits
+local SHARES_LAST = 1000000    -- limit.sharesLast, microseconds
 local floor, max, format, match, byte, tonumber = math.floor, math.max, string.format, string.match, string.byte, tonumber
 local ceil, call, pcall_redis, type = math.ceil, redis.call, redis.pcall, type
 
@@ -292,7 +294,7 @@ end
 
 -- lease_covers: limit.View.leaseCovers.
 local function lease_covers(r, changed)
-  return r.gen > KNOWN and floor(r.gen / 4294967296) == floor(KNOWN / 4294967296) and r.at >= changed and now - r.at <= 1000000
+  return r.gen > KNOWN and floor(r.gen / EPOCH) == floor(KNOWN / EPOCH) and r.at >= changed and now - r.at <= SHARES_LAST
 end
 
 -- settle_hot: limit.Record.refillHot, after obey.

@@ -111,8 +111,7 @@ func TestEnvoysCallsThatFail(t *testing.T) {
 	}
 }
 
-// BenchmarkEnvoyServed is a call from the bytes that come to those that go. Two allocations are those of the
-// buffers that come, and one is the slice that gRPC wants around the buffer that goes.
+// BenchmarkEnvoyServed is a call from bytes to bytes, with what its client does.
 func BenchmarkEnvoyServed(b *testing.B) {
 	service, in := serviceOf(b, heldRules).envoy, descriptorsOf("bench", "a")
 	b.ReportAllocs()

@@ -1,10 +1,9 @@
 package api
 
 import (
+	"strings"
 	"testing"
 
-	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 )
@@ -19,13 +18,7 @@ rules:
 func heldCall(t testing.TB, descriptors int) func() bool {
 	t.Helper()
 	service := serviceOf(t, heldRules).envoy
-	request := &ratelimitv3.RateLimitRequest{Domain: "bench"}
-	for i := range descriptors {
-		request.Descriptors = append(request.Descriptors, &descriptorv3.RateLimitDescriptor{
-			Entries: []*descriptorv3.RateLimitDescriptor_Entry{{Key: "tenant", Value: string(rune('a' + i))}},
-		})
-	}
-	data, err := proto.Marshal(request)
+	data, err := proto.Marshal(descriptorsOf("bench", strings.Split("abcdefghij"[:descriptors], "")...))
 	if err != nil {
 		t.Fatal(err)
 	}
