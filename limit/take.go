@@ -3,7 +3,8 @@ package limit
 // Outcome is the result of one limit of a request.
 type Outcome struct {
 	// Tokens is what is left after the request, including a record's Extra; below 0 it is a debt.
-	// For a counting limit it is the rights that are left.
+	// For a counting limit it is the rights less what is in use. Below 0 more is in use than there
+	// are rights; see InUse.
 	Tokens Tokens
 	// Bucket is the bucket in force: share, floor, or the smaller of the two. Its capacity includes
 	// the Extra that is left, or the Extra of a cold bucket.
@@ -25,6 +26,9 @@ type Outcome struct {
 	// counted.
 	Kept bool
 }
+
+// InUse returns what is in use of a counting limit; MaxTokens or more: that is not known.
+func (out *Outcome) InUse() Tokens { return out.Bucket.Cap - out.Tokens }
 
 // Take decides one request under all its limits. Either every limit holds what the request costs
 // there and is charged, or none is. The cost at a limit is its View.Cost if that is set, else cost.
@@ -99,10 +103,11 @@ func (r *Record) peek(v *View, price Tokens, now int64) Outcome {
 	return out
 }
 
-// left returns what a settled record can admit under the bucket in force.
+// left returns what a settled record can admit under the bucket in force. Below 0 it owes something,
+// or more is in use.
 func (r *Record) left(v *View, in Bucket, now int64) Tokens {
 	if v.Algorithm.Counts() {
-		return max(0, in.Cap-r.Use.inUse(v, now))
+		return in.Cap - r.Use.inUse(v, now)
 	}
 	return r.held()
 }

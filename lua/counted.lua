@@ -257,7 +257,7 @@ do
     l.r, share, amnesia = settle(load(key, l.of.parse), l)
     keep_counted(key, l.r, l)
     local most, again = rights(l.r, share), 0
-    local left = max(0, most - in_use(l.r, l))
+    local left = most - in_use(l.r, l)
     if left < price then
       again = retry(l.r, l, share, price)
     end

@@ -142,7 +142,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 		}
 		// Requests that one call decides have one stamp. The last of them left the least.
 		if !e.told || stamp != e.stamp || left <= e.left {
-			t.learn(c, &e, left, out, e.full(c, allowed, out, carried), stamp, now)
+			t.learn(c, &e, left, out, stamp, now)
 			t.replace(c.Key, e)
 		}
 	}
@@ -176,21 +176,15 @@ func (t *Table) date(k *Ticket, c *Charge, allowed bool, carried Debt, stamp int
 }
 
 // learn records the store's answer about a key, at its clock's stamp. left is the answer less what
-// is owed. full: if nothing is left, as much is in use as there are rights to.
-func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome, full bool, stamp int64, now budget.Instant) {
+// is owed.
+func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome, stamp int64, now budget.Instant) {
 	e.recent.roll(&c.Limit, e.stamp, stamp)
 	e.left, e.at, e.stamp, e.told = left, now, stamp, true
 	if !c.Limit.Algorithm.Counts() {
 		e.basis, e.capacity = out.Bucket.Rate.Micro, out.Bucket.Cap
 		return
 	}
-	e.basis, e.counts, e.unsaid = int64(out.Bucket.Cap-out.Tokens), true, out.Tokens <= 0 && out.Reset > 0 && !full
-	if e.lent = 0; e.unsaid && c.Limit.Algorithm == limit.SlidingCounter {
-		// More than the rights may be in use, and a part of it counts in the next window too.
-		if e.lent = limit.Tokens(out.Retry); out.Retry <= 0 {
-			e.basis = int64(limit.MaxTokens)
-		}
-	}
+	e.basis, e.counts = int64(min(out.InUse(), limit.MaxTokens)), true
 	t.recount(c, e, now)
 	e.reported(c, now)
 	t.disownEnded(c.Key, stamp)

@@ -120,7 +120,7 @@ func (t *Table) usedBefore(c *Charge, e *entry, known bool, now budget.Instant) 
 	switch {
 	case !known && t.unused(&other, now):
 		return &limit.Memory{}
-	case !known, !e.told, e.unsaid, e.at < c.From && now < c.From.Add(tail+tail/2):
+	case !known, !e.told, e.unknown(), e.at < c.From && now < c.From.Add(tail+tail/2):
 		return nil
 	}
 	earlier, rest := t.usedBy(c, e, now)

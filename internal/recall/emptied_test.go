@@ -168,14 +168,13 @@ func TestWhileAShareChanges(t *testing.T) {
 	}
 }
 
-// TestUsedUpOrUnknown: of a limit that counts and has nothing left nobody knows how much is in use: the record may be
-// one that was blocked.
-func TestUsedUpOrUnknown(t *testing.T) {
+// TestUnknownUseIsNotRemembered: the store blocks a record because it does not know itself what is in use.
+func TestUnknownUseIsNotRemembered(t *testing.T) {
 	table, now := New(10, 0), hour
 	var k Ticket
 	c := charge(counting, 1, 1, now)
 	table.Sent(&k, &c, now)
-	table.Answered(&k, &c, false, limit.Outcome{Reset: time.Minute.Microseconds()}, Debt{}, int64(now)/1000, now)
+	table.Answered(&k, &c, false, limit.Outcome{Tokens: -limit.MaxTokens, Reset: time.Minute.Microseconds()}, Debt{}, int64(now)/1000, now)
 	table.HoldsUntil(now + second)
 	table.Emptied(now)
 	if _, _, known := memory(table, counting, 1, now); known {
@@ -326,8 +325,8 @@ func inFlightBesideAdmissions(t *testing.T, l limit.Limit) {
 	}
 }
 
-// TestNothingIsGivenOutOfUseThatIsNotKnown: while a key owes something, the store denies a call, and does not say how much
-// is in use. Then its share changes, and the store still does not know. What is owed is not all that is in use.
+// TestNothingIsGivenOutOfUseThatIsNotKnown: while a key owes something, the store denies a call, because it does not know
+// what is in use. Then its share changes, and the store still does not know. What is owed is not all that is in use.
 func TestNothingIsGivenOutOfUseThatIsNotKnown(t *testing.T) {
 	table, now := New(10, 0), hour
 	answered(table, counting, 1, 40, now)
@@ -337,7 +336,7 @@ func TestNothingIsGivenOutOfUseThatIsNotKnown(t *testing.T) {
 	var k Ticket
 	c, stamp := charge(counting, 1, 1, now), int64(now)/1000
 	table.Sent(&k, &c, now)
-	table.Answered(&k, &c, false, limit.Outcome{Reset: 60_000_000}, Debt{}, stamp+1, now)
+	table.Answered(&k, &c, false, limit.Outcome{Tokens: -limit.MaxTokens, Reset: 60_000_000}, Debt{}, stamp+1, now)
 	if n := burst(table, counting, 1, now); n != 0 {
 		t.Errorf("%d admitted after the denial", n)
 	}

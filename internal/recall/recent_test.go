@@ -152,28 +152,28 @@ func TestUseOfAnotherWindowIsNotDated(t *testing.T) {
 	}
 }
 
-// TestMoreThanTheRightsMayCountInTheNextWindow: a store that denies a call of a sliding counter says that nothing is left
-// of the region's right of 20, and not how much is in use. It says when the call would be admitted: then 20 are in use at
-// the most, which may all be of that time (and parts are rounded up). If it does not say that, nothing is known before the end of the next window.
-func TestMoreThanTheRightsMayCountInTheNextWindow(t *testing.T) {
+// TestMoreThanTheRightsCountInTheNextWindow: a region's right to a sliding counter has shrunk to 20 while 35 are in use. A
+// denial says so, and a part of all 35 counts in the next window. If the store does not know itself what is in use, nothing
+// is admitted until none of it can be.
+func TestMoreThanTheRightsCountInTheNextWindow(t *testing.T) {
 	const began = 60 * hour // of a window
-	for _, retry := range []struct {
-		after time.Duration
-		left  map[budget.Instant]int // by seconds
+	right := limit.Bucket{Cap: 20 * limit.Token}
+	for name, denial := range map[string]struct {
+		out  limit.Outcome
+		left map[budget.Instant]int // by seconds
 	}{
-		{0, map[budget.Instant]int{1: 0, 59: 0, 105: 0, 121: 20}},
-		{80 * time.Second, map[budget.Instant]int{1: 0, 79: 0, 119: 0, 130: 3, 150: 9, 181: 20}},
-		{30 * time.Second, map[budget.Instant]int{1: 0, 31: 0, 59: 0, 70: 3, 90: 9, 121: 20}},
+		"35 in use":         {limit.Outcome{Tokens: -15 * limit.Token, Bucket: right}, map[budget.Instant]int{1: 0, 59: 0, 61: 0, 90: 2, 110: 14, 121: 20}},
+		"not known":         {limit.Outcome{Tokens: -limit.MaxTokens}, map[budget.Instant]int{1: 0, 59: 0, 121: 0, 179: 0, 181: 20}},
+		"as many as rights": {limit.Outcome{Bucket: right}, map[budget.Instant]int{1: 0, 59: 0, 90: 10, 121: 20}},
 	} {
 		table := New(10, 0)
-		right := limit.Bucket{Cap: 20 * limit.Token}
 		answered(table, minuteCounter, 1, 99, began-30*second) // in the window before
 		var k Ticket
 		c := charge(minuteCounter, 1, 1, began)
 		table.Sent(&k, &c, began)
-		out := limit.Outcome{Bucket: right, Reset: 120_000_000, Retry: retry.after.Microseconds()}
-		table.Answered(&k, &c, false, out, Debt{}, int64(began)/1000, began)
-		for after, left := range retry.left {
+		denial.out.Reset = 120_000_000
+		table.Answered(&k, &c, false, denial.out, Debt{}, int64(began)/1000, began)
+		for after, left := range denial.left {
 			now := began + after*second
 			c := charge(minuteCounter, 1, 1, now)
 			c.Bucket = right
@@ -182,15 +182,15 @@ func TestMoreThanTheRightsMayCountInTheNextWindow(t *testing.T) {
 				c.Cost += limit.Token
 			}
 			if n != left {
-				t.Errorf("admitted again after %v: %d s later %d are left, want %d", retry.after, after, n, left)
+				t.Errorf("%s: %d s later %d are left, want %d", name, after, n, left)
 			}
 		}
 	}
 }
 
-// TestADenialDatesNothing: a log's right has shrunk to 6 while 15 are in use, of which this daemon's calls were admitted 4
-// long ago. When these 4 no longer count, 11 still do, though the store has told only that nothing is left.
-func TestADenialDatesNothing(t *testing.T) {
+// TestADenialSaysWhatIsInUseOfALog: a log's right has shrunk to 6 while 15 are in use, of which this daemon's calls were
+// admitted 4 long ago. When these 4 no longer count, 11 still do.
+func TestADenialSaysWhatIsInUseOfALog(t *testing.T) {
 	table, now := New(10, 0), 60*hour+7*second // amid a part
 	for _, x := range []struct {
 		ago   budget.Instant
@@ -204,7 +204,7 @@ func TestADenialDatesNothing(t *testing.T) {
 	c := charge(minuteLog, 1, 1, now)
 	c.Bucket.Cap = 6 * limit.Token
 	table.Sent(&k, &c, now)
-	table.Answered(&k, &c, false, limit.Outcome{Bucket: c.Bucket, Reset: 60_000_000, Retry: 40_000_000}, Debt{}, int64(now)/1000, now)
+	table.Answered(&k, &c, false, limit.Outcome{Tokens: -9 * limit.Token, Bucket: c.Bucket, Reset: 60_000_000, Retry: 40_000_000}, Debt{}, int64(now)/1000, now)
 	for _, later := range []budget.Instant{second, 28 * second, 45 * second} {
 		c := charge(minuteLog, 1, 1, now+later)
 		c.Bucket.Cap = 6 * limit.Token

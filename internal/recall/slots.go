@@ -131,20 +131,6 @@ func (e *entry) reported(c *Charge, now budget.Instant) {
 	}
 }
 
-// full reports whether the store's answer shows how much of a counting limit is in use, although nothing is
-// left. More may be in use than there are rights to, unless a request has just been admitted. Of slots the
-// same is so if it was known before and nothing was entered since.
-func (e *entry) full(c *Charge, allowed bool, out limit.Outcome, carried Debt) bool {
-	switch {
-	case allowed && c.Cost > 0:
-		return true
-	case c.Limit.Algorithm != limit.Concurrency:
-		return false
-	}
-	known := e.told && !e.unsaid && e.left+limit.Tokens(e.basis) == out.Bucket.Cap
-	return known && carried.upTo == 0 && carried.Held == nil
-}
-
 // took remembers a slot that the store gave to a reservation of this daemon, at stamp of its clock.
 func (t *Table) took(c *Charge, stamp int64) {
 	if c.Slot == 0 || c.Lasts == 0 || c.Cost == 0 {
@@ -206,7 +192,7 @@ func (t *Table) Release(c *Charge) bool {
 	}
 	s, found := t.disown(c.Key, func(s slot) bool { return s.name == c.Slot })
 	e, known := t.keys[c.Key]
-	if !found || !known || e.unsaid || int64(s.until) <= e.stamp {
+	if !found || !known || e.unknown() || int64(s.until) <= e.stamp {
 		return false
 	}
 	freed := min(s.cost, limit.Tokens(e.basis))
@@ -237,7 +223,6 @@ func (t *Table) Released(k *Ticket, c *Charge, left, used limit.Tokens, carried 
 		return
 	}
 	e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
-	e.unsaid = used >= limit.MaxTokens
 	e.reported(c, now)
 	t.keys[c.Key] = e
 	t.disownEnded(c.Key, stamp)

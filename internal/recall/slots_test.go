@@ -312,34 +312,27 @@ func TestSlotsOfAShareThatChanges(t *testing.T) {
 	}
 }
 
-// TestFullLimits: of a limit of which nothing is left it is known how many slots are in use if the last of them was
-// given out before that.
-func TestFullLimits(t *testing.T) {
-	denied := func(table *Table, cap limit.Tokens, d Debt, now budget.Instant) {
-		var k Ticket
-		c := slotCharge(50, now)
-		table.Sent(&k, &c, now)
-		out := slotsOutcome(0)
-		out.Bucket.Cap = cap
-		table.Answered(&k, &c, false, out, d, int64(now)/1000, now)
-	}
-	for what, known := range map[string]bool{"full": true, "fewer rights": false, "entered meanwhile": false, "not known before": false} {
-		table, now := slotsTable()
-		cap, d := fourSlots.Capacity, Debt{}
-		switch what {
-		case "fewer rights":
-			cap -= limit.Token
-		case "entered meanwhile":
-			d.Held = []limit.HeldSlot{{Slot: 60, Cost: limit.Token, Lasts: 1}}
+// TestADenialSaysHowManySlotsAreInUse: the rights fall to 3 while 4 slots are in use. So the first slot that is given back
+// makes no room.
+func TestADenialSaysHowManySlotsAreInUse(t *testing.T) {
+	table, now := slotsTable()
+	storeGives(table, 1, 1, now)
+	storeGives(table, 2, 0, now+second)
+	now += 2 * second
+	var k Ticket
+	c := slotCharge(50, now)
+	table.Sent(&k, &c, now)
+	out := slotsOutcome(-1)
+	out.Bucket.Cap -= limit.Token
+	table.Answered(&k, &c, false, out, Debt{}, int64(now)/1000, now)
+	for i, want := range []int{0, 0, 1} {
+		if i > 0 {
+			if c := slotCharge(uint64(i), now); !table.Release(&c) {
+				t.Errorf("slot %d is not known", i)
+			}
 		}
-		if what == "not known before" {
-			table = New(10, now)
-		} else {
-			storeGives(table, 1, 0, now)
-		}
-		denied(table, cap, d, now+second)
-		if e := table.keys[keyOf(1)]; e.unsaid == known {
-			t.Errorf("%s: known is %v", what, !e.unsaid)
+		if n := given(table, 60, now); n != want {
+			t.Errorf("%d given back: %d given out, want %d", i, n, want)
 		}
 	}
 }

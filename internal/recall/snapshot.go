@@ -17,12 +17,12 @@ type Snapshot struct {
 type SavedKey struct {
 	Key budget.KeyID
 	// Known: the table has an entry. Otherwise only the debt counts.
-	Known                bool
-	Left, Asked          limit.Tokens
-	At                   budget.Instant
-	Basis, Stamp         int64
-	Capacity             limit.Tokens
-	Told, Counts, Unsaid bool
+	Known        bool
+	Left, Asked  limit.Tokens
+	At           budget.Instant
+	Basis, Stamp int64
+	Capacity     limit.Tokens
+	Told, Counts bool
 	// Recent has when what is in use was admitted, by parts of RecentLength milliseconds.
 	Recent       []uint32
 	RecentLength uint32
@@ -65,10 +65,7 @@ func (t *Table) Snapshot(now budget.Instant) *Snapshot {
 	for key, e := range t.keys {
 		k := SavedKey{
 			Key: key, Known: true, Left: e.left, Asked: e.asked, At: e.at, Basis: e.basis, Stamp: e.stamp,
-			Capacity: e.capacity, Told: e.told, Counts: e.counts, Unsaid: e.unsaid, InUseUntil: e.lentUntil,
-		}
-		if e.counts && e.unsaid {
-			k.Basis = int64(limit.MaxTokens) // a snapshot does not say when less is in use
+			Capacity: e.capacity, Told: e.told, Counts: e.counts, InUseUntil: e.lentUntil,
 		}
 		if e.recent.length != 0 {
 			k.Recent, k.RecentLength = e.recent.parts[:], e.recent.length
@@ -174,7 +171,7 @@ func (s *Snapshot) Shift(now budget.Instant, sameClock bool) budget.Instant {
 func (k *SavedKey) entry(shift budget.Instant) entry {
 	e := entry{
 		left: k.Left, asked: k.Asked, at: k.At + shift, basis: k.Basis, stamp: k.Stamp,
-		capacity: k.Capacity, told: k.Told, counts: k.Counts, unsaid: k.Unsaid, lentUntil: k.InUseUntil + shift,
+		capacity: k.Capacity, told: k.Told, counts: k.Counts, lentUntil: k.InUseUntil + shift,
 	}
 	e.recent.length = k.RecentLength
 	copy(e.recent.parts[:], k.Recent)

@@ -105,12 +105,12 @@ type Table struct {
 // hundreds of thousands of them.
 type entry struct {
 	// left is what the store's record held by its latest answer, less what is owed since. For a
-	// counting limit it is the rights that were left.
+	// counting limit it is the rights less what was in use.
 	left limit.Tokens
 	// at is the instant of left. What is earned later is added to it.
 	at budget.Instant
 	// basis is the smallest rate at which the key earned, in micro-tokens a second. For a counting
-	// limit it is what was in use.
+	// limit it is what was in use, MaxTokens if that is not known.
 	basis int64
 	// stamp is the store's clock at the answer, in microseconds. An earlier answer says nothing new.
 	stamp int64
@@ -118,17 +118,19 @@ type entry struct {
 	asked limit.Tokens
 	// capacity is what the store's bucket could hold at the latest answer; 0 if that is not known.
 	capacity limit.Tokens
-	// lent is what the daemon has borrowed of the record, until lentUntil at the latest. For a sliding counter
-	// of which nothing is left, lent is how long after stamp no more than its rights is in use, in microseconds.
-	// For a concurrency limit lentUntil is when no slot that the store has reported can be in use any more.
+	// lent is what the daemon has borrowed of the record, until lentUntil at the latest. For a concurrency
+	// limit lentUntil is when no slot that the store has reported can be in use any more.
 	lent      limit.Tokens
 	lentUntil budget.Instant
 	// recent has when this daemon's calls were admitted of a counting limit.
 	recent recent
 	// told: the store has answered, and the key's share does not change since. counts: it is a counting
-	// limit. unsaid: the store did not report what is in use of it, only that nothing is left.
-	told, counts, unsaid bool
+	// limit.
+	told, counts bool
 }
+
+// unknown reports whether the store does not know itself what is in use of a counting limit.
+func (e *entry) unknown() bool { return limit.Tokens(e.basis) >= limit.MaxTokens }
 
 // taken is what calls in flight may have taken of a bucket when the store's contents changed. No
 // call takes more than there is, so the record then held at least nothing, whenever the calls were
@@ -241,11 +243,11 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 	}
 	if !e.told || stamp >= e.stamp {
 		e.recent.roll(&c.Limit, e.stamp, stamp)
-		e.left, e.at, e.basis, e.stamp, e.lent = left, now, int64(min(used, limit.MaxTokens)), stamp, 0
-		e.told, e.counts, e.unsaid = true, true, used >= limit.MaxTokens
+		e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
+		e.told, e.counts = true, true
 		e.reported(c, now)
 		t.disownEnded(key, stamp)
-		if d := t.debt[key]; !e.unsaid || d != nil && d.use != nil && d.use.partial {
+		if !e.unknown() {
 			t.recount(c, &e, now)
 		}
 	}

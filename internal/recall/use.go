@@ -16,8 +16,6 @@ type use struct {
 	entries []entryUse  // of logs, ordered by until
 	// undated was admitted here after all of these, and counts from the next request on.
 	undated limit.Tokens
-	// partial: the store has said that nothing is left, and not how much is in use. That may be more.
-	partial bool
 }
 
 // windowUse is what may be in use in one window, and how much of that was admitted here.
@@ -180,12 +178,6 @@ func (t *Table) useOf(c *Charge, e *entry, now budget.Instant) *use {
 
 // countReported counts what the store reported to be in use.
 func (t *Table) countReported(u *use, c *Charge, e *entry, now budget.Instant) {
-	u.partial = e.unsaid && limit.Tokens(e.basis) < limit.MaxTokens
-	if u.partial {
-		at := e.stamp + int64(e.lent) // when it was admitted is not known either
-		u.count(c, limit.Tokens(e.basis), 0, at, at)
-		return
-	}
 	earlier, rest := t.usedBy(c, e, now)
 	for _, d := range earlier {
 		u.count(c, d.Used, 0, d.At, d.At)

@@ -197,7 +197,10 @@ func (s *Cluster) giveBack(ctx context.Context, epoch string, t *taken, all bool
 	defer cancel()
 	for k, a := range s.adjust(ctx, epoch, parts) {
 		if a != (limit.Adjusted{}) {
-			t.results[of[k][0]].Limits[of[k][1]].Tokens = a.Tokens
+			out := &t.results[of[k][0]].Limits[of[k][1]]
+			if out.Tokens = a.Tokens; parts[k].View.Algorithm.Counts() {
+				out.Tokens = out.Bucket.Cap - a.InUse
+			}
 		}
 	}
 }

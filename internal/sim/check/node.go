@@ -150,7 +150,7 @@ func (n *node) spend(w *world) {
 	}
 	n.machine.Observe(key, budget.Usage{
 		Limit: w.sc.keyLimit(), Cost: int64(cost), Admitted: admitted > 0,
-		Tokens: int64(out.Tokens), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
+		Tokens: int64(max(0, out.Tokens)), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
 	}, n.now(w))
 }
 

@@ -44,7 +44,7 @@ func (b *bucket) payDebt(now time.Duration) {
 		return
 	}
 	limit.Take(b.record[:], b.view[:], 0, b.micros(now), b.out[:])
-	b.view[0].Debit = min(b.debt, b.out[0].Tokens)
+	b.view[0].Debit = min(b.debt, max(0, b.out[0].Tokens))
 	limit.Take(b.record[:], b.view[:], 0, b.micros(now), b.out[:])
 	b.debt -= b.view[0].Debit
 	b.view[0].Debit = 0

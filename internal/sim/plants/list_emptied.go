@@ -11,18 +11,9 @@ func emptied() []Plant {
 	)
 	return []Plant{
 		{
-			Name: "denial-dates-use", Breaks: "of a log that denied, what is taken to be in use ends as this daemon's calls do, though more may be in use",
-			Edits: []Edit{{"internal/recall/use.go", "	if u.partial {\n", "	if u.partial && c.Limit.Algorithm == limit.SlidingCounter {\n"}},
-		},
-		{
-			Name: "denied-counter-knows-use", Breaks: "after a denial by a sliding counter, no more than the rights is taken to be in use",
-			Edits: []Edit{{"internal/recall/use.go", "at := e.stamp + int64(e.lent)", "at := e.stamp"}},
-			World: World{Algorithms: []string{"sliding_window_counter"}, Regions: 2, Keys: 2, Faults: []string{"store's clock set", "all store commands stuck", "store commands stuck"}, Just: true},
-		},
-		{
-			Name: "unknown-use-is-what-is-owed", Breaks: "use that the store has not told, of a key that owes something, is taken for what is owed",
-			Edits: []Edit{{table, "!e.unsaid || d != nil && d.use != nil && d.use.partial", "!e.unsaid || d != nil && false"}},
-			World: World{Algorithms: []string{"sliding_window_log", "fixed_window"}, Regions: 2, Keys: 2, Faults: []string{"daemon restarts", "store flushed and daemon restarts", "store commands stuck", "all store commands stuck"}, Just: true},
+			Name: "denial-cut-at-zero", Breaks: "a denial says that as much is in use of a counting limit as there are rights to, though more may be",
+			Edits: []Edit{{"internal/recall/call.go", "e.basis, e.counts = int64(min(out.InUse(), limit.MaxTokens)), true", "e.basis, e.counts = int64(min(out.InUse(), out.Bucket.Cap)), true"}},
+			World: World{Algorithms: []string{"sliding_window_counter", "sliding_window_log"}, Regions: 2, Keys: 2, Faults: []string{"store's clock set", "all store commands stuck", "store commands stuck"}, Just: true},
 		},
 		{
 			Name: "extra-of-lost-calls", Breaks: "extra tokens that calls in flight may have taken of lost contents are told to the new ones",
@@ -54,15 +45,15 @@ func emptied() []Plant {
 		},
 		{
 			Name: "memory-of-late-rights", Breaks: "a daemon tells its store of use under rights that others had until just now",
-			Edits: []Edit{{emptied, "e.unsaid, e.at < c.From && now < c.From.Add(tail+tail/2):", "e.unsaid, tail < 0:"}},
+			Edits: []Edit{{emptied, "e.unknown(), e.at < c.From && now < c.From.Add(tail+tail/2):", "e.unknown(), tail < 0:"}},
 		},
 		{
 			Name: "memory-of-a-change-that-was-made", Breaks: "what a key held before its share changed is told to contents after those in which it may have changed",
 			Edits: []Edit{{emptied, "\tclear(t.changing) // the change may have been made\n", ""}},
 		},
 		{
-			Name: "memory-of-what-nobody-said", Breaks: "a limit that counts of which nothing was left is remembered as one of which nothing was in use",
-			Edits: []Edit{{emptied, "!e.told, e.unsaid, e.at", "!e.told, e.at"}},
+			Name: "memory-of-what-nobody-said", Breaks: "use of a counting limit that its store did not know is told to the next contents as known",
+			Edits: []Edit{{emptied, "!e.told, e.unknown(), e.at", "!e.told, e.at"}},
 		},
 		{
 			Name: "unused-too-early", Breaks: "a window that began before the daemon did is unused",

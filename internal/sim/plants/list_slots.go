@@ -40,14 +40,9 @@ func slots() []Plant {
 			World: stuck,
 		},
 		{
-			Name: "slots-more-than-full", Breaks: "of a limit of which nothing is left as many slots count as there are rights to, though more may be in use",
-			Edits: []Edit{{slots, "	return known && carried.upTo == 0 && carried.Held == nil\n", "	return known || true\n"}},
-			World: stuck,
-		},
-		{
 			Name: "slots-freed-after-their-end", Breaks: "a slot that is given back after its end frees one of those that the store reported",
 			Edits: []Edit{
-				{slots, "|| e.unsaid || int64(s.until) <= e.stamp {", "|| e.unsaid {"},
+				{slots, "|| e.unknown() || int64(s.until) <= e.stamp {", "|| e.unknown() {"},
 				{slots, "	t.disown(key, func(s slot) bool { return int64(s.until) <= stamp })\n", ""},
 			},
 			World: stuck,

@@ -287,7 +287,7 @@ func (c *takeCall) observe(outs []limit.Outcome, admitted bool) {
 		}
 		n.Machine.Observe(a.rule.Key, budget.Usage{
 			Rules: a.rules, Limit: a.rule.KeyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted,
-			Tokens: int64(out.Tokens), FloorCap: int64(a.view.Floor.Cap), ColdCap: int64(a.view.Cold().Cap),
+			Tokens: int64(max(0, out.Tokens)), FloorCap: int64(a.view.Floor.Cap), ColdCap: int64(a.view.Cold().Cap),
 		}, n.Now())
 	}
 }
@@ -330,6 +330,6 @@ func (n *Node) deny(r *rule.Rule, denied int, cost limit.Tokens, rep *taken) {
 	}
 	last := rep.try(rep.tried() - 1)[0]
 	n.Machine.Observe(r.Key, budget.Usage{
-		Rules: n.rulesInForce(), Limit: r.KeyLimit(n.limitOf(r)), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),
+		Rules: n.rulesInForce(), Limit: r.KeyLimit(n.limitOf(r)), Cost: int64(denied) * int64(cost), Tokens: int64(max(0, last.Tokens)),
 	}, n.Now())
 }

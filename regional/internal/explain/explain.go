@@ -174,7 +174,7 @@ func explainCharge(a *charge.Charge, v *charge.Verdict, out *aliquotv1.RuleExpla
 	if out.Hot {
 		out.Generation = fmt.Sprintf("%d.%d", a.Right.Gen.Epoch, a.Right.Gen.Counter)
 	}
-	out.Capacity, out.Tokens = tokens(v.Found.Bucket.Cap), tokens(v.Found.Tokens)
+	out.Capacity, out.Tokens = tokens(v.Found.Bucket.Cap), tokens(max(0, v.Found.Tokens))
 	out.Rate = perSecond(v.Found.Bucket.Rate)
 }
 

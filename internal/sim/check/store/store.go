@@ -164,7 +164,7 @@ func (s *Store) Take(epoch string, v limit.View, now int64) (admitted limit.Toke
 	records, views, outs := [1]limit.Record{s.Get(now)}, [1]limit.View{v}, [1]limit.Outcome{}
 	limit.Take(records[:], views[:], limit.MaxTokens, s.Time(now), outs[:]) // denied: how much is there?
 	cost, lost := outs[0].Tokens, outs[0].Amnesia
-	if cost == 0 {
+	if cost <= 0 {
 		cost = limit.Token
 	}
 	if limit.Take(records[:], views[:], cost, s.Time(now), outs[:]) {
