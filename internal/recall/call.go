@@ -63,6 +63,7 @@ func (t *Table) Carry(c *Charge, call uint64, now budget.Instant) Debt {
 	}
 	if d.use != nil && !c.OldClock {
 		// Admissions in windows that are over no longer count.
+		d.use.rewindow(c)
 		d.use.date(c)
 		d.use.forget(c)
 		_, here := d.use.most(c)
@@ -161,6 +162,28 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 	}
 }
 
+// Adjusted records the store's answer to a call that settled a charge of a counting limit, or released a slot:
+// what is left and in use, at stamp of its clock. If another answer about the key came meanwhile, it is not known
+// which of the two was first: then that one holds, and what this call charged and carried counts once more, because
+// it may not count in that one.
+func (t *Table) Adjusted(k *Ticket, c *Charge, left, used limit.Tokens, carried Debt, stamp int64, now budget.Instant) {
+	e, known := t.keys[c.Key]
+	latest := known && k.voided == t.voided && k.sent > e.at && stamp >= e.stamp && e.told
+	if t.Paid(c.Key, carried, latest); !latest {
+		t.Lost(k, c, now)
+		return
+	}
+	t.landed(k, c)
+	k.state = charged
+	e = t.keys[c.Key]
+	e.recent.roll(&c.Limit, e.stamp, stamp)
+	e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
+	t.recount(c, &e, now)
+	e.reported(c, now)
+	t.keys[c.Key] = e
+	t.disownEnded(c.Key, stamp)
+}
+
 // date records when the store charged a call's cost and what it carried. A time beyond that of the
 // latest answer is by another clock.
 func (t *Table) date(k *Ticket, c *Charge, allowed bool, carried Debt, stamp int64) {
@@ -200,8 +223,10 @@ func (t *Table) recount(c *Charge, e *entry, now budget.Instant) {
 	rest := d.total - d.paid
 	if rest == 0 {
 		d.use = nil
+		t.settle(c.Key, d)
 		return
 	}
+	d.use.rewindow(c)
 	d.use.unpaid(rest)
 	t.countReported(d.use, c, e, now)
 }
@@ -260,7 +285,7 @@ func (t *Table) uncover(k *Ticket, c *Charge) {
 	if d := t.debt[c.Key]; k.covered > 0 && d != nil && d.mark == k.mark && k.voided == t.voided {
 		d.total = max(d.paid, d.total-k.covered)
 		if !c.Limit.Algorithm.Counts() {
-			t.Spend(c.Key, -k.covered) // see owe
+			t.credit(c.Key, k.covered) // see owe
 		}
 	}
 	k.covered = 0
@@ -279,6 +304,6 @@ func (t *Table) owe(c *Charge, cost limit.Tokens, now budget.Instant) {
 	d.total += cost
 	d.full = max(d.full, now.Add(max(c.Full, 2*c.Limit.Tail())))
 	if !c.Limit.Algorithm.Counts() {
-		t.Spend(c.Key, cost)
+		t.credit(c.Key, -cost) // what is known of it was brought to now
 	}
 }

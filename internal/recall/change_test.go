@@ -28,6 +28,24 @@ func TestAnOlderAnswerWhileAShareChanges(t *testing.T) {
 	}
 }
 
+// TestALaterAnswerThanAShareChange: the store changes a share and then decides a call. The call's answer comes first. It
+// holds, whatever the change's answer says; that one holds if it is the later one.
+func TestALaterAnswerThanAShareChange(t *testing.T) {
+	for stamp, want := range map[int64]limit.Tokens{1: 40, 2: 40, 3: 50} {
+		table, now := New(10, 0), hour
+		answered(table, bucket, 1, 80, now-second)
+		c := charge(bucket, 1, 10, now)
+		var k Ticket
+		table.Forget(c.Key, now)
+		table.Sent(&k, &c, now)
+		table.Answered(&k, &c, true, limit.Outcome{Tokens: 40 * limit.Token, Bucket: c.Bucket}, Debt{}, int64(now)/1000+2, now)
+		table.Tell(c.Key, 50*limit.Token, bucket.Rate.Micro, int64(now)/1000+stamp, now)
+		if left := table.look(&c, now).Tokens / limit.Token; left != want {
+			t.Errorf("changed at %d, the call was decided at 2: %d left, want %d", stamp, left, want)
+		}
+	}
+}
+
 // TestASlowTimeIsEarnedSlowly: a limit was lowered for a while. What the daemon knew of a bucket before has earned the
 // slow rate until the end of that time, also while part of it is borrowed.
 func TestASlowTimeIsEarnedSlowly(t *testing.T) {

@@ -203,7 +203,7 @@ func (t *Table) Release(c *Charge) bool {
 
 // Releasing records that a call leaves now that releases a slot in the store. It reads the charge's key
 // and slot. If there is no answer it is not known whether the slot is among those in use, so from now on
-// Release does not know it. The ticket is for Released.
+// Release does not know it. The ticket is for Adjusted.
 func (t *Table) Releasing(k *Ticket, c *Charge, now budget.Instant) {
 	*k = Ticket{voided: t.voided, sent: now}
 	t.disown(c.Key, func(s slot) bool { return s.name == c.Slot })
@@ -211,19 +211,4 @@ func (t *Table) Releasing(k *Ticket, c *Charge, now budget.Instant) {
 		d.dropSlot(c.Slot)
 		t.settle(c.Key, d)
 	}
-}
-
-// Released records the store's answer to such a call: what is left and in use, at stamp of its clock. If another
-// answer about the key came meanwhile, it is not known which of the two was first: then that one holds,
-// and what this call carried is carried once more, because it may not count in that one.
-func (t *Table) Released(k *Ticket, c *Charge, left, used limit.Tokens, carried Debt, stamp int64, now budget.Instant) {
-	e, known := t.keys[c.Key]
-	latest := known && k.voided == t.voided && k.sent > e.at && stamp >= e.stamp && e.told
-	if t.Paid(c.Key, carried, latest); !latest {
-		return
-	}
-	e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
-	e.reported(c, now)
-	t.keys[c.Key] = e
-	t.disownEnded(c.Key, stamp)
 }

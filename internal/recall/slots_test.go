@@ -206,7 +206,7 @@ func TestReleasesThatTheStoreAnswered(t *testing.T) {
 	var k Ticket
 	c := slotCharge(1, now)
 	table.Releasing(&k, &c, now+second)
-	table.Released(&k, &c, 2*limit.Token, 2*limit.Token, Debt{}, int64(now+second)/1000, now+second)
+	table.Adjusted(&k, &c, 2*limit.Token, 2*limit.Token, Debt{}, int64(now+second)/1000, now+second)
 	if n := given(table, 10, now+second); n != 2 {
 		t.Errorf("%d given out, the store said that 2 are left", n)
 	}
@@ -214,7 +214,7 @@ func TestReleasesThatTheStoreAnswered(t *testing.T) {
 	storeGives(table, 1, 1, now)
 	table.Releasing(&k, &c, now+second)
 	storeGives(table, 2, 0, now+2*second)
-	table.Released(&k, &c, 2*limit.Token, 2*limit.Token, Debt{}, int64(now+second)/1000, now+2*second)
+	table.Adjusted(&k, &c, 2*limit.Token, 2*limit.Token, Debt{}, int64(now+second)/1000, now+2*second)
 	if n := given(table, 10, now+2*second); n != 0 {
 		t.Errorf("%d given out by an answer that was overtaken", n)
 	}
@@ -224,7 +224,7 @@ func TestReleasesThatTheStoreAnswered(t *testing.T) {
 	_, d := carried(table, now)
 	table.Releasing(&k, &c, now)
 	storeGives(table, 2, 0, now+second)
-	table.Released(&k, &c, 2*limit.Token, 2*limit.Token, d, int64(now+second)/1000, now+second)
+	table.Adjusted(&k, &c, 2*limit.Token, 2*limit.Token, d, int64(now+second)/1000, now+second)
 	if names, _ := carried(table, now+second); !slices.Equal(names, []uint64{10}) {
 		t.Errorf("carried are %v: the answer that was overtaken may have been given before this one was entered", names)
 	}
@@ -233,7 +233,7 @@ func TestReleasesThatTheStoreAnswered(t *testing.T) {
 	table.Releasing(&k, &c, now+second)
 	table.HoldsUntil(now + 60*second)
 	table.Emptied(now + second)
-	table.Released(&k, &c, 2*limit.Token, 2*limit.Token, Debt{}, int64(now+second)/1000, now+second)
+	table.Adjusted(&k, &c, 2*limit.Token, 2*limit.Token, Debt{}, int64(now+second)/1000, now+second)
 	if n := given(table, 10, now+2*second); n != 1 {
 		t.Errorf("%d given out by the answer about contents that are lost, one was left", n)
 	}
@@ -249,7 +249,7 @@ func TestReleasesByOtherRights(t *testing.T) {
 	cutOff := limit.Outcome{Bucket: limit.Bucket{Cap: limit.Token}, Reset: 60_000_000} // of a right to one slot, 4 are in use
 	table.Answered(&k, &c, false, cutOff, Debt{}, int64(now)/1000, now)
 	table.Releasing(&k, &c, now+second)
-	table.Released(&k, &c, limit.Token, 3*limit.Token, Debt{}, int64(now+second)/1000, now+second)
+	table.Adjusted(&k, &c, limit.Token, 3*limit.Token, Debt{}, int64(now+second)/1000, now+second)
 	table.HoldsUntil(now + 60*second)
 	table.Emptied(now + second)
 	if m := table.Memory(&c, now+second); m == nil || m.Used != 3*limit.Token {
@@ -520,7 +520,7 @@ func (w *slotsWorld) answer(f *slotFlight) {
 		return
 	}
 	if f.release != 0 {
-		w.table.Released(&f.ticket, &f.charge, f.adjusted.Tokens, f.adjusted.InUse, f.debt, f.stamp, w.now)
+		w.table.Adjusted(&f.ticket, &f.charge, f.adjusted.Tokens, f.adjusted.InUse, f.debt, f.stamp, w.now)
 		return
 	}
 	w.table.Answered(&f.ticket, &f.charge, f.allowed, f.out, f.debt, f.stamp, w.now)

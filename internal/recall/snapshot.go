@@ -1,6 +1,8 @@
 package recall
 
 import (
+	"time"
+
 	"aliquot/budget"
 	"aliquot/limit"
 )
@@ -33,9 +35,11 @@ type SavedKey struct {
 	// Owed is what was admitted and not reported to the store.
 	Owed, Lost      limit.Tokens
 	Full, LostUntil budget.Instant
-	// Admitted: the use of a counting limit was decided here; Windows, Entries and Undated have it.
+	// Admitted: the use of a counting limit was decided here; Windows, Entries and Undated have it. Window
+	// is how long Windows are, in microseconds.
 	Admitted bool
 	Windows  []SavedUse
+	Window   int64
 	Entries  []SavedUse
 	Undated  limit.Tokens
 	// Slots were given out here, and the store is not known to have them.
@@ -97,7 +101,7 @@ func (k *SavedKey) addDebt(d *debt) {
 	if d.use == nil {
 		return
 	}
-	k.Admitted, k.Undated = true, d.use.undated
+	k.Admitted, k.Undated, k.Window = true, d.use.undated, d.use.window
 	for _, w := range d.use.windows {
 		k.Windows = append(k.Windows, SavedUse{w.label, w.used, w.here})
 	}
@@ -137,7 +141,7 @@ func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
 		e, known := t.keys[k.Key]
 		if k.Known && !known {
 			// No call of the last run is in flight any more, but the store may have decided them late.
-			k.Lost, k.LostUntil, k.Asked = k.Lost+k.Asked, max(k.LostUntil, s.At+lateAtMost), 0
+			k.Lost, k.LostUntil, k.Asked = k.Lost+k.Asked, max(k.LostUntil, s.At.Add(LateAtMost)), 0
 			whole = t.add(k.Key, k.entry(shift)) && whole
 		} else if known && !e.counts {
 			e.left -= k.Owed
@@ -157,8 +161,8 @@ func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
 	}
 }
 
-// lateAtMost is more than the time in which a store decides a call that was given up.
-const lateAtMost = budget.Instant(2e9)
+// LateAtMost is more than the time in which a store decides a call that was given up.
+const LateAtMost = 2 * time.Second
 
 // Shift returns what is added to a snapshot's instants to get those of the present clock.
 func (s *Snapshot) Shift(now budget.Instant, sameClock bool) budget.Instant {
@@ -204,7 +208,7 @@ func (t *Table) restoreDebt(k *SavedKey, shift budget.Instant) {
 	if !k.Admitted {
 		return
 	}
-	d.use = &use{undated: k.Undated}
+	d.use = &use{undated: k.Undated, window: k.Window}
 	for _, w := range k.Windows {
 		d.use.windows = append(d.use.windows, windowUse{label: w.Of, used: w.Used, here: w.Here})
 	}

@@ -222,13 +222,17 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 }
 
 // Tell records what the store reported that a key holds, at stamp of its clock, after its share had
-// changed to one that earns at rate micro-tokens a second.
+// changed to one that earns at rate micro-tokens a second. If the store has answered a later call
+// meanwhile, that answer holds.
 func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, now budget.Instant) {
 	e, known := t.keys[key]
 	if !known && !t.makeRoom(now) {
 		return
 	}
-	e.left, e.at, e.basis, e.stamp, e.told, e.capacity = tokens-t.Owed(key, now), now, rate, stamp, true, 0
+	if left := tokens - t.Owed(key, now); !e.told || stamp > e.stamp || stamp == e.stamp && left < e.left {
+		e.left, e.at, e.basis, e.stamp, e.told = left, now, rate, stamp, true
+	}
+	e.basis, e.capacity = min(e.basis, rate), 0
 	t.replace(key, e)
 	delete(t.changing, key)
 }
@@ -271,10 +275,19 @@ func (t *Table) Borrowed(key budget.KeyID, lent limit.Tokens, until budget.Insta
 	t.keys[key] = e
 }
 
-// Spend subtracts what was charged to a key in another way than by a call of Sent.
-func (t *Table) Spend(key budget.KeyID, cost limit.Tokens) {
-	if e, known := t.keys[key]; known {
+// Spend subtracts from a bucket what is charged now in another way than by a call of Sent.
+func (t *Table) Spend(c *Charge, cost limit.Tokens, now budget.Instant) {
+	if _, known := t.keys[c.Key]; known {
+		e := t.find(c, now)
 		e.left -= cost
+		t.replace(c.Key, e)
+	}
+}
+
+// credit adds to what is known of a bucket, as of the instant of that knowledge.
+func (t *Table) credit(key budget.KeyID, amount limit.Tokens) {
+	if e, known := t.keys[key]; known {
+		e.left += amount
 		t.keys[key] = e
 	}
 }

@@ -13,7 +13,9 @@ import (
 // counts in every window that the store may have been in. The zero value is no use.
 type use struct {
 	windows []windowUse // of fixed windows and sliding counters, ordered by label
-	entries []entryUse  // of logs, ordered by until
+	// window is the length of windows in microseconds; 0: there is none yet.
+	window  int64
+	entries []entryUse // of logs, ordered by until
 	// undated was admitted here after all of these, and counts from the next request on.
 	undated limit.Tokens
 }
@@ -63,6 +65,19 @@ func (u *use) count(c *Charge, used, here limit.Tokens, from, to int64) {
 		}
 		u.windows[i].used += used
 		u.windows[i].here += here
+	}
+}
+
+// rewindow counts use by windows of another length as of now, as the store does. A rule has changed.
+func (u *use) rewindow(c *Charge) {
+	window := c.Limit.Window.Microseconds()
+	if u.window == window || unsure(c) {
+		return
+	}
+	old := u.windows
+	u.windows, u.window = nil, window
+	for _, w := range old {
+		u.count(c, w.used, w.here, c.StoreNow, c.StoreLatest)
 	}
 }
 
@@ -162,13 +177,14 @@ func partOf(of limit.Tokens, part, whole int64) limit.Tokens {
 func (t *Table) useOf(c *Charge, e *entry, now budget.Instant) *use {
 	d := t.debtOf(c.Key)
 	if d.use == nil {
-		d.use = &use{}
+		d.use = &use{window: c.Limit.Window.Microseconds()}
 		if e.told {
 			t.countReported(d.use, c, e, now)
 		}
 		// What calls may have taken of contents that are lost counts from now on.
 		d.use.count(c, d.total-d.paid, d.total-d.paid, c.StoreNow, c.StoreLatest)
 	}
+	d.use.rewindow(c)
 	d.use.date(c)
 	if !c.OldClock {
 		d.use.forget(c)

@@ -16,6 +16,30 @@ func emptied() []Plant {
 			World: World{Algorithms: []string{"sliding_window_counter", "sliding_window_log"}, Regions: 2, Keys: 2, Faults: []string{"store's clock set", "all store commands stuck", "store commands stuck"}, Just: true},
 		},
 		{
+			Name: "share-change-over-later-answer", Breaks: "the answer to a share change counts over that to a call which the store decided after it",
+			Edits: []Edit{{table, "!e.told || stamp > e.stamp ||", "true ||"}},
+		},
+		{
+			Name: "use-of-a-longer-window-forgotten", Breaks: "what was admitted under a rule with a longer window is forgotten under the present one",
+			Edits: []Edit{{"internal/recall/use.go", "	if u.window == window || unsure(c) {", "	if true {"}},
+		},
+		{
+			Name: "settlement-says-nothing", Breaks: "a debt of a counting limit that a settlement has paid is forgotten, though it is in use",
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "if answered && a.Limit.Algorithm.Counts() {", "if answered && a.Limit.Algorithm == limit.Concurrency {"}},
+		},
+		{
+			Name: "settlement-in-flight-forgotten", Breaks: "what a settlement of a counting limit charges is given out while another answer overtakes it",
+			Edits: []Edit{{"internal/recall/call.go", "		t.Lost(k, c, now)\n", "		t.landed(k, c)\n"}},
+		},
+		{
+			Name: "spent-at-an-old-instant", Breaks: "what was used beyond a reservation is earned again for the time before it",
+			Edits: []Edit{{table, "		e := t.find(c, now)\n		e.left -= cost\n", "		e := t.keys[c.Key]\n		e.left -= cost\n"}},
+		},
+		{
+			Name: "earned-before-it-was-owed", Breaks: "a bucket of which this run has spent fills up for the time before it",
+			Edits: []Edit{{"regional/internal/emergency/kept.go", "key.At = max(key.At, of.At)", "key.At = max(key.At, 0*of.At)"}},
+		},
+		{
 			Name: "extra-of-lost-calls", Breaks: "extra tokens that calls in flight may have taken of lost contents are told to the new ones",
 			Edits: []Edit{{emptied, "t.taken[c.Key].of(e.left)-c.Bucket.Cap", "e.left-c.Bucket.Cap"}},
 		},

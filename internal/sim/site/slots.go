@@ -156,7 +156,7 @@ func (r *release) answer() {
 		r.n.sample(r.storeNow, r.asked, r.sent)
 	}
 	named := r.n.identify(&r.ask)
-	r.n.recalled.Released(&r.ticket, &named, r.adjusted.Tokens, r.adjusted.InUse, r.ask.carried, r.storeNow, r.n.Now())
+	r.n.recalled.Adjusted(&r.ticket, &named, r.adjusted.Tokens, r.adjusted.InUse, r.ask.carried, r.storeNow, r.n.Now())
 }
 
 // giveUp ends a call without an answer in time.

@@ -34,8 +34,47 @@ func TestASettlementEndsTheDatesOfUse(t *testing.T) {
 	if earlier() != 1 {
 		t.Fatal("the use before has no date")
 	}
+	a.Cost = 20 * limit.Token
+	e.Overran(&charge.Transaction{Charges: []charge.Charge{a}}, []limit.Tokens{20 * limit.Token}, "")
+	if earlier() != 1 {
+		t.Error("the use before has no date after a settlement that gives nothing back")
+	}
 	e.Overran(&charge.Transaction{Charges: []charge.Charge{a}}, []limit.Tokens{5 * limit.Token}, "")
 	if earlier() != 0 {
-		t.Error("the use before has a date after a settlement")
+		t.Error("the use before has a date after a settlement that gives back")
+	}
+}
+
+// TestASettlementTellsWhatIsInUse: the answer to a settlement of a log says what is in use, and new contents are told so.
+func TestASettlementTellsWhatIsInUse(t *testing.T) {
+	now := 7200 * second
+	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
+	a := anAsk(1)
+	a.Limit = limit.Limit{Algorithm: limit.SlidingLog, Capacity: 100 * limit.Token, Window: time.Minute}
+	c := recall.Charge{Key: a.Key, Limit: a.Limit, Bucket: limit.Bucket{Cap: a.Limit.Capacity}, StoreNow: 7200e6, StoreLatest: 7200e6}
+	var k recall.Ticket
+	e.table.Sent(&k, &c, now-second)
+	e.table.Answered(&k, &c, true, limit.Outcome{Tokens: 80 * limit.Token, Bucket: c.Bucket}, recall.Debt{}, 7199e6, now-second)
+	parts := &charge.Transaction{Charges: []charge.Charge{a}}
+	e.Overran(parts, []limit.Tokens{30*limit.Token + a.Cost}, "")
+	e.Adjusted(parts, []limit.Adjusted{{Charged: 30 * limit.Token, Tokens: 50 * limit.Token, InUse: 50 * limit.Token}}, 7200e6)
+	e.table.HoldsUntil(now + 1)
+	e.table.Emptied(now)
+	if m := e.table.Memory(&c, now); m == nil || m.Used != 50*limit.Token {
+		t.Errorf("the new contents are told %+v, want 50 in use", m)
+	}
+}
+
+// TestNothingIsEarnedBeforeWhatIsOwed: this run has admitted 99 of a bucket before it could continue with the last run's
+// knowledge that it was full. The bucket does not fill up for the time before that.
+func TestNothingIsEarnedBeforeWhatIsOwed(t *testing.T) {
+	of := func(k recall.SavedKey) *recall.Snapshot {
+		k.Key, k.Known = anAsk(1).Key, true
+		return &recall.Snapshot{Keys: []recall.SavedKey{k}}
+	}
+	k := &Kept{Records: of(recall.SavedKey{Left: 100 * limit.Token, At: second})}
+	k.add(of(recall.SavedKey{Owed: 99 * limit.Token, At: 71 * second}), second)
+	if got := k.Records.Keys[0]; got.Left != limit.Token || got.At != 70*second {
+		t.Errorf("%d left at %d s, want 1 token at 70 s", got.Left, got.At/second)
 	}
 }

@@ -272,8 +272,16 @@ func (e *Limit) Overran(parts *charge.Transaction, used []limit.Tokens, contents
 			e.table.Releasing(&a.Ticket, &c, now)
 			continue
 		}
-		e.table.Undate(a.Key)
-		e.table.Spend(a.Key, max(0, used[i]-a.Cost))
+		c, over := e.charge(a, now), max(0, used[i]-a.Cost)
+		if !a.Limit.Algorithm.Counts() {
+			e.table.Spend(&c, over, now)
+			continue
+		}
+		if used[i] < a.Cost {
+			e.table.Undate(a.Key)
+		}
+		c.Cost = over
+		e.table.Sent(&a.Ticket, &c, now)
 	}
 	e.count()
 }
@@ -287,15 +295,15 @@ func (e *Limit) Adjusted(parts *charge.Transaction, adjusted []limit.Adjusted, s
 	for i := range parts.Charges {
 		a := &parts.Charges[i]
 		debt := e.paid(a)
-		if len(adjusted) > 0 && a.Limit.Algorithm == limit.Concurrency {
-			c := e.named(a)
-			if adjusted[i] == (limit.Adjusted{}) {
-				storeNow = 0 // a node of a cluster may not have been reached
-			}
-			e.table.Released(&a.Ticket, &c, adjusted[i].Tokens, adjusted[i].InUse, debt, storeNow, now)
+		// A node of a cluster may not have been reached.
+		answered := len(adjusted) > 0 && adjusted[i] != (limit.Adjusted{})
+		c := e.named(a)
+		if answered && a.Limit.Algorithm.Counts() {
+			e.table.Adjusted(&a.Ticket, &c, adjusted[i].Tokens, adjusted[i].InUse, debt, storeNow, now)
 			continue
 		}
-		e.table.Paid(a.Key, debt, len(adjusted) > 0)
+		e.table.Paid(a.Key, debt, answered)
+		e.table.Lost(&a.Ticket, &c, now.Add(recall.LateAtMost))
 	}
 	e.count()
 }

@@ -114,6 +114,9 @@ func (k *Kept) add(this *recall.Snapshot, shift budget.Instant) {
 		of.At, of.Full, of.LostUntil = of.At-shift, of.Full-shift, of.LostUntil-shift
 		if i, is := known[of.Key]; is {
 			key := &k.Records.Keys[i]
+			if of.Owed > 0 {
+				key.At = max(key.At, of.At) // what was earned before that may have been above what the bucket holds
+			}
 			key.Left, key.Owed, key.Full = key.Left-of.Owed, key.Owed+of.Owed, max(key.Full, of.Full)
 		} else {
 			k.Records.Keys = append(k.Records.Keys, of)
