@@ -55,7 +55,8 @@ func (l *Leader) AppendState(c *Canon, now Instant) {
 	c.Age(now, l.start, max(l.cfg.Lease/2, l.longestTail()))
 	c.Bools(l.committing != nil, l.verifying, l.urgent)
 	c.Left(now, l.nextSweep)
-	c.rules(l.rules) // ruleTail follows from it
+	c.rules(l.rules)
+	c.rules(l.newest) // ruleTail follows from it
 	c.Int(int64(l.swept))
 	l.time(c, l.began)
 	if l.verifying {
@@ -232,6 +233,7 @@ func (d *demand) appendState(c *Canon, now Instant) {
 func (c *Canon) created(asked *create) {
 	c.key(asked.report.Key)
 	c.limit(asked.report.Limit)
+	c.rules(asked.rules)
 	if c.Demand {
 		c.Int(int64(asked.region))
 	}

@@ -13,7 +13,7 @@ var fields = []struct {
 	of    any
 	names string
 }{
-	{Leader{}, "cfg ledger epoch counter session start fenced regions keys order dirty creates creating maxHot held cooling refused over committing began verifying verifyFrom nextSweep rules ruleTail swept changes delayed urgent claims stats divide"},
+	{Leader{}, "cfg ledger epoch counter session start fenced regions keys order dirty creates creating maxHot held cooling refused over committing began verifying verifyFrom nextSweep rules newest ruleTail swept changes delayed urgent claims stats divide"},
 	{leaderRegion{}, "open session incarnation seq adoptedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting opening waitSince tSend hello helloAt outbox unreached kept unchanged cold markedAt daemons"},
 	{regionDaemons{}, "session storeless alone knows known claimant claimedAt"},
 	{knownDaemon{}, "id heard"},
@@ -23,7 +23,7 @@ var fields = []struct {
 	{FloorSteps{}, "done began held fill tail"},
 	{demand{}, "admitted offered since last used gap known rejecting over meanOffered meanAdmitted window windowOffered windowAdmitted slow slowAdmitted"},
 	{planned{}, "slow admitted active"},
-	{create{}, "region report"},
+	{create{}, "region report rules"},
 	{refused{}, "create at"},
 	{fenced{}, "region floor"},
 	{changes{}, "due silent reach ended"},

@@ -52,6 +52,7 @@ type Leader struct {
 	verifyFrom Instant
 	nextSweep  Instant
 	rules      RulesState // the rules in force, as far as this leader was told
+	newest     RulesState // the newest rules that a region may use, as far as this leader was told
 	ruleTail   func(rule uint32) time.Duration
 	swept      int // how many keys this round of the sweep has examined
 	changes    changes
@@ -187,6 +188,7 @@ type commit struct {
 type create struct {
 	region int
 	report KeyReport
+	rules  RulesState // those of the report
 }
 
 // growth is a share that is sent once its liability is committed.
@@ -278,6 +280,7 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 	case RulesChanged:
 		l.dropRules(e.Kept)
 		l.newRules(RulesState{Version: e.Version})
+		l.rulesTold(RulesState{Version: max(e.Version, e.Newest)})
 		l.ruleTail = e.Tail
 		l.weighFenced()
 	case DaemonLeft:

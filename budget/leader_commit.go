@@ -50,7 +50,7 @@ func (l *Leader) created(asked create, now Instant) {
 		return
 	}
 	key := l.addKey(rep.Key, now)
-	l.learn(key, rep.Limit, l.regions[asked.region].rules)
+	l.learn(key, rep.Limit, asked.rules)
 	key.home, key.homeSince = asked.region, now
 	l.stats.Created++
 	if rep.Limit.LendsUnused() && rep.Rejecting {

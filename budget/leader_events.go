@@ -24,8 +24,10 @@ type Verified struct{}
 type RulesChanged struct {
 	Kept    func(rule uint32) bool
 	Version uint64
-	// Tail returns the longest KeyLimit.Tail of a rule, in this version or an earlier one that a
-	// region may still use. Its result must not change after the event. Nil: not known.
+	// Newest is the newest version that any region may use: that of a stage, or Version.
+	Newest uint64
+	// Tail returns the longest KeyLimit.Tail of a rule, in any version that a region may still use.
+	// Its result must not change after the event. Nil: not known.
 	Tail func(rule uint32) time.Duration
 }
 

@@ -344,7 +344,7 @@ func (l *Leader) reheat(key *leaderKey) {
 }
 
 func (l *Leader) wantHot(i int, rep KeyReport, now Instant) {
-	asked := create{region: i, report: rep}
+	asked := create{region: i, report: rep, rules: l.regions[i].rules}
 	switch {
 	case !l.cfg.Regions[i].Takes() || l.creating[rep.Key]:
 	case !l.hasRoom(rep):

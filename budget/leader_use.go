@@ -23,8 +23,16 @@ func (s RulesState) before(o RulesState) bool {
 // region ends overrides by its own clock, and a region that has not reported it yet takes no tokens
 // with the directive at which it finds that an override has ended.
 func (l *Leader) overridesEnded(rules RulesState) {
+	l.rulesTold(rules)
 	if rules.Version == l.rules.Version && l.rules.before(rules) {
 		l.newRules(rules)
+	}
+}
+
+// rulesTold records that a region uses these rules, or may use them.
+func (l *Leader) rulesTold(rules RulesState) {
+	if l.newest.before(rules) {
+		l.newest = rules
 	}
 }
 
@@ -74,14 +82,16 @@ func (l *Leader) learn(key *leaderKey, limit KeyLimit, rules RulesState) {
 }
 
 // tailOf returns how long, by the leader's clock, use under a right that has ended still counts
-// somewhere.
+// somewhere. Until a region has reported the limit by the newest rules, another region may use it
+// with the longest tail that the key's rule has.
 func (l *Leader) tailOf(key *leaderKey) time.Duration {
 	tail := key.tail
-	if key.limit.Capacity == 0 {
-		tail = MaxTail
+	if key.limit.Capacity == 0 || key.rules.before(l.newest) {
+		longest := MaxTail
 		if l.ruleTail != nil {
-			tail = min(l.ruleTail(key.id.Rule), MaxTail)
+			longest = min(l.ruleTail(key.id.Rule), MaxTail)
 		}
+		tail = max(tail, longest)
 	}
 	if tail == 0 {
 		return 0 // Lengthen would round 0 up, and none of this applies to a bucket

@@ -15,7 +15,15 @@ func (w *world) inForce(version uint64, limit KeyLimit, without ...int) {
 			r.Step(RulesReplaced{w.rules}, w.now)
 		}
 	}
-	w.lead(w.leader.Step(RulesChanged{Kept: func(uint32) bool { return true }, Version: version}, w.now))
+	w.lead(w.leader.Step(w.rulesChanged(version), w.now))
+}
+
+// rulesChanged tells a leader of a version of the rules in which no limit has a longer tail than the key's.
+func (w *world) rulesChanged(version uint64) RulesChanged {
+	tail := w.limit.Tail
+	return RulesChanged{
+		Kept: func(uint32) bool { return true }, Version: version, Newest: version, Tail: func(uint32) time.Duration { return tail },
+	}
 }
 
 // The tokens of a limit that was lowered are not handed out under the new one, neither those in the
@@ -69,7 +77,7 @@ func TestAnOverridesEndVoidsItsTokens(t *testing.T) {
 	if w.leader.overridesEnded(RulesState{2, 1}); key.pool != microToken {
 		t.Error("the report of a region whose clock is behind voids the tokens again")
 	}
-	w.lead(w.leader.Step(RulesChanged{Kept: func(uint32) bool { return true }, Version: 2}, w.now))
+	w.lead(w.leader.Step(w.rulesChanged(2), w.now))
 	w.run(time.Second)
 	if key.since != (RulesState{2, 2}) {
 		t.Errorf("the key's tokens count from %+v after the rules were read again", key.since)

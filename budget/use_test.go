@@ -372,6 +372,75 @@ func TestTailOfALimitThatNobodyTold(t *testing.T) {
 	}
 }
 
+// A window is lengthened under its number while nobody uses the key. A region that is cut off right after that uses
+// its lease by the new window, and no report tells the leader of it. The leader waits for the new window all the same.
+func TestALengthenedWindowThatNobodyTold(t *testing.T) {
+	for _, anew := range []bool{false, true} {
+		w := counting(t, 2)
+		w.load[0] = 3
+		w.runUntil("a uses up the limit", 5*time.Second, func() bool { return w.inUse(0) >= 84 })
+		w.load[0] = 0
+		w.run(w.limit.Tail + tick)
+		longer := w.limit
+		longer.Tail = 2 * time.Minute
+		w.inForce(2, longer)
+		w.run(time.Second)
+		if w.cut[0] = true; anew {
+			w.elect()
+			w.inForce(2, longer)
+		}
+		w.load[0] = 3
+		w.run(time.Second)
+		if used := w.inUse(0); used < 80 {
+			t.Fatalf("a was to use its lease: %d", used)
+		}
+		w.load = []int64{0, 0}
+		w.run(w.ledger.Config.leaseAtLeader() + 20*time.Second)
+		w.load = []int64{0, 3}
+		w.run(10 * time.Second) // I3 holds meanwhile
+		w.runUntil("b has what a used, once that counts no more", w.ledger.Config.Lengthen(longer.Tail), func() bool { return w.capOf(1) >= 44 })
+	}
+}
+
+// Regions outside a stage tell the limit in force. One inside it may follow a longer window, and a leader may learn of
+// a limit from a request by rules that were replaced meanwhile.
+func TestTailsOfAllVersionsCountUntilTheNewestIsTold(t *testing.T) {
+	minute, day := KeyLimit{Capacity: 9, Rate: 1, Tail: time.Minute}, KeyLimit{Capacity: 9, Rate: 1, Tail: 24 * time.Hour}
+	w := started(t, 2)
+	asked := ask(1, 5, false)
+	asked.Limit = minute
+	w.leader.regions[0].rules = RulesState{Version: 1}
+	w.leader.wantHot(0, asked, w.now)
+	w.leader.regions[0].rules = RulesState{Version: 2}
+	w.lead(w.leader.Step(RulesChanged{
+		Kept: func(uint32) bool { return true }, Version: 1, Newest: 2, Tail: func(uint32) time.Duration { return day.Tail },
+	}, w.now))
+	w.run(time.Second)
+	l, key := w.leader, w.leader.keys[asked.Key]
+	if key == nil {
+		t.Fatal("the key is to be hot")
+	}
+	for _, step := range []struct {
+		what  string
+		limit KeyLimit
+		by    RulesState
+		want  time.Duration
+	}{
+		{"asked for by the version in force", KeyLimit{}, RulesState{}, day.Tail},
+		{"told by the version in force", minute, RulesState{Version: 1}, day.Tail},
+		{"told by the staged version", minute, RulesState{Version: 2}, minute.Tail},
+	} {
+		l.learn(key, step.limit, step.by)
+		if got := l.tailOf(key); got != l.cfg.Lengthen(step.want) {
+			t.Errorf("%s: it waits %v, want %v", step.what, got, l.cfg.Lengthen(step.want))
+		}
+	}
+	l.rulesTold(RulesState{Version: 2, Ended: 1})
+	if got := l.tailOf(key); got != l.cfg.Lengthen(day.Tail) {
+		t.Errorf("once an override has ended, it waits %v", got)
+	}
+}
+
 // Regions that all want more than there is, each with a pause of a second now and then, use up the
 // limit. A region that pauses keeps its share, because moving it costs the others a tail.
 func TestPausesDoNotMoveRightsThatOutlast(t *testing.T) {

@@ -208,9 +208,7 @@ func (w *world) checkFloors() {
 func (w *world) longestTail() time.Duration {
 	var longest time.Duration
 	for _, r := range w.Rules {
-		for _, t := range r.Terms {
-			longest = max(longest, t.Limit.Tail())
-		}
+		longest = max(longest, r.LongestTail())
 	}
 	return longest
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"time"
 
 	"aliquot/budget"
 	"aliquot/internal/sim/faults"
@@ -156,7 +157,13 @@ func (c *coord) takeRules() {
 	c.version = c.w.version
 	c.steps.SetRules(c.w.slowestFill(&c.cfg), c.w.longestTail())
 	kept := c.w.kept(c.version)
-	c.step(budget.RulesChanged{Kept: kept, Version: c.w.inForce(c.version)})
+	tails := make([]time.Duration, len(c.w.Rules))
+	for i, r := range c.w.Rules {
+		tails[i] = r.LongestTail()
+	}
+	c.step(budget.RulesChanged{
+		Kept: kept, Version: c.w.inForce(c.version), Newest: c.version, Tail: func(number uint32) time.Duration { return tails[number-1] },
+	})
 	for _, effect := range c.machine.ReleaseAll(c.now()) {
 		c.do(effect)
 	}

@@ -380,7 +380,7 @@ func (l *Loop) reloadRules(ctx context.Context) {
 // rulesEvent returns the event that tells the state machine the current rules.
 func (l *Loop) rulesEvent() budget.RulesChanged {
 	tails := l.longestTails
-	return budget.RulesChanged{Kept: l.inForce, Version: l.rulesVersion, Tail: func(rule uint32) time.Duration {
+	return budget.RulesChanged{Kept: l.inForce, Version: l.rulesVersion, Newest: l.rulesSerial.last, Tail: func(rule uint32) time.Duration {
 		if tail, known := tails[rule]; known {
 			return tail
 		}

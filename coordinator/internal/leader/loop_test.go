@@ -259,8 +259,25 @@ func TestTailsOfTheRules(t *testing.T) {
     params: {limit: 100, window: 60}
 `)
 	c.reloadRulesIfChanged(t.Context())
-	if got := c.rulesEvent().Tail(number); got != 2*time.Hour {
-		t.Errorf("a region may still go by the rules before: %v", got)
+	ev := c.rulesEvent()
+	if got := ev.Tail(number); got != 2*time.Hour || ev.Newest != ev.Version {
+		t.Errorf("a region may still go by the rules before: %v; version %d, the newest is %d", got, ev.Version, ev.Newest)
+	}
+	change := cluster.RulesChange{FileName: "r.yaml", Author: "test", YAML: twoRules + `  - id: windows
+    algorithm: fixed_window
+    key: [api_key]
+    params: {limit: 100, window: 86400}
+`}
+	staged, err := c.node.StageRules(c.t.Context(), change, cluster.Stage{Regions: []string{c.ledger.Config.Regions[0].Name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.reloadRulesIfChanged(t.Context())
+	if ev := c.rulesEvent(); ev.Newest != staged || ev.Version == staged || ev.Tail(number) != 48*time.Hour {
+		t.Errorf("version %d is staged: version %d, the newest is %d, a tail of %v", staged, ev.Version, ev.Newest, ev.Tail(number))
+	}
+	if _, err := c.node.EndRollout(t.Context(), staged, clusterstate.RolloutAborted, "test", "test"); err != nil {
+		t.Fatal(err)
 	}
 	c.apply(twoRules)
 	c.reloadRulesIfChanged(t.Context())

@@ -29,6 +29,18 @@ func counted() []Plant {
 			Edits: []Edit{{leader, "return l.cfg.Lengthen(tail)", "return 0 * tail"}},
 		},
 		{
+			Name: "tail-of-an-older-version", Breaks: "a window that was lengthened counts as long as before until a region tells the leader",
+			Edits: []Edit{{leader, "if key.limit.Capacity == 0 || key.rules.before(l.newest) {", "if key.limit.Capacity == 0 {"}},
+		},
+		{
+			Name: "staged-tail-forgotten", Breaks: "a leader waits for the window of the version in force, although a staged one has a longer window",
+			Edits: []Edit{{"budget/leader.go", "l.rulesTold(RulesState{Version: max(e.Version, e.Newest)})", "l.rulesTold(RulesState{Version: e.Version})"}},
+		},
+		{
+			Name: "limit-by-later-rules", Breaks: "the limit of a request for a key counts as told by rules that the region took afterwards",
+			Edits: []Edit{{"budget/leader_commit.go", "l.learn(key, rep.Limit, asked.rules)", "l.learn(key, rep.Limit, l.regions[asked.region].rules)"}},
+		},
+		{
 			Name: "floor-without-tail", Breaks: "a region takes its floor back before what others used of it has left their windows",
 			Edits: []Edit{
 				{"budget/region.go", "r.cfg.FloorAfterUse(limit.Tail)", "r.cfg.FloorAfter()"},

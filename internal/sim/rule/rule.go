@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
@@ -97,6 +98,14 @@ func (r *Rule) Past(version uint64, now int64) (out []limit.Limit) {
 		out = append(out, l)
 	}
 	return out
+}
+
+// LongestTail returns the longest Tail of the rule's limits, by any version so far.
+func (r *Rule) LongestTail() (longest time.Duration) {
+	for _, t := range r.Terms {
+		longest = max(longest, t.Limit.Tail())
+	}
+	return longest
 }
 
 // KeyLimit returns a limit of the rule in the protocol's terms. It remembers the latest result,
