@@ -1,6 +1,9 @@
 package budget
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // patience is the time, besides half a lease, in which a region must open a session and
 // acknowledge. After it a step of a change of floors goes on with the regions that have
@@ -28,6 +31,35 @@ func NewFloorSteps(c *Config, now Instant) FloorSteps {
 // takes to fill at the smallest floor, on any store's clock. tail is the longest Tail of any limit.
 // Time that the floors were held before the call does not count, because other rules were in force.
 func (s *FloorSteps) SetRules(fill, tail time.Duration) { s.fill, s.tail, s.held = fill, tail, 0 }
+
+// FillTime returns how long a bucket of a limit takes to fill from empty at the smallest floor, or
+// use of a counting limit takes to be forgotten, by the slowest clock of a store. A bucket of an
+// elastic rule holds the whole capacity, so that is what counts. A limit of 0 holds nothing.
+func (c *Config) FillTime(l KeyLimit) time.Duration {
+	seconds := l.Tail.Seconds()
+	if l.Capacity > 0 {
+		rate := (float64(l.Rate) + float64(l.RateFrac)/million) * float64(c.smallestFloor()) / Unit
+		seconds = max(seconds, float64(l.Capacity)/rate)
+	}
+	seconds *= 1 + float64(c.RhoPPM)/million
+	return time.Duration(min(seconds, maxFill.Seconds()) * float64(time.Second))
+}
+
+const million = 1_000_000
+
+// maxFill is how long a bucket without a rate takes to fill.
+const maxFill time.Duration = math.MaxInt64 / 4
+
+// smallestFloor returns the smallest part of a rate that a region earns by a floor of its own.
+func (c *Config) smallestFloor() int32 {
+	least := int32(Unit)
+	for i := range c.Regions {
+		if floor := c.Regions[i].Told.Rate; floor > 0 {
+			least = min(least, floor)
+		}
+	}
+	return least
+}
 
 // Tail returns the longest Tail of any limit, as SetRules set it.
 func (s *FloorSteps) Tail() time.Duration { return s.tail }

@@ -86,3 +86,25 @@ func TestBrokenSessionsDoNotKeepAStepWaiting(t *testing.T) {
 		t.Error("another daemon of a region that is to give up a part of its floor acknowledged it at once")
 	}
 }
+
+// How long a limit's buckets take to fill is the time that a change of floors is remembered for.
+func TestFillTime(t *testing.T) {
+	c := NewConfig([]string{"a", "b", "c", "d"}, 10*time.Second, 20_000)
+	slowly := func(d time.Duration) time.Duration { return d + d/50 }
+	for _, f := range []struct {
+		of   KeyLimit
+		want time.Duration
+	}{
+		{KeyLimit{}, 0},
+		{KeyLimit{Tail: time.Minute}, slowly(time.Minute)},
+		{KeyLimit{Rate: 5}, 0},
+		{KeyLimit{Capacity: 10 * microToken, Rate: microToken}, slowly(40 * time.Second)},
+		{KeyLimit{Capacity: microToken, RateFrac: 500_000}, slowly(8_000_000 * time.Second)},
+		{KeyLimit{Capacity: 90 * microToken, Rate: 1_500_000, Tail: time.Minute}, slowly(4 * time.Minute)},
+		{KeyLimit{Capacity: microToken}, maxFill},
+	} {
+		if got := c.FillTime(f.of).Round(time.Millisecond); got != f.want.Round(time.Millisecond) {
+			t.Errorf("%+v: %v, want %v", f.of, got, f.want)
+		}
+	}
+}

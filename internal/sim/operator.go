@@ -6,28 +6,16 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/sim/faults"
-	"aliquot/limit"
 )
 
-// slowestFill returns how long any bucket takes to fill at the smallest floor, on the slowest
-// clock.
-func (w *world) slowestFill(cfg *budget.Config) time.Duration {
-	least := int32(budget.Unit)
-	for _, r := range cfg.Regions {
-		if r.Told.Rate > 0 {
-			least = min(least, r.Told.Rate)
-		}
-	}
-	slowest := 0.0
+// slowestFill returns how long any bucket takes to fill, or use to be forgotten.
+func (w *world) slowestFill(cfg *budget.Config) (slowest time.Duration) {
 	for _, r := range w.Rules {
 		if r.Gone == 0 {
-			for _, l := range []limit.Limit{r.Latest(), r.At(w.inForce(w.version), w.Now())} {
-				slowest = max(slowest, float64(l.Capacity)/float64(l.PerSecond().Micro))
-			}
+			slowest = max(slowest, cfg.FillTime(r.KeyLimit(r.Latest())), cfg.FillTime(r.KeyLimit(r.At(w.inForce(w.version), w.Now()))))
 		}
 	}
-	seconds := slowest * budget.Unit / float64(least) * (1 + float64(cfg.RhoPPM)/1e6)
-	return max(time.Duration(seconds*1e9), w.longestTail()) + time.Second
+	return max(slowest, w.longestTail()) + time.Second
 }
 
 // advanceFloors proposes the next step of a change of floors as soon as it is due, as a coordinator

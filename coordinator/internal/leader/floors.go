@@ -3,16 +3,14 @@ package leader
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"aliquot/budget"
 	clusterstate "aliquot/cluster/state"
+	"aliquot/internal/entitlement"
 	"aliquot/limit"
 	"aliquot/rules"
 )
-
-const million = 1_000_000
 
 // fillSlack covers the calls that a store received before a change and executes after it.
 const fillSlack = 5 * time.Second
@@ -102,26 +100,12 @@ func longestTail(rule *rules.Rule) (tail time.Duration) {
 	return tail
 }
 
-// slowestFill returns the longest time that a bucket of the rules takes to fill from empty at the
-// smallest floor, or that use takes to be forgotten. It assumes a store's clock that is slower than
-// this one by rho.
+// slowestFill returns the longest time that a bucket of the rules takes to fill, or that use takes to
+// be forgotten.
 func slowestFill(set *rules.Set, c *budget.Config) time.Duration {
-	least := int32(budget.Unit)
-	for i := range c.Regions {
-		if floor := c.Regions[i].Told.Rate; floor > 0 {
-			least = min(least, floor)
-		}
-	}
-	slowest := 0.0
-	eachLimit(set, func(l limit.Limit) {
-		// A bucket of an elastic rule holds the whole capacity.
-		slowest = max(slowest, float64(l.Capacity)/MicroToken/(PerSecond(l.PerSecond())*Fraction(least)), l.Tail().Seconds())
-	})
-	seconds := slowest * (1 + float64(c.RhoPPM)/million)
-	if seconds > (math.MaxInt64 / 4 / float64(time.Second)) {
-		return math.MaxInt64 / 4
-	}
-	return time.Duration(seconds*float64(time.Second)) + fillSlack
+	var slowest time.Duration
+	eachLimit(set, func(l limit.Limit) { slowest = max(slowest, c.FillTime(entitlement.KeyLimit(l))) })
+	return slowest + fillSlack
 }
 
 // entryExpiry is when the leader removes entries whose time is over. It belongs to the loop.

@@ -21,10 +21,22 @@ func TestFillIsByTheSlowestClock(t *testing.T) {
 	for _, rho := range []int32{budget.MinRhoPPM, 20_000, budget.MaxRhoPPM} {
 		c := budget.NewConfig([]string{"a", "b", "c", "d"}, 10*time.Second, rho)
 		filled := 280 * time.Second
-		least := filled + filled*time.Duration(rho)/million
+		least := filled + filled*time.Duration(rho)/1_000_000
 		if got := slowestFill(set, &c); got < least || got > least+2*fillSlack {
 			t.Errorf("rho %d ppm: %v, want %v and a little", rho, got, least)
 		}
+	}
+	denying, _, err := rules.Parse("rules.yaml", []byte(`rules:
+  - {id: denied, algorithm: sliding_window_log, params: {limit: 0, window: 60}}
+  - {id: strict, params: {capacity: 3600, refill_rate: 1}}
+  - {id: tenant, algorithm: fixed_window, params: {limit: 9, window: 60}, override: {blocked: {limit: 0, window: 60}}}
+`)) // a limit of 0 earns nothing and holds nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := budget.NewConfig([]string{"a", "b"}, 10*time.Second, 20_000)
+	if got, least := slowestFill(denying, &c), 2*time.Hour+2*time.Hour/50; got < least || got > least+2*fillSlack {
+		t.Errorf("beside limits of 0: %v, want %v and a little", got, least)
 	}
 	if c := budget.NewConfig([]string{"a"}, 10*time.Second, 20_000); slowestFill(nil, &c) != fillSlack {
 		t.Error("without rules there is nothing to wait for but what is under way")

@@ -68,6 +68,10 @@ func floors() []Plant {
 			World: World{Faults: []string{"store flushed and daemon restarts"}},
 		},
 		{
+			Name: "nothing-fills-for-ever", Breaks: "beside a limit of 0 a change of floors is forgotten at once",
+			Edits: []Edit{{"budget/floor_steps.go", "	if l.Capacity > 0 {\n", "	if l.Capacity >= 0 {\n"}},
+		},
+		{
 			Name: "settled-too-early", Breaks: "a change of floors is forgotten before every bucket has had the time to fill",
 			Edits: []Edit{{"budget/floor_steps.go", "now.Sub(s.held) >= s.fill", "now.Sub(s.held) >= 0"}},
 			World: World{Regions: 2, Keys: 1, Burst: 1000, Rate: 10, Faults: []string{"all coordinators stop", "region reweighted"}, Just: true},
