@@ -25,7 +25,6 @@ var fields = []struct {
 	{planned{}, "slow admitted active"},
 	{create{}, "region report rules"},
 	{refused{}, "create at"},
-	{fenced{}, "region floor"},
 	{changes{}, "due silent reach ended"},
 	{commit{}, "plan began grows creates"},
 	{growth{}, "key region from share grant"},

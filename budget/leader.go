@@ -23,7 +23,7 @@ type Leader struct {
 	counter uint64 // the counter of the latest generation
 	session uint64 // the latest session number that was assigned
 	start   Instant
-	fenced  fenced
+	fenced  Share // see fencedFloors
 
 	regions []leaderRegion
 	keys    map[KeyID]*leaderKey
@@ -214,7 +214,7 @@ var (
 // have renewed up to now.
 func NewLeader(ledger *Ledger, now Instant) *Leader {
 	l := &Leader{
-		cfg: ledger.Config, ledger: ledger, epoch: ledger.Epoch, start: now, fenced: ledger.Config.fenced(),
+		cfg: ledger.Config, ledger: ledger, epoch: ledger.Epoch, start: now, fenced: ledger.Config.fencedFloors(),
 		regions:  make([]leaderRegion, len(ledger.Config.Regions)),
 		keys:     make(map[KeyID]*leaderKey, ledger.Len()),
 		creating: map[KeyID]bool{}, maxHot: MaxHotKeys, held: map[uint32]int{}, refused: map[KeyID]refused{},

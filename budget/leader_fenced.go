@@ -1,41 +1,38 @@
 package budget
 
-// fenced is what regions that were fenced had, while it may count. All of it is free at once, but what was
-// admitted of a counting limit counts for a tail. So in an epoch that begins before the floors are settled, no
-// share grows for a tail, and the floors that fenced regions had are reserved for as long. A region may have used
-// its floor while it was cut off, although others had borrowed it: they had no lease then, and would get one now.
-type fenced struct {
-	region int   // the first of them, for which all of it is reserved; -1: there is none
-	floor  Share // what the other regions' floors leave
-}
-
-// fenced returns what fenced regions may have had, of a configuration.
-func (c *Config) fenced() fenced {
-	out, left := fenced{region: -1}, Share{Rate: Unit, Burst: Unit}
-	for i, r := range c.Regions {
+// fencedFloors returns the floors that regions had which were fenced. What a fenced region had is free at once, but
+// what was admitted of a counting limit counts for a tail. So in an epoch that begins before the floors are settled, no
+// share grows for a tail, and the floors that fenced regions had are reserved for as long. A region may have used its
+// floor while it was cut off, although others had borrowed it: they had no lease then, and would get one now.
+//
+// What counts is that the region has left and has not joined again, not that it is fenced now: it may be added again
+// within the tail. By the time that it joins, a tail has passed. Nobody has used what a drained region left, but that is
+// nobody's floor only until the others have grown.
+func (c *Config) fencedFloors() Share {
+	left, fenced := Share{Rate: Unit, Burst: Unit}, false
+	for i := range c.Regions {
+		r := &c.Regions[i]
 		left = left.Sub(r.Floor)
-		if r.Fenced && r.FloorVersion != 0 && out.region < 0 {
-			out.region = i
-		}
+		fenced = fenced || !r.Joined && r.FloorVersion != 0
 	}
-	if out.region >= 0 {
-		out.floor = left
+	if !fenced {
+		return Share{}
 	}
-	return out
+	return left
 }
 
-// floorOf returns the floor of a region that has to be reserved for it while it is not heard.
-func (l *Leader) floorOf(i int, key *leaderKey) Share {
-	if i == l.fenced.region && !key.fencedUseOver && l.tailOf(key) > 0 {
-		return l.fenced.floor
+// fencedFloor returns what is reserved of a key for regions that were fenced, whichever regions are heard.
+func (l *Leader) fencedFloor(key *leaderKey) Share {
+	if key.fencedUseOver || l.tailOf(key) == 0 {
+		return Share{}
 	}
-	return l.cfg.Regions[i].Floor
+	return l.fenced
 }
 
 // endFencedUse frees what is reserved for fenced regions of a key once it no longer counts.
 func (l *Leader) endFencedUse(key *leaderKey, now Instant) {
 	switch {
-	case l.fenced.region < 0 || key.fencedUseOver:
+	case l.fenced == Share{} || key.fencedUseOver:
 	case l.fencedUseCounts(key, now):
 	default:
 		key.fencedUseOver = true
@@ -45,7 +42,7 @@ func (l *Leader) endFencedUse(key *leaderKey, now Instant) {
 
 // weighFenced weighs all keys again, because the tails of limits have changed.
 func (l *Leader) weighFenced() {
-	if l.fenced.region < 0 {
+	if l.fenced == (Share{}) {
 		return
 	}
 	for _, key := range l.order {

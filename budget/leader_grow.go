@@ -54,10 +54,10 @@ func (l *Leader) canGrow(i int, key *leaderKey, lowered Share) bool {
 }
 
 // poolOf returns the part of the limit that no region may be enforcing or have in use: the only
-// source of growth. A silent region's floor is not part of it, even if the region had lent it. The
-// result is never negative.
+// source of growth. A silent region's floor is not part of it, even if the region had lent it, nor is what a
+// fenced region may have used. The result is never negative.
 func (l *Leader) poolOf(key *leaderKey, liability []Share) Share {
-	pool := Share{Rate: Unit, Burst: Unit}
+	pool := Share{Rate: Unit, Burst: Unit}.Sub(l.fencedFloor(key))
 	for i, s := range liability {
 		pool = pool.Sub(l.mayUse(i, key, s))
 	}

@@ -77,11 +77,12 @@ func (l *Leader) weigh(key *leaderKey) {
 }
 
 // overdrawn reports whether E of the protocol sums above the limit: the shares last sent, and for a
-// silent region at least its floor. What regions may have in use can sum above the limit although
+// silent or fenced region at least its floor. What regions may have in use can sum above the limit although
 // the truth cannot: each store that has lost its memory reports the most it may have. While no
 // region was sent anything of the burst, a lease adds nothing to that.
 func (l *Leader) overdrawn(key *leaderKey) bool {
-	var rate, burst, sent int64
+	fenced := l.fencedFloor(key)
+	rate, burst, sent := int64(fenced.Rate), int64(fenced.Burst), int64(0)
 	for i := range key.regions {
 		e := l.reserved(i, key)
 		rate += int64(e.Rate)

@@ -153,14 +153,14 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 	}
 	in := allocation{
 		Capacity: key.limit.Capacity, Rate: key.limit.Rate, Counts: key.limit.Tail > 0,
-		Avail:   Share{Rate: Unit, Burst: Unit},
+		Avail:   Share{Rate: Unit, Burst: Unit}.Sub(l.fencedFloor(key)),
 		Regions: l.claims,
 	}
 	for i := range key.regions {
 		r, kr := &l.regions[i], &key.regions[i]
 		floor := l.cfg.Regions[i].Floor
 		if !r.live {
-			reserve := lowered[i].Max(l.floorOf(i, key))
+			reserve := lowered[i].Max(floor)
 			in.Avail = in.Avail.Sub(reserve)
 			in.Regions[i] = claim{Silent: true, Now: reserve, Floor: floor}
 			continue

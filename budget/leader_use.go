@@ -142,7 +142,7 @@ func (l *Leader) acknowledge(rep KeyReport, i int, key *leaderKey) {
 func (l *Leader) mayUse(i int, key *leaderKey, atLeast Share) Share {
 	kr := &key.regions[i]
 	if !l.regions[i].live || !kr.useReported && l.tailOf(key) > 0 {
-		atLeast = atLeast.Max(l.floorOf(i, key))
+		atLeast = atLeast.Max(l.cfg.Regions[i].Floor)
 	}
 	return atLeast.Max(Share{Burst: kr.inUse})
 }

@@ -242,6 +242,37 @@ func TestFencedFloorCounts(t *testing.T) {
 	}
 }
 
+// The same region is added again at once, before the one that had borrowed is heard. Whether a new daemon of
+// it is heard by then or not, that use still counts.
+func TestFencedFloorCountsAfterTheRegionIsAddedAgain(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		w := counting(t, 2)
+		w.load[0] = 3
+		w.runUntil("a has nearly all", 5*time.Second, func() bool { return w.capOf(0) >= 84 })
+		w.load[0] = 0
+		w.fall()
+		w.runUntil("b has its floor", time.Minute, func() bool { return w.capOf(1) >= 44 })
+		w.load[1] = 3
+		w.runUntil("b uses it", time.Second, func() bool { return w.inUse(1) >= 44 })
+		w.load, w.cut = []int64{0, 0}, []bool{true, true}
+		w.change(func(l *Ledger) error { return l.FenceRegion("b") })
+		fenced := w.now
+		w.join(1)
+		w.cut[1] = !back
+		w.run(100 * time.Millisecond)
+		w.change(func(l *Ledger) error { return l.AddRegion("b", 1) })
+		w.run(100 * time.Millisecond)
+		w.cut[0], w.load[0] = false, 3
+		for w.now < fenced.Add(w.limit.Tail) {
+			w.run(tick)
+			if a, b := w.inUse(0), w.inUse(1); a+b > 90 {
+				t.Fatalf("b is back: %v. %v after b was fenced with %d in use, a has used %d of 90", back, w.now.Sub(fenced), b, a)
+			}
+		}
+		w.runUntil("a has the rest", time.Minute, func() bool { return w.capOf(0) >= 84 || back && w.steady() })
+	}
+}
+
 // A smaller floor is acknowledged when no use of the larger one counts any more.
 func TestFloorOfRightsIsAcknowledgedLate(t *testing.T) {
 	w := counting(t, 2)

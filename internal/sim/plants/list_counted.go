@@ -69,8 +69,16 @@ func counted() []Plant {
 		},
 		{
 			Name: "fenced-floor-forgotten", Breaks: "what a region used of its floor before it was fenced, which another one had borrowed, counts as gone",
-			Edits: []Edit{{fenced, "if i == l.fenced.region && ", "if false && "}},
+			Edits: []Edit{{fenced, "	return l.fenced\n", "	return Share{}\n"}},
 			World: World{Faults: []string{"region fenced", "all coordinators stop"}, Just: true},
+		},
+		{
+			Name: "fenced-floor-freed-by-add", Breaks: "what a fenced region used of its floor counts as gone once the region is added again",
+			Edits: []Edit{{fenced, "!r.Joined && r.FloorVersion != 0", "r.Fenced && r.FloorVersion != 0"}},
+		},
+		{
+			Name: "fenced-floor-leased", Breaks: "a lease goes on for shares beside the floor that a fenced region may have used",
+			Edits: []Edit{{"budget/leader_live.go", "	rate, burst, sent := int64(fenced.Rate), int64(fenced.Burst), int64(0)\n", "	rate, burst, sent := int64(fenced.Rate)*0, int64(0), int64(0)\n"}},
 		},
 		{
 			Name: "grow-in-mid-window", Breaks: "rights of a fixed window that are gained count in the window in which others may have used them",
