@@ -188,6 +188,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		c.Bools(kr.acked, kr.pending, kr.cold, kr.outlasted, kr.useReported, kr.lost)
 		c.Int(int64(kr.inUse))
 		c.Int(kr.label)
+		c.Int(int64(kr.labelTail))
 		if kr.pending {
 			c.share(kr.next)
 			c.Int(kr.grant)

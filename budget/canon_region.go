@@ -180,6 +180,7 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 	c.Age(now, h.lastReport, ReportKeyEvery) // only 2,000 busy keys make the interval longer
 	c.Int(int64(h.inUse))
 	c.Int(h.label)
+	c.Int(int64(h.labelTail))
 	if h.outlasting {
 		c.Left(now, h.checkUseAt)
 	}

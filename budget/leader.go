@@ -156,13 +156,14 @@ type keyRegion struct {
 	// outlasted: a report confirmed exactly (gen, sent), but earlier use outlasts that share. inUse
 	// is what the use took up when the region last reported it, 0 if no more than the share.
 	// looked: the region has reported its use in this session. label is the highest window reported
-	// with an acknowledgement; 0: none yet.
+	// with an acknowledgement; 0: none yet. labelTail is the tail of the limit with those windows.
 	outlasted   bool
 	inUse       int32
 	useReported bool
 	// lost: the region's store does not know its use, and counts everything as in use.
-	lost  bool
-	label int64
+	lost      bool
+	label     int64
+	labelTail time.Duration
 
 	// shrinks: the share last sent, or about to be sent, is smaller than the one before.
 	shrinks bool

@@ -157,7 +157,7 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, gen Gen, now Instant) 
 		// Its liability may already be on its way down to the floor.
 		a = a.Min(l.cfg.Regions[i].Floor)
 	}
-	*kr = keyRegion{sent: a, tokens: kr.tokens, label: kr.label, inUse: kr.inUse, useReported: kr.useReported, homeUntil: kr.homeUntil, demand: demand{since: now}}
+	*kr = keyRegion{sent: a, tokens: kr.tokens, label: kr.label, labelTail: kr.labelTail, inUse: kr.inUse, useReported: kr.useReported, homeUntil: kr.homeUntil, demand: demand{since: now}}
 	l.stayHot(key)
 	l.weigh(key)
 	l.touch(key)

@@ -132,8 +132,24 @@ func (l *Leader) acknowledge(rep KeyReport, i int, key *leaderKey) {
 	if kr.outlasted {
 		kr.inUse = used
 	}
-	kr.label = max(kr.label, rep.Label)
+	kr.recordLabel(rep, key.limit)
 	l.weigh(key)
+}
+
+// recordLabel records the window that a report tells. Windows of another length have other numbers. A
+// daemon of an earlier version does not say of which windows the number is.
+func (kr *keyRegion) recordLabel(rep KeyReport, limit KeyLimit) {
+	tail := rep.Limit.Tail
+	switch {
+	case rep.Label == 0:
+		return
+	case tail == 0:
+		tail = limit.Tail
+	}
+	if tail != kr.labelTail {
+		kr.label, kr.labelTail = 0, tail
+	}
+	kr.label = max(kr.label, rep.Label)
 }
 
 // mayUse returns what a region may have in use if it has at least the given share. The result
@@ -163,13 +179,18 @@ func (l *Leader) forgetReportedUse(i int) {
 // firstWindow returns the first window in which a share that grows now may count at once. The other
 // regions may have used what they gave up in any window up to the one of their acknowledgement. All
 // regions must have reported a window in this epoch, since the pool may have been filled in an
-// earlier epoch. 0: unknown.
+// earlier epoch. 0: unknown. A window of another length is none of the present ones, because a region
+// counts in those no more than what was in use when they began; so it comes before the first.
 func (l *Leader) firstWindow(key *leaderKey) int64 {
 	var last int64
 	for i := range key.regions {
-		reported := key.regions[i].label
-		if reported == 0 && l.cfg.Regions[i].Takes() {
+		kr := &key.regions[i]
+		reported := kr.label
+		switch {
+		case reported == 0 && l.cfg.Regions[i].Takes():
 			return 0
+		case reported != 0 && key.limit.Capacity > 0 && kr.labelTail != key.limit.Tail:
+			reported = 1
 		}
 		last = max(last, reported)
 	}

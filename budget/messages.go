@@ -121,7 +121,8 @@ type KeyReport struct {
 	// report acknowledges only InUse.
 	InUse int32
 	// Label numbers the window of the region's store when the region last examined the share, from
-	// 1 on (fixed windows only).
+	// 1 on (fixed windows only). It is of the windows of Limit, whose Tail is told with it although
+	// the rest is unknown.
 	Label int64
 	// Refunded bounds how much of what was admitted has been given back. It serves those who
 	// compare Admitted with the limit, not the leader.

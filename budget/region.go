@@ -224,7 +224,8 @@ type hotKey struct {
 	inUse      int32
 	checkUseAt Instant
 	outlasting bool
-	label      int64 // of the store's window when it was last examined
+	label      int64         // of the store's window when it was last examined
+	labelTail  time.Duration // of the limit with those windows
 	// unenforced: the store does not have this share. Nothing is reported of it, and it is tried
 	// again at checkUseAt.
 	unenforced bool

@@ -60,6 +60,9 @@ func (r *Region) change(act Action, now Instant) ShareChange {
 	if r.newRules || r.applying.noGrants {
 		c.Grant = 0
 	}
+	if act.Limit.Tail != 0 && act.Limit.Tail != c.Limit.Tail {
+		c.From = 0 // it is the number of another window
+	}
 	c.Before = r.Right(act.Key, c.Limit, now)
 	return c
 }

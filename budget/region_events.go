@@ -51,11 +51,12 @@ type ShareResult struct {
 	// the rule would find no record of the share.
 	Unenforced bool
 	// InUse counts against the share. Due is for how long InUse can exceed the share, by the
-	// store's clock. Label is the present window's number. All three are for counting limits; see
-	// limit.Applied.
+	// store's clock. Label is the present window's number, and Tail that of the limit with those
+	// windows. All four are for counting limits; see limit.Applied.
 	InUse int64
 	Due   time.Duration
 	Label int64
+	Tail  time.Duration
 }
 
 // StoreEpoch names the store's contents: at the start, and when they have changed.

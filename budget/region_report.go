@@ -70,9 +70,16 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 			waiting = append(waiting, k)
 			continue
 		}
-		limit := h.limit
-		if !h.asked {
-			limit = KeyLimit{} // the limit may be of older rules than this report
+		limit, label := h.limit, h.label
+		switch {
+		case !h.asked:
+			// The limit may be of older rules than this report. The leader is told of which windows the label is.
+			limit = KeyLimit{}
+			if label != 0 {
+				limit.Tail = h.labelTail
+			}
+		case limit.Tail != h.labelTail:
+			label = 0
 		}
 		homed := r.cfg.Homed(h.limit)
 		if homed && h.reportedRejecting && !h.served && now.Sub(h.used) < waitsForShare && h.share.Rate <= r.toldFloor().Rate {
@@ -81,7 +88,7 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 		out = append(out, KeyReport{
 			Key: k, Gen: h.gen, Share: h.share, Limit: limit,
 			Admitted: h.admitted, Offered: h.offered, Released: h.released,
-			Tokens: h.tokens, Rejecting: h.rejecting, Idle: h.idle(now), Gap: h.gap, InUse: h.inUse, Label: h.label,
+			Tokens: h.tokens, Rejecting: h.rejecting, Idle: h.idle(now), Gap: h.gap, InUse: h.inUse, Label: label,
 			Refunded: h.refunded,
 		})
 		h.reportedRejecting, h.reportedReleased = h.rejecting, h.released

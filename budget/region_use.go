@@ -27,7 +27,7 @@ func (r *Region) recordOutlasting(k KeyID, h *hotKey, res ShareResult, now Insta
 		r.scheduleUseCheck(k, h, now.Add(useCheckEvery))
 		return
 	}
-	h.label, h.inUse, h.mustAck = res.Label, 0, true
+	h.label, h.labelTail, h.inUse, h.mustAck = res.Label, res.Tail, 0, true
 	if res.Due > 0 {
 		h.inUse = max(partOf(res.InUse, h.limit.Capacity), min(h.share.Burst, Unit-1)+1)
 		r.scheduleUseCheck(k, h, now.Add(min(r.cfg.Lengthen(res.Due), useCheckEvery)))

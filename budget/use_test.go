@@ -77,7 +77,7 @@ func (w *world) storeLost(i int) bool { return w.now < max(w.rights.lost, w.righ
 
 func (w *world) storeRights(i int, c ShareChange) ShareResult {
 	used, most := w.inUse(i), Scale(w.limit.Capacity, c.Share.Burst)/microToken
-	res := ShareResult{Key: c.Key, InUse: used * microToken, Label: w.rights.label, Tokens: max(0, most-used) * microToken}
+	res := ShareResult{Key: c.Key, InUse: used * microToken, Label: w.rights.label, Tail: w.limit.Tail, Tokens: max(0, most-used) * microToken}
 	if w.storeLost(i) {
 		res.InUse, res.Tokens, res.Due = 1e15, 0, max(w.rights.lost, w.rights.lostOf(i)).Sub(w.now)
 	} else if excess := used - most; excess > 0 {
@@ -201,6 +201,56 @@ func TestGrowthNamesItsFirstWindow(t *testing.T) {
 	}
 	if slices.Contains(w.rights.froms, 42) || !slices.IsSorted(w.rights.froms) {
 		t.Errorf("from %v", w.rights.froms)
+	}
+}
+
+// Windows of another length have other numbers. Rights that a region gains after a window was lengthened count at once,
+// as those that it gains under one window do, although numbers of the former windows were told. While a region still
+// follows those, what it gains counts from its next window.
+func TestNumbersOfFormerWindowsNameNoWindow(t *testing.T) {
+	const minutes, days = 29_400_000, 20_400
+	w := counting(t, 3)
+	w.rights.label = minutes
+	w.load = []int64{3, 0, 0}
+	w.runUntil("a has grown", 20*time.Second, func() bool { return w.capOf(0) >= 84 })
+	w.run(5 * time.Second)
+	longer := w.limit
+	longer.Tail = 30 * time.Second
+	w.inForce(2, longer)
+	w.run(time.Second)
+	w.rights.label, w.rights.froms = days, nil
+	w.load = []int64{0, 3, 0}
+	idle := w.regions[2].hot[w.key] // it reports the key again, of which it knows no limit by the new rules
+	w.regions[2].queue(w.key, idle)
+	if idle.asked || idle.label != minutes {
+		t.Fatalf("%+v", idle)
+	}
+	w.runUntil("b has grown", 2*time.Minute, func() bool { return w.capOf(1) >= 84 })
+	if len(w.rights.froms) == 0 || slices.Min(w.rights.froms) < 1 || slices.Max(w.rights.froms) > days {
+		t.Errorf("from %v, where the windows are at %d", w.rights.froms, days)
+	}
+	if last := w.rights.froms[len(w.rights.froms)-1]; last != days {
+		t.Errorf("what a gave up in window %d counts from window %d on", days, last)
+	}
+
+	r := w.regions[0]
+	r.applying = &applying{}
+	act := Action{Key: w.key, From: days, Limit: longer}
+	if got := r.change(act, w.now).From; got != days {
+		t.Errorf("by the rules of the leader: from %d", got)
+	}
+	former := longer
+	former.Tail = time.Minute
+	r.hot[w.key].limit = former
+	if got := r.change(act, w.now).From; got != 0 {
+		t.Errorf("by former rules: from %d, which is the number of another window", got)
+	}
+	r.applying = nil
+	w.leader.keys[w.key].regions[0].label = 0
+	rep := KeyReport{Key: w.key, Label: days + 1}
+	w.leader.acknowledge(rep, 0, w.leader.keys[w.key])
+	if got := w.leader.firstWindow(w.leader.keys[w.key]); got != days+1 {
+		t.Errorf("a daemon of an earlier version, which does not say of which windows: from %d", got)
 	}
 }
 

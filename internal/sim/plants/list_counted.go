@@ -91,6 +91,26 @@ func counted() []Plant {
 			World: World{Keys: 2, Algorithms: []string{limit.FixedWindow.String()}, Faults: []string{"messages lost"}, Just: true},
 		},
 		{
+			Name: "former-window-counts", Breaks: "rights that are gained after a window was lengthened count from the number on that the former windows have",
+			Edits: []Edit{{leader, "case reported != 0 && key.limit.Capacity > 0 && kr.labelTail != key.limit.Tail:", "case false:"}},
+		},
+		{
+			Name: "former-window-kept", Breaks: "the number of a former window stays the highest that a region has told",
+			Edits: []Edit{{leader, "	if tail != kr.labelTail {\n", "	if kr.labelTail = tail; kr.label == 0 {\n"}},
+		},
+		{
+			Name: "window-of-another-limit", Breaks: "a region takes the number of another limit's window for one of its own",
+			Edits: []Edit{{"budget/region_apply.go", "	if act.Limit.Tail != 0 && act.Limit.Tail != c.Limit.Tail {\n", "	if false {\n"}},
+		},
+		{
+			Name: "window-without-tail", Breaks: "a report does not say of which windows its number is",
+			Edits: []Edit{{"budget/region_report.go", "			if label != 0 {\n				limit.Tail = h.labelTail\n			}\n", ""}},
+		},
+		{
+			Name: "store-window-without-tail", Breaks: "a change of a share does not say of which windows the store's number is",
+			Edits: []Edit{{"regional/internal/session/apply.go", "Label: a.Label, Tail: carried.Charges[i].Limit.Tail(),", "Label: a.Label,"}},
+		},
+		{
 			Name: "floor-use-forgotten", Breaks: "a region that was cut off and is back has used nothing of its floor",
 			Edits: []Edit{{leader, "if !l.regions[i].live || !kr.useReported && l.tailOf(key) > 0 {", "if !l.regions[i].live {"}},
 			World: World{Regions: 2, Keys: 2, Lease: 3 * time.Second, Algorithms: []string{limit.SlidingLog.String()}, Faults: []string{"cut both ways"}, Just: true},

@@ -1233,7 +1233,8 @@ type KeyReport struct {
 	OfferedMicro  int64       `protobuf:"varint,5,opt,name=offered_micro,json=offeredMicro,proto3" json:"offered_micro,omitempty"`
 	ReleasedMicro int64       `protobuf:"varint,6,opt,name=released_micro,json=releasedMicro,proto3" json:"released_micro,omitempty"`
 	TokensMicro   int64       `protobuf:"varint,7,opt,name=tokens_micro,json=tokensMicro,proto3" json:"tokens_micro,omitempty"`
-	// The limit as this region reads it, for the leader's arithmetic.
+	// The limit as this region reads it, for the leader's arithmetic. Where it does not know it,
+	// at most tail_micros is set, with label.
 	Limit *KeyLimit `protobuf:"bytes,8,opt,name=limit,proto3" json:"limit,omitempty"`
 	// The region refused a request for want of tokens since its last report.
 	Rejecting bool `protobuf:"varint,10,opt,name=rejecting,proto3" json:"rejecting,omitempty"`
@@ -1247,7 +1248,7 @@ type KeyReport struct {
 	// of 2^-20, that use from before outlasts the share by.
 	InUse int32 `protobuf:"varint,14,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
 	// The window of the region's store when the share was last looked at, from 1 on
-	// (fixed windows only).
+	// (fixed windows only). It numbers the windows of limit.
 	Label int64 `protobuf:"varint,15,opt,name=label,proto3" json:"label,omitempty"`
 	// How much of what was admitted has been given back by settlements, at most.
 	RefundedMicro int64 `protobuf:"varint,16,opt,name=refunded_micro,json=refundedMicro,proto3" json:"refunded_micro,omitempty"`

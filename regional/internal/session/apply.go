@@ -111,7 +111,7 @@ func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange,
 			// Stale: the record has seen a later share than this leader's, so the store enforces
 			// that one.
 			Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
-			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label,
+			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label, Tail: carried.Charges[i].Limit.Tail(),
 		}
 	}
 	return results

@@ -108,6 +108,27 @@ func TestChangesAreAppliedInAStoreWhoseClockIsNotKnownYet(t *testing.T) {
 	})
 }
 
+// TestAWindowsNumberComesWithItsTail: two limits' windows have other numbers at the same time.
+func TestAWindowsNumberComesWithItsTail(t *testing.T) {
+	inStore(t, func(t *testing.T, s *Session, _ *silentChanges) {
+		s.setRules(t, "rules:\n  - id: r0\n    algorithm: fixed_window\n    key: [api_key]\n    params: {limit: 100, window: 60}\n", "r0")
+		for _, c := range []struct {
+			limit budget.KeyLimit // {}: the rule's
+			label int64
+			tail  time.Duration
+		}{
+			{budget.KeyLimit{}, 17, 2 * time.Minute},
+			{budget.KeyLimit{Capacity: 100e6, Rate: 333_333, RateFrac: 333_333, Tail: 10 * time.Minute, Algorithm: 3}, 4, 10 * time.Minute},
+		} {
+			asked := change()
+			asked[0].Limit = c.limit
+			if out := s.apply(t.Context(), asked); len(out) != 1 || out[0].Failed || out[0].Label != c.label || out[0].Tail != c.tail {
+				t.Errorf("%+v, want window %d of a tail of %v", out, c.label, c.tail)
+			}
+		}
+	})
+}
+
 // TestNoChangeIsSentToASilentStore: a store that does not answer checks gets no change of a share, which would leave it
 // unknown what the key holds. The change fails no sooner than one without an answer.
 func TestNoChangeIsSentToASilentStore(t *testing.T) {

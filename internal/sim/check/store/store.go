@@ -190,9 +190,10 @@ func (s *Store) Apply(epoch string, changes []Change, heard bool, now int64) (re
 		s.fill(&c.Change.View)
 		r, a := limit.Apply(s.Get(now), c.Change, s.Time(now))
 		s.put(r, &c.Change.View)
+		of := limit.Limit{Algorithm: c.Change.View.Algorithm, Window: time.Duration(c.Change.View.Window) * time.Microsecond}
 		results = append(results, budget.ShareResult{
 			Key: c.Key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
-			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label,
+			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label, Tail: of.Tail(),
 		})
 	}
 	return results, true
