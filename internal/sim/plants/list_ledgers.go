@@ -37,7 +37,7 @@ func ledgers() []Plant {
 			Name: "pool-without-silent-floor", Breaks: "what a silent region has lent is free to be given to others",
 			Edits: []Edit{
 				{grow, "pool = pool.Sub(l.mayUse(i, key, s))", "pool = pool.Sub(s.Max(Share{Burst: key.regions[i].inUse}))"},
-				{plan, "reserve := lowered[i].Max(l.floorOf(i, key))", "reserve := lowered[i]"},
+				{plan, "reserve := lowered[i].Max(floor)", "reserve := lowered[i]"},
 				{answer, "if !kr.next.Within(before) && l.overdrawn(key) {", "if kr.sent.Rate < 0 {"},
 			},
 		},
