@@ -58,17 +58,22 @@ type Commit struct{ Plan Plan }
 type Verify struct{}
 
 // Welcome answers a Hello.
-type Welcome struct{ OK HelloOK }
+type Welcome struct {
+	OK          HelloOK
+	Incarnation uint64 // of the daemon that said Hello
+}
 
 // Answer answers the region's latest Report.
 type Answer struct{ Directive Directive }
 
-// Refuse answers a Hello (Nonce is not zero) or a Report (Nonce is zero).
+// Refuse answers a Hello (Nonce is not zero) or a Report (Nonce is zero). Each daemon counts its
+// Hellos by itself, so it takes the incarnation too to tell which Hello it is.
 type Refuse struct {
-	Region int
-	Nonce  uint64
-	Seq    uint64
-	Err    error
+	Region      int
+	Incarnation uint64
+	Nonce       uint64
+	Seq         uint64
+	Err         error
 }
 
 func (Commit) leaderEffect()  {}

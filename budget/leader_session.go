@@ -9,23 +9,23 @@ import (
 // the leadership is proved; see Leader.welcomeWaiting.
 func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
 	if h.Region < 0 || h.Region >= len(l.regions) || h.Nonce == 0 {
-		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: fmt.Errorf("%w: region or nonce", ErrMalformed)}}
+		return []LeaderEffect{Refuse{Region: h.Region, Incarnation: h.Incarnation, Nonce: h.Nonce, Err: fmt.Errorf("%w: region or nonce", ErrMalformed)}}
 	}
 	for _, x := range h.Held {
 		if !(Share{}).Within(x.Share) || !x.Share.Within(Share{Rate: Unit, Burst: Unit}) || !x.Limit.valid() {
-			return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: fmt.Errorf("%w: impossible share or limit", ErrMalformed)}}
+			return []LeaderEffect{Refuse{Region: h.Region, Incarnation: h.Incarnation, Nonce: h.Nonce, Err: fmt.Errorf("%w: impossible share or limit", ErrMalformed)}}
 		}
 	}
 	r := &l.regions[h.Region]
 	r.daemons.recordMessage(h.Standing, now)
 	busy := r.open && r.incarnation != h.Incarnation && now.Sub(r.lastReport) < busyAfter && !r.yieldsTo(h.Standing, now)
 	if busy || r.daemons.claimed(h.Standing.Daemon, now) {
-		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: ErrRegionBusy}}
+		return []LeaderEffect{Refuse{Region: h.Region, Incarnation: h.Incarnation, Nonce: h.Nonce, Err: ErrRegionBusy}}
 	}
 	if r.daemons.unmarked(h.Standing, now) {
 		// Another daemon may have the store and spend by it.
 		out := l.closeSession(h.Region, ErrSuperseded)
-		return append(out, Refuse{Region: h.Region, Nonce: h.Nonce, Err: ErrRegionBusy})
+		return append(out, Refuse{Region: h.Region, Incarnation: h.Incarnation, Nonce: h.Nonce, Err: ErrRegionBusy})
 	}
 	out := l.closeSession(h.Region, ErrSuperseded)
 	r.hello, r.helloAt = &h, now
@@ -72,7 +72,7 @@ func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 		out = append(out, Refuse{Region: i, Seq: r.seq, Err: why})
 	}
 	if r.hello != nil {
-		out = append(out, Refuse{Region: i, Nonce: r.hello.Nonce, Err: why})
+		out = append(out, Refuse{Region: i, Incarnation: r.hello.Incarnation, Nonce: r.hello.Nonce, Err: why})
 	}
 	for _, keys := range [...][]KeyID{r.outbox, r.kept} {
 		for _, k := range keys {
@@ -137,7 +137,7 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 		}
 	}
 	ok.Watermark = gen
-	return Welcome{OK: ok}
+	return Welcome{OK: ok, Incarnation: h.Incarnation}
 }
 
 // settle decides what a region that says Hello holds of one key: no more than its liability, than

@@ -42,9 +42,9 @@ const (
 )
 
 type helloWait struct {
-	nonce  uint64
-	daemon budget.DaemonID
-	reply  reply
+	incarnation, nonce uint64
+	daemon             budget.DaemonID
+	reply              reply
 }
 
 // elect gives the ledger a new leader. The previous leader lingers or is dead.
@@ -190,7 +190,7 @@ func (c *coord) do(effect budget.LeaderEffect) {
 	case budget.Verify:
 		c.verify()
 	case budget.Welcome:
-		if h := c.waitingHello(e.OK.Region, e.OK.Nonce, true); h.reply != nil {
+		if h := c.waitingHello(e.OK.Region, e.Incarnation, e.OK.Nonce); h.reply != nil {
 			h.reply(budget.HelloAnswered{
 				OK: e.OK, Config: told(c.cfg), InitialRedisEpoch: c.cfg.Regions[e.OK.Region].InitialRedisEpoch,
 			})

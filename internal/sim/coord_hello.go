@@ -13,14 +13,14 @@ func (c *coord) hello(h budget.Hello, r reply) {
 		r(budget.CallFailed{})
 		return
 	}
-	c.hellos[h.Region] = append(c.hellos[h.Region], helloWait{nonce: h.Nonce, daemon: h.Daemon, reply: r})
+	c.hellos[h.Region] = append(c.hellos[h.Region], helloWait{incarnation: h.Incarnation, nonce: h.Nonce, daemon: h.Daemon, reply: r})
 	c.step(budget.HelloReceived{Hello: h})
 }
 
 // refuseHello answers a Hello that opens nothing. A second daemon learns which floor to serve,
 // under a proof of leadership, because a deposed leader's floors are old.
 func (c *coord) refuseHello(e budget.Refuse) {
-	hello := c.waitingHello(e.Region, e.Nonce, e.Err != budget.ErrSuperseded)
+	hello := c.waitingHello(e.Region, e.Incarnation, e.Nonce)
 	answer := hello.reply
 	if answer == nil || e.Err != budget.ErrRegionBusy {
 		if answer != nil {
@@ -43,16 +43,10 @@ func (c *coord) refuseHello(e budget.Refuse) {
 	})
 }
 
-// waitingHello returns the latest, or the oldest, Hello of a nonce: two daemons of one region may
-// have reached the same nonce.
-func (c *coord) waitingHello(region int, nonce uint64, latest bool) helloWait {
+// waitingHello returns a Hello that waits.
+func (c *coord) waitingHello(region int, incarnation, nonce uint64) helloWait {
 	waits := c.hellos[region]
-	found := -1
-	for i, h := range waits {
-		if h.nonce == nonce && (found < 0 || latest) {
-			found = i
-		}
-	}
+	found := slices.IndexFunc(waits, func(h helloWait) bool { return h.incarnation == incarnation && h.nonce == nonce })
 	if found < 0 {
 		c.w.violate("coordinator %d answers a Hello of region %d that does not wait", c.name, region)
 		return helloWait{}

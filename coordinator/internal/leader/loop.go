@@ -241,7 +241,7 @@ func (l *Loop) execute(ctx context.Context, effects []budget.LeaderEffect) {
 		case budget.Verify:
 			l.verify(ctx)
 		case budget.Welcome:
-			l.welcome(e.OK)
+			l.welcome(e)
 		case budget.Answer:
 			l.answer(e.Directive)
 		case budget.Refuse:
@@ -428,9 +428,10 @@ func (l *Loop) dropUnknownRules(ctx context.Context, keys []budget.KeyReport) []
 // waiter is a Hello or a Report without an answer yet. The state machine answers each one exactly once,
 // possibly at a later step.
 type waiter struct {
-	region int
-	nonce  uint64 // of a Hello; 0 for a Report
-	report budget.Report
+	region      int
+	incarnation uint64 // of a Hello, as nonce
+	nonce       uint64 // of a Hello; 0 for a Report
+	report      budget.Report
 	// decisions are the counts of the report that the state machine does not read.
 	decisions DecisionCounts
 	spent     []budget.Spent
@@ -446,7 +447,7 @@ type reply struct {
 
 // Hello passes a Hello to the state machine and waits for its answer.
 func (l *Loop) Hello(ctx context.Context, h budget.Hello) (budget.HelloOK, error) {
-	w := waiter{region: h.Region, nonce: h.Nonce}
+	w := waiter{region: h.Region, incarnation: h.Incarnation, nonce: h.Nonce}
 	got := l.await(ctx, w, func(context.Context) budget.LeaderEvent { return budget.HelloReceived{Hello: h} })
 	return got.welcome, got.err
 }
@@ -491,10 +492,11 @@ func (l *Loop) await(ctx context.Context, w waiter, event func(loopCtx context.C
 }
 
 // welcome answers a Hello.
-func (l *Loop) welcome(ok budget.HelloOK) {
+func (l *Loop) welcome(e budget.Welcome) {
+	ok := e.OK
 	l.latencies.answerSent(ok.Region, ok.Session, 0, l.now())
 	l.resolve(reply{welcome: ok}, func(w waiter) bool {
-		return w.region == ok.Region && w.nonce == ok.Nonce
+		return w.region == ok.Region && w.incarnation == e.Incarnation && w.nonce == ok.Nonce
 	})
 }
 
@@ -517,7 +519,7 @@ func (l *Loop) answer(d budget.Directive) {
 // refuse answers a Hello or a Report with an error.
 func (l *Loop) refuse(refusal budget.Refuse) {
 	l.resolve(reply{err: refusal.Err}, func(w waiter) bool {
-		return w.region == refusal.Region && w.nonce == refusal.Nonce && (w.nonce != 0 || w.report.Seq == refusal.Seq)
+		return w.region == refusal.Region && w.incarnation == refusal.Incarnation && w.nonce == refusal.Nonce && (w.nonce != 0 || w.report.Seq == refusal.Seq)
 	})
 }
 

@@ -298,6 +298,36 @@ func (c *loopTest) proof() error {
 	}
 }
 
+// Each daemon counts its Hellos by itself, so two daemons of a region may say Hello under one number. The leader answers
+// the later one, by what that daemon holds, and refuses the earlier one.
+func TestEachDaemonHasTheAnswerToItsOwnHello(t *testing.T) {
+	t.Parallel()
+	c := newLoopTest(t)
+	c.step(t.Context(), budget.Verified{})
+	c.now += budget.Instant(time.Minute) // the session of the first daemon has ended
+	c.step(t.Context(), budget.Tick{})
+	answers := make([]chan reply, 2)
+	for i := range answers {
+		answers[i] = make(chan reply, 1)
+		h := budget.Hello{Region: 0, Incarnation: uint64(21 + i), Nonce: 7, RedisEpoch: "n:r:1"}
+		go func() {
+			ok, err := c.Hello(t.Context(), h)
+			answers[i] <- reply{welcome: ok, err: err}
+		}()
+		(<-c.inbox)(t.Context())
+		c.now++
+	}
+	for range 2 { // the proof that began before the second Hello does not count for it
+		c.verifyDone(t.Context(), c.proof())
+	}
+	if first := <-answers[0]; !errors.Is(first.err, budget.ErrSuperseded) {
+		t.Errorf("the earlier daemon has the answer %+v", first)
+	}
+	if second := <-answers[1]; second.err != nil || second.welcome.Session == 0 {
+		t.Errorf("the later daemon has the answer %+v", second)
+	}
+}
+
 // A machine's question whether it still leads goes to raft: a node that leads again, in a later term, does not lead in the
 // machine's, whose ledger another leader may have changed in between.
 func TestAProofIsOfTheReignsOwnTerm(t *testing.T) {

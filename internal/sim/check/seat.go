@@ -34,8 +34,8 @@ type wait struct {
 }
 
 type helloWait struct {
-	nonce uint64
-	from  caller
+	incarnation, nonce uint64
+	from               caller
 }
 
 func (s *seat) clone() *seat {
@@ -108,7 +108,7 @@ func (w *world) deliver(m upMessage) {
 	s.due = true
 	if m.hello != nil {
 		hellos := s.waits[m.hello.Region].hellos
-		s.waits[m.hello.Region].hellos = append(hellos[:len(hellos):len(hellos)], helloWait{m.hello.Nonce, m.from})
+		s.waits[m.hello.Region].hellos = append(hellos[:len(hellos):len(hellos)], helloWait{m.hello.Incarnation, m.hello.Nonce, m.from})
 		w.step(s, budget.HelloReceived{Hello: *m.hello})
 		return
 	}
@@ -160,7 +160,7 @@ func (w *world) act(s *seat, effect budget.LeaderEffect) {
 			w.step(s, budget.Verified{})
 		}
 	case budget.Welcome:
-		w.answer(s.waitingHello(w, e.OK.Region, e.OK.Nonce, true), s.epoch, budget.HelloAnswered{
+		w.answer(s.waitingHello(w, e.OK.Region, e.Incarnation, e.OK.Nonce), s.epoch, budget.HelloAnswered{
 			OK: e.OK, Config: told(s.cfg), InitialRedisEpoch: s.cfg.Regions[e.OK.Region].InitialRedisEpoch,
 		})
 	case budget.Answer:
@@ -199,7 +199,7 @@ func (w *world) refuse(s *seat, e budget.Refuse) {
 		s.waits[e.Region].report = caller{}
 		return
 	}
-	to := s.waitingHello(w, e.Region, e.Nonce, e.Err != budget.ErrSuperseded)
+	to := s.waitingHello(w, e.Region, e.Incarnation, e.Nonce)
 	if e.Err != budget.ErrRegionBusy || s != w.leads {
 		w.fail(to)
 		return
@@ -210,16 +210,10 @@ func (w *world) refuse(s *seat, e budget.Refuse) {
 	})
 }
 
-// waitingHello returns the latest, or the oldest, Hello of a nonce: two daemons of one region may
-// have reached the same nonce.
-func (s *seat) waitingHello(w *world, region int, nonce uint64, latest bool) caller {
+// waitingHello returns who waits for the answer to a Hello.
+func (s *seat) waitingHello(w *world, region int, incarnation, nonce uint64) caller {
 	hellos := s.waits[region].hellos
-	found := -1
-	for i, h := range hellos {
-		if h.nonce == nonce && (found < 0 || latest) {
-			found = i
-		}
-	}
+	found := slices.IndexFunc(hellos, func(h helloWait) bool { return h.incarnation == incarnation && h.nonce == nonce })
 	if found < 0 {
 		w.violate("the leader answers a Hello of region %d that does not wait", region)
 		return caller{}

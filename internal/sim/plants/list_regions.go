@@ -48,6 +48,13 @@ func regions() []Plant {
 			World: World{Faults: []string{"second daemon", "store lost for one daemon", "messages lost", "cut one way", "leader dies"}, Just: true, Lease: 3 * time.Second},
 		},
 		{
+			Name: "welcome-to-another-daemon", Breaks: "of two daemons of a region that count their Hellos alike, the later one has the refusal that is for the earlier one",
+			Edits: []Edit{
+				{"coordinator/internal/leader/loop.go", "w.region == ok.Region && w.incarnation == e.Incarnation && ", "w.region == ok.Region && "},
+				{"coordinator/internal/leader/loop.go", "w.region == refusal.Region && w.incarnation == refusal.Incarnation && ", "w.region == refusal.Region && "},
+			},
+		},
+		{
 			Name: "old-nonce-opens", Breaks: "the answer to an older Hello opens a session",
 			Edits:    []Edit{{step, "if r.inFlight != helloCall || e.OK.Nonce != r.helloNonce {", "if r.inFlight != helloCall {"}},
 			World:    World{Faults: []string{"messages repeated", "messages reordered", "messages lost", "daemon restarts", "cut one way"}, Just: true},
