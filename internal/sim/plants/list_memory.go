@@ -94,7 +94,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-keeps-shares", Breaks: "what a daemon remembers of a key stays while its share shrinks in the store",
-			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.told, e.capacity = 0, now, false, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	e.left, e.at, e.basis, e.stamp, e.told, e.capacity = tokens-t.Owed(key, now), now, rate, stamp, true, 0\n	t.replace(key, e)\n", "	t.replace(key, e)\n"}},
+			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.told, e.capacity = 0, now, false, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	if left := tokens - t.Owed(key, now); !e.told ||", "	if left := tokens - t.Owed(key, now); false && !e.told ||"}},
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
 		},
 		{

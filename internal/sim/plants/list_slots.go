@@ -54,22 +54,22 @@ func slots() []Plant {
 		},
 		{
 			Name: "slots-released-overtaken", Breaks: "of two answers about a key the one to a release counts as the later one",
-			Edits: []Edit{{slots, "k.sent > e.at && ", ""}},
+			Edits: []Edit{{call, "k.sent > e.at && ", ""}},
 			World: stuck,
 		},
 		{
 			Name: "slots-entered-unheard", Breaks: "what a release has told counts as entered, though the answer that counts may have been given before",
-			Edits: []Edit{{slots, "if t.Paid(c.Key, carried, latest); !latest {", "if t.Paid(c.Key, carried, true); !latest {"}},
+			Edits: []Edit{{call, "if t.Paid(c.Key, carried, latest); !latest {", "if t.Paid(c.Key, carried, true); !latest {"}},
 			World: stuck,
 		},
 		{
 			Name: "slots-by-earlier-rights", Breaks: "after a release, all but what is left of the rights of the answer before is taken for what is in use",
-			Edits: []Edit{{slots, "int64(min(used, limit.MaxTokens)), stamp", "int64(max(0, e.left+limit.Tokens(e.basis)-left)), stamp"}},
+			Edits: []Edit{{call, "int64(min(used, limit.MaxTokens)), stamp", "int64(max(0, e.left+limit.Tokens(e.basis)-left)), stamp"}},
 			World: World{Algorithms: []string{"concurrency"}, Keys: 2, Faults: []string{"store flushed", "timing changed", "region reweighted", "daemon paused", "store commands stuck"}, Just: true},
 		},
 		{
 			Name: "slots-of-lost-contents", Breaks: "an answer about contents that are lost says which slots the present ones have",
-			Edits: []Edit{{slots, "known && k.voided == t.voided && k.sent", "known && k.sent"}},
+			Edits: []Edit{{call, "known && k.voided == t.voided && k.sent", "known && k.sent"}},
 			World: stuck,
 		},
 		{
