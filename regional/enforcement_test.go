@@ -184,7 +184,7 @@ func enforced(t *testing.T, d *Daemon, apiKey string) (bucket limit.Bucket) {
 		groups := planOf(d, apiKey).Groups
 		head := d.auth.Grant(groups)
 		results, _, err := d.guard.Take(t.Context(), head.Epoch, func() []lua.Group {
-			return new(charge.CallBuffer).CallOf(&head, groups, nil, d.auth.Local, d.auth.Now())
+			return new(charge.CallBuffer).CallOf(&head, groups, nil)
 		})
 		if err == nil {
 			bucket = results[0].Limits[0].Bucket

@@ -100,7 +100,7 @@ func (d *Daemon) probe(ctx context.Context) {
 	g := &charge.Transaction{Cost: 1, Charges: []charge.Charge{{Limit: one, Key: budget.KeyID{Rule: probeRule}}}}
 	head := d.auth.Grant([]*charge.Transaction{g})
 	_, _, err := d.guard.TakeAs(ctx, storeguard.OpProbe, head.Epoch, func() []lua.Group {
-		return new(charge.CallBuffer).CallOf(&head, []*charge.Transaction{g}, nil, d.auth.Local, d.auth.Now())
+		return new(charge.CallBuffer).CallOf(&head, []*charge.Transaction{g}, nil)
 	})
 	if _, other := errors.AsType[*lua.EpochError](err); other {
 		_ = d.guard.Learn(ctx) // the next probe asks again in a second

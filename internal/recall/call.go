@@ -16,8 +16,9 @@ type Ticket struct {
 	// owed since then.
 	covered limit.Tokens
 	// mark is the debt's mark at that time, or its lostMark when the call was lost.
-	mark uint64
-	slot uint64 // that its caller was given meanwhile
+	mark    uint64
+	slot    uint64 // that its caller was given meanwhile
+	borrows bool
 }
 
 type ticketState uint8
@@ -73,6 +74,7 @@ func (t *Table) Carry(c *Charge, call uint64, now budget.Instant) Debt {
 		return Debt{}
 	}
 	d.carrier, d.carried, d.mark = call, d.carried+1, t.nextMark()
+	t.carriedBeside(key)
 	return Debt{Amount: min(d.total-d.paid, t.missing(c, now), limit.MaxExact), upTo: d.total, voided: t.voided}
 }
 
@@ -115,7 +117,8 @@ func (t *Table) Paid(key budget.KeyID, carried Debt, taken bool) {
 
 // Sent charges a cost for a call that is being sent.
 func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
-	*k = Ticket{state: underway, cost: c.Cost, sent: now, voided: t.voided}
+	*k = Ticket{state: underway, cost: c.Cost, sent: now, voided: t.voided, borrows: c.Borrows}
+	t.asksToBorrow(k, c.Key)
 	e, known := t.keys[c.Key]
 	if !known {
 		if !t.makeRoom(now) {
@@ -237,6 +240,7 @@ func (t *Table) NotSent(k *Ticket, c *Charge) {
 		return
 	}
 	t.landed(k, c)
+	t.asked(k, c.Key)
 	k.state = refused
 }
 
@@ -246,6 +250,7 @@ func (t *Table) Lost(k *Ticket, c *Charge, until budget.Instant) {
 		return
 	}
 	t.landed(k, c)
+	t.asked(k, c.Key)
 	k.state = missing
 	if k.cost > 0 && k.voided == t.voided {
 		d := t.debtOf(c.Key)
@@ -285,7 +290,7 @@ func (t *Table) uncover(k *Ticket, c *Charge) {
 	if d := t.debt[c.Key]; k.covered > 0 && d != nil && d.mark == k.mark && k.voided == t.voided {
 		d.total = max(d.paid, d.total-k.covered)
 		if !c.Limit.Algorithm.Counts() {
-			t.credit(c.Key, k.covered) // see owe
+			t.admitted(c.Key, -k.covered) // see owe
 		}
 	}
 	k.covered = 0
@@ -304,6 +309,6 @@ func (t *Table) owe(c *Charge, cost limit.Tokens, now budget.Instant) {
 	d.total += cost
 	d.full = max(d.full, now.Add(max(c.Full, 2*c.Limit.Tail())))
 	if !c.Limit.Algorithm.Counts() {
-		t.credit(c.Key, -cost) // what is known of it was brought to now
+		t.admitted(c.Key, cost) // what is known of the key was brought to now
 	}
 }

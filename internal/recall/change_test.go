@@ -53,7 +53,7 @@ func TestASlowTimeIsEarnedSlowly(t *testing.T) {
 		table, began := New(10, 0), hour
 		answered(table, bucket, 1, 0, began)
 		if lent > 0 {
-			table.Borrowed(keyOf(1), lent, began+second, int64(began)/1000)
+			table.borrowed(keyOf(1), lent, began+second, int64(began)/1000)
 		}
 		at := began + 5*second
 		c := charge(bucket, 1, 1, at)

@@ -481,8 +481,8 @@ func TestBorrowedCountsAsHeld(t *testing.T) {
 	}{{2 * second, 80}, {4 * second, 80}, {5 * second, 90}, {9 * second, 100}} {
 		table := New(10, 0)
 		answered(table, bucket, 1, 75, second)
-		table.Borrowed(keyOf(1), 20*limit.Token, 4*second, int64(second)/1000)
-		table.Borrowed(keyOf(1), 0, 0, int64(second)/1000-1)
+		table.borrowed(keyOf(1), 20*limit.Token, 4*second, int64(second)/1000)
+		table.borrowed(keyOf(1), 0, 0, int64(second)/1000-1)
 		if got := burst(table, bucket, 1, is.at); got != is.want {
 			t.Errorf("at %v: %d, want %d", is.at, got, is.want)
 		}

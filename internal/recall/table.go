@@ -62,6 +62,8 @@ type Charge struct {
 	// as the limit allows (concurrency limits only).
 	Slot  uint64
 	Lasts time.Duration
+	// Borrows: the call wants to borrow of the key's record. Sent reads it.
+	Borrows bool
 }
 
 // Room holds the smallest and the largest capacity that a bucket can have while its share does not
@@ -97,6 +99,8 @@ type Table struct {
 	// Those that are in use are among what the store reported.
 	own  map[budget.KeyID][]slot
 	owns int
+	// lending has the keys of which a call in flight wants to borrow.
+	lending map[budget.KeyID]*meanwhile
 	// sweepAt is the earliest time of the store's clock at which own is searched for slots that have ended.
 	sweepAt int64
 }
@@ -173,7 +177,7 @@ type debt struct {
 // New returns an empty table of at most max keys. Since now the daemon must be the only one that
 // spends for its region, or must count on nothing from before.
 func New(max int, now budget.Instant) *Table {
-	return &Table{keys: map[budget.KeyID]entry{}, debt: map[budget.KeyID]*debt{}, taken: map[budget.KeyID]taken{}, changing: map[budget.KeyID]entry{}, own: map[budget.KeyID][]slot{}, max: max, whole: now}
+	return &Table{keys: map[budget.KeyID]entry{}, debt: map[budget.KeyID]*debt{}, taken: map[budget.KeyID]taken{}, changing: map[budget.KeyID]entry{}, own: map[budget.KeyID][]slot{}, lending: map[budget.KeyID]*meanwhile{}, max: max, whole: now}
 }
 
 // Len returns how many keys the table knows.
@@ -257,22 +261,6 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 	}
 	t.keys[key] = e
 	delete(t.changing, key)
-}
-
-// Borrowed records what the daemon has borrowed of a key's record, by the store's answer at stamp,
-// and when that loan ends at the latest. The daemon spends the loan besides what the table knows,
-// so until its end the record fills up to that much less. An answer that was overtaken by a later
-// one lowers nothing.
-func (t *Table) Borrowed(key budget.KeyID, lent limit.Tokens, until budget.Instant, stamp int64) {
-	e, known := t.keys[key]
-	if !known {
-		return
-	}
-	if stamp < e.stamp {
-		lent, until = max(lent, e.lent), max(until, e.lentUntil)
-	}
-	e.lent, e.lentUntil = lent, until
-	t.keys[key] = e
 }
 
 // Spend subtracts from a bucket what is charged now in another way than by a call of Sent.

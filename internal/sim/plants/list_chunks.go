@@ -7,6 +7,7 @@ func chunks() []Plant {
 		apply  = "limit/apply.go"
 		key    = "internal/prefetch/key.go"
 		call   = "internal/prefetch/call.go"
+		loan   = "internal/recall/loan.go"
 	)
 	chunked := World{Chunks: true}
 	still := World{Chunks: true, Keys: 1, Faults: []string{"store commands stuck"}, Just: true}
@@ -46,6 +47,26 @@ func chunks() []Plant {
 		{
 			Name: "shrink-ignores-loans", Breaks: "a share that shrinks below what is lent is acknowledged at once",
 			Edits: []Edit{{apply, "		a.InUse, a.Due = out, r.LentUntil-now+1\n", "		_ = out\n"}},
+		},
+		{
+			Name: "loan-beside-memory", Breaks: "a loan is spent beside what memory admitted while it was on its way",
+			Edits: []Edit{{loan, "	out.Lent -= spent\n", ""}}, World: still,
+		},
+		{
+			Name: "loan-pays-what-was-carried", Breaks: "a loan pays for a debt that another call carries, which the store takes off the record too",
+			Edits: []Edit{{loan, "		m.owed = 0\n", ""}}, World: still,
+		},
+		{
+			Name: "loan-pays-twice", Breaks: "what a loan has paid for is taken off the debt again when the store charges a call late",
+			Edits: []Edit{{loan, "d.total, d.mark = d.total-paid, t.nextMark()", "d.total -= paid"}}, World: still,
+		},
+		{
+			Name: "loan-fills-an-unknown-key", Breaks: "a key that counts as empty while its share changes gains what a loan pays for",
+			Edits: []Edit{{loan, "	if t.keys[key].told {\n", "	{\n"}}, World: still,
+		},
+		{
+			Name: "loan-of-lost-contents-spent", Breaks: "a loan that a store made before it lost its contents is spent beside what its new contents were told",
+			Edits: []Edit{{loan, "m == nil || k.voided != t.voided", "m == nil"}}, World: still,
 		},
 		{
 			Name: "chunk-outlives-life", Breaks: "a chunk is spent for as long as there is something left",

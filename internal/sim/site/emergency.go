@@ -121,6 +121,7 @@ func (c *takeCall) charged() {
 		if a.limit.Algorithm == limit.Concurrency && c.tries == 1 {
 			a.view.Slot = n.w.newSlot()
 		}
+		charge.Borrows = a.view.Chunk.Want > 0
 		n.recalled.Sent(&a.ticket, &charge, n.Now())
 	}
 }
@@ -135,9 +136,7 @@ func (c *takeCall) settled(rep *taken) {
 			charge.Cost = c.cost
 		}
 		c.n.recalled.Answered(&a.ticket, &charge, rep.admitted == c.tries, last[i], a.carried, rep.time, c.n.Now())
-		if held, most, known := a.view.Chunk.Holds(&rep.try(0)[i]); known {
-			c.n.recalled.Borrowed(a.rule.Key, held, c.n.Now().Add(most), rep.time)
-		}
+		c.n.recalled.Borrowed(&a.ticket, &charge, &a.view.Chunk, &rep.try(0)[i], rep.time, c.n.Now())
 	}
 }
 

@@ -92,9 +92,8 @@ type CallBuffer struct {
 	Seen  []Observation
 }
 
-// CallOf builds the store call of groups. The caller sends it at once, because the call has checked
-// chunks out of local. The result is valid until w is used again.
-func (w *CallBuffer) CallOf(head *Header, groups []*Transaction, slots *SlotNames, local *Table, now budget.Instant) []lua.Group {
+// CallOf builds the store call of groups, after Table.Checkout. The result is valid until w is used again.
+func (w *CallBuffer) CallOf(head *Header, groups []*Transaction, slots *SlotNames) []lua.Group {
 	limits := 0
 	for _, g := range groups {
 		limits += len(g.Charges)
@@ -102,7 +101,6 @@ func (w *CallBuffer) CallOf(head *Header, groups []*Transaction, slots *SlotName
 	w.call, w.Views = slices.Grow(w.call[:0], len(groups))[:len(groups)], slices.Grow(w.Views[:0], limits)[:limits]
 	call, free := w.call, w.Views
 	for i, g := range groups {
-		local.Checkout(head, g, now)
 		views := free[:len(g.Charges):len(g.Charges)]
 		free = free[len(g.Charges):]
 		for j := range g.Charges {

@@ -63,6 +63,13 @@ func (a *Charge) mayBorrow() bool {
 // usesChunks reports whether chunks are of use for the limit: it neither counts nor queues.
 func (a *Charge) usesChunks() bool { return !a.Limit.Algorithm.Counts() && !a.Rule.Queue }
 
+// CheckoutAll is Checkout for all groups of a call.
+func (t *Table) CheckoutAll(head *Header, groups []*Transaction, now budget.Instant) {
+	for _, g := range groups {
+		t.Checkout(head, g, now)
+	}
+}
+
 // Checkout adds to the charges of a group what this daemon has borrowed of their keys. If all of the
 // keys are busy, the call also borrows more. The caller sends the call right after it.
 func (t *Table) Checkout(head *Header, g *Transaction, now budget.Instant) {

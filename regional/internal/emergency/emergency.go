@@ -128,7 +128,8 @@ func (e *Limit) Knows(a *charge.Charge) bool {
 	return e.table.Tells(&c, now)
 }
 
-// Sent charges the asks of a call that leaves now, and adds to the call what their keys owe.
+// Sent charges the asks of a call that leaves now, and adds to the call what their keys owe. What the call
+// wants to borrow is set by then.
 func (e *Limit) Sent(groups []*charge.Transaction, head *charge.Header) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -145,6 +146,7 @@ func (e *Limit) Sent(groups []*charge.Transaction, head *charge.Header) {
 			if c.Cost = a.Cost; g.Peek || g.ChunkOnly {
 				c.Cost = 0
 			}
+			c.Borrows = a.Chunk.Want > 0
 			a.Memory = e.memory(a, now)
 			e.table.Sent(&a.Ticket, &c, now)
 		}
@@ -176,7 +178,7 @@ func (e *Limit) carry(groups []*charge.Transaction, now budget.Instant) {
 }
 
 // Answered takes the store's answer to a group of a call. storeNow is the store's clock at the
-// decision.
+// decision. What was admitted here meanwhile comes out of what the store has lent.
 func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, received budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -187,9 +189,7 @@ func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, r
 			c.Cost = 0
 		}
 		e.table.Answered(&a.Ticket, &c, r.Allowed, r.Limits[i], e.paid(a), storeNow, received)
-		if held, most, known := a.Chunk.Holds(&r.Limits[i]); known {
-			e.table.Borrowed(a.Key, held, received.Add(most), storeNow)
-		}
+		e.table.Borrowed(&a.Ticket, &c, &a.Chunk, &r.Limits[i], storeNow, received)
 	}
 	e.count()
 }

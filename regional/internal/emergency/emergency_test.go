@@ -427,3 +427,26 @@ func TestAnOlderAnswerWhileAShareChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsAdmittedMeanwhileComesOutOfTheLoan: a call that wants to borrow is under way, and requests are
+// admitted here. What the store has lent pays for them, and only the rest may be spent.
+func TestWhatIsAdmittedMeanwhileComesOutOfTheLoan(t *testing.T) {
+	now := 100 * second
+	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
+	a := anAsk(1)
+	answeredFull(e, a, now)
+	a.Chunk = limit.ChunkView{Want: 12 * limit.Token, Least: limit.Token, Life: 100_000}
+	g := &charge.Transaction{Charges: []charge.Charge{a}}
+	e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: "first"})
+	for range 5 {
+		other := anAsk(1)
+		if !e.Take([]*charge.Charge{&other}, false, "first", make([]limit.Outcome, 1)) {
+			t.Fatal("what the store said is not remembered")
+		}
+	}
+	lends := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 37 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}, Lent: 12 * limit.Token, LentUntil: 200_000, LentFor: 100_000}}}
+	e.Answered(g, &lends, 2, now)
+	if got := lends.Limits[0].Lent; got != 7*limit.Token || e.Owes() {
+		t.Errorf("%d of 12 tokens may be spent, want 7; something is owed: %t", got/limit.Token, e.Owes())
+	}
+}

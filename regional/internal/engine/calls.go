@@ -86,8 +86,9 @@ func (a *storeClient) attempt(ctx context.Context, groups []*charge.Transaction)
 	ended := false
 	defer a.failUnended(&ended, groups, &head)
 	results, storeNow, err := a.guard.Take(ctx, head.Epoch, func() []lua.Group {
+		local.CheckoutAll(&head, groups, head.At)
 		a.emergency.Sent(groups, &head)
-		return w.CallOf(&head, groups, a.slots, local, head.At)
+		return w.CallOf(&head, groups, a.slots)
 	})
 	ended = true
 	if err != nil {

@@ -229,8 +229,9 @@ func (a *storeClient) attemptReserve(
 	ended := false
 	defer a.failUnended(&ended, groups, &head)
 	err = a.guard.Call(ctx, "reserve", head.Epoch, func(ctx context.Context) (now int64, err error) {
+		a.auth.Local.CheckoutAll(&head, groups, a.auth.Now())
 		a.emergency.Sent(groups, &head)
-		call := new(charge.CallBuffer).CallOf(&head, groups, a.slots, a.auth.Local, a.auth.Now())
+		call := new(charge.CallBuffer).CallOf(&head, groups, a.slots)
 		if r.Text, err = text(groups); err != nil {
 			return 0, err
 		}
