@@ -1,7 +1,11 @@
 -- Shared by settle and by adjust, after the prelude: replaces what limits were charged by
--- what was used of it, limit.Adjust. KEYS[2..] and ARGV[12..] are those of settle.lua, whose
+-- what was used of it, limit.Adjust. KEYS[2..] and ARGV[11..] are those of settle.lua, whose
 -- reply this makes.
 
+local deadline = tonumber(ARGV[11])
+if deadline ~= 0 and now > deadline then
+  return {-2, now}
+end
 local reply, n, a = {now}, 1, 12
 
 -- adjust: limit.Adjust of the bucket that stands at ARGV[a].

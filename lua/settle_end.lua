@@ -1,8 +1,4 @@
 -- The end of settle, after the prelude.
-local deadline = tonumber(ARGV[11])
-if deadline ~= 0 and now > deadline then
-  return {-2, now}
-end
 local kept = redis.pcall('GET', reservation)
 if kept ~= was then
   if type(kept) ~= 'string' then

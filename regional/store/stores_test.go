@@ -138,6 +138,28 @@ func TestLateTake(t *testing.T) {
 	})
 }
 
+// TestLateAdjust: an adjustment that was stuck on its way changes nothing, because its view may be of a rule that
+// has changed since.
+func TestLateAdjust(t *testing.T) {
+	onBoth(t, func(t *testing.T, s, _ anyStore, epoch string, _ func()) {
+		v := coldView(epoch, bucket(30, 0))
+		v.Deadline = 1
+		parts := []lua.Part{{Key: key(1), Adjustment: limit.Adjustment{View: v, Used: 5 * limit.Token, Debt: 30 * limit.Token}}}
+		var late *lua.LateError
+		if out, err := s.Adjust(t.Context(), epoch, parts); !errors.As(err, &late) || late.Now <= 1 {
+			t.Fatalf("an adjustment long after its deadline: %+v, %v", out, err)
+		}
+		v.Deadline = late.Now + time.Hour.Microseconds()
+		if ok, out := takeOne(t, s, epoch, key(1), 1, v); !ok || out.Tokens != 29*limit.Token {
+			t.Fatalf("the late adjustment has changed the record: %v, %+v", ok, out)
+		}
+		parts[0].View = v
+		if out, err := s.Adjust(t.Context(), epoch, parts); err != nil || out[0].Charged != 5*limit.Token {
+			t.Fatalf("an adjustment in time: %+v, %v", out, err)
+		}
+	})
+}
+
 // While one daemon of a region takes leases, another that is cut off does not take
 // the floor back.
 func TestHeardFencesTheFloor(t *testing.T) {

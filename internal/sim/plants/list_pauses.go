@@ -44,6 +44,14 @@ func pauses() []Plant {
 func promotions() []Plant {
 	return []Plant{
 		{
+			Name: "late-adjust", Breaks: "redis charges or refunds by a call that reached it after its deadline, by limits that have changed since",
+			Edits: []Edit{{"lua/adjust.lua", "if deadline ~= 0 and now > deadline then", "if false then"}},
+		},
+		{
+			Name: "late-adjust-in-memory", Breaks: "the embedded store charges or refunds by a call that it decides after its deadline",
+			Edits: []Edit{{"regional/store/memory/reserve.go", "parts[0].View.Deadline != 0 && now > parts[0].View.Deadline", "now < 0"}},
+		},
+		{
 			Name: "promotion-keeps-contents", Breaks: "a replica that takes over without the latest writes is spent from by the epoch that it has",
 			Edits: []Edit{{"internal/sim/site/store.go", "return s.named != s.promotions", "return false"}},
 			World: World{Keys: 2, Faults: []string{"store rolled back"}, Just: true},

@@ -103,9 +103,9 @@ func (a *storeClient) overrun(ctx context.Context, parts *charge.Transaction, us
 	groups := []*charge.Transaction{parts}
 	a.auth.HoldFloor()
 	defer a.auth.ReleaseFloor()
-	head := a.auth.Grant(groups)
-	if head.Epoch == "" {
-		return nil, errNoEpoch
+	head, err := a.grant(ctx, groups)
+	if err != nil {
+		return nil, err
 	}
 	out, err = a.adjust(ctx, "overrun", &head, parts, used, func(ctx context.Context) (adjusted []limit.Adjusted, now int64, err error) {
 		adjusted, err = a.guard.Store.Adjust(ctx, head.Epoch, partsOf(&head, parts.Charges, used, make([]chargedAt, len(used))))

@@ -263,15 +263,15 @@ func (a *storeClient) settle(ctx context.Context, parts *charge.Transaction, use
 	err = a.withRetry(ctx, func() error {
 		a.auth.HoldFloor()
 		defer a.auth.ReleaseFloor()
-		head := a.auth.Grant(groups)
-		if head.Epoch == "" {
-			return errNoEpoch
+		head, err := a.grant(ctx, groups)
+		if err != nil {
+			return err
 		}
 		if end.Was.Stamp != limit.Stamp(head.Epoch) {
 			out = lua.Settled{Changed: true} // the next read shows
 			return nil
 		}
-		_, err := a.adjust(ctx, "settle", &head, parts, used, func(ctx context.Context) (_ []limit.Adjusted, now int64, err error) {
+		_, err = a.adjust(ctx, "settle", &head, parts, used, func(ctx context.Context) (_ []limit.Adjusted, now int64, err error) {
 			end.Parts = partsOf(&head, parts.Charges, used, charges)
 			a.auth.Refund(parts.Charges, used)
 			out, now, err = a.guard.Store.Settle(ctx, head.Epoch, end)

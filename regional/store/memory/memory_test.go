@@ -61,18 +61,25 @@ func TestMemoryRefillsAndExpires(t *testing.T) {
 func TestMemoryDecidesNothingAfterTheDeadline(t *testing.T) {
 	m, c, epoch := newMemory(t, 0)
 	all := ^uint64(0)
-	groups := one(key(1), 1, coldView(epoch, bucket(10, 1)))
-	groups[0].Limits[0].View.Deadline = c.us.Load() + second
-	m.lock(all)
+	view := coldView(epoch, bucket(10, 1))
+	view.Deadline = c.us.Load() + second
+	parts := []lua.Part{{Key: key(1), Adjustment: limit.Adjustment{View: view, Used: limit.Token, Debt: limit.Token}}}
 	failed := make(chan error)
+	m.lock(all)
 	go func() {
-		_, _, err := m.Take(context.Background(), epoch, groups)
+		_, _, err := m.Take(context.Background(), epoch, one(key(1), 1, view))
+		failed <- err
+	}()
+	go func() {
+		_, err := m.Adjust(context.Background(), epoch, parts)
 		failed <- err
 	}()
 	c.wait(2)
 	m.unlock(all)
-	if err := <-failed; !errors.As(err, new(*lua.LateError)) {
-		t.Errorf("a second after its deadline: %v", err)
+	for range 2 {
+		if err := <-failed; !errors.As(err, new(*lua.LateError)) {
+			t.Errorf("a second after its deadline: %v", err)
+		}
 	}
 }
 

@@ -143,10 +143,21 @@ func (m *Store) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]l
 	m.lock(mask)
 	defer m.unlock(mask)
 	now, out := m.read(mask), make([]limit.Adjusted, len(ids))
+	if err := partsLate(parts, now); err != nil {
+		return nil, err
+	}
 	for i, k := range ids {
 		out[i] = m.adjust(k, parts[i].Adjustment, now)
 	}
 	return out, nil
+}
+
+// partsLate is late for the parts of a call.
+func partsLate(parts []lua.Part, now int64) error {
+	if len(parts) > 0 && parts[0].View.Deadline != 0 && now > parts[0].View.Deadline {
+		return &lua.LateError{Now: now}
+	}
+	return nil
 }
 
 // idsOf returns the keys of parts and the mask of their shards.
@@ -179,8 +190,8 @@ func (m *Store) Settle(ctx context.Context, epoch string, s lua.Settlement) (out
 	m.lock(mask)
 	defer m.unlock(mask)
 	now = m.read(mask)
-	if len(s.Parts) > 0 && s.Parts[0].View.Deadline != 0 && now > s.Parts[0].View.Deadline {
-		return out, 0, &lua.LateError{Now: now}
+	if err := partsLate(s.Parts, now); err != nil {
+		return out, 0, err
 	}
 	kept := m.kept.get(s.Key, now)
 	switch {
