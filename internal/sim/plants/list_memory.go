@@ -13,6 +13,10 @@ func memory() []Plant {
 	)
 	return []Plant{
 		{
+			Name: "answers-dated-by-another-node", Breaks: "what one node of a cluster answered is dated by the clock of another, so it may hide a later answer",
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "decided := r.Clock(i, storeNow)", "decided := storeNow"}},
+		},
+		{
 			Name: "old-records-trusted", Breaks: "a record of older contents is trusted after a failover",
 			Edits: []Edit{{settle, "trusted := r.Stamp == v.Stamp && (", "trusted := !r.Absent() && ("}, {apply, "if r.Stamp == c.View.Stamp && r.Gen", "if !r.Absent() && r.Gen"}},
 			World: World{Keys: 2, Faults: []string{"store rolled back"}, Just: true},

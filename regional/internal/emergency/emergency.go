@@ -177,8 +177,8 @@ func (e *Limit) carry(groups []*charge.Transaction, now budget.Instant) {
 	e.count()
 }
 
-// Answered takes the store's answer to a group of a call. storeNow is the store's clock at the
-// decision. What was admitted here meanwhile comes out of what the store has lent.
+// Answered takes the store's answer to a group of a call. storeNow is the clock of the call. What was
+// admitted here meanwhile comes out of what the store has lent.
 func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, received budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -188,8 +188,9 @@ func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, r
 		if c.Cost = a.Cost; g.Peek || g.ChunkOnly {
 			c.Cost = 0
 		}
-		e.table.Answered(&a.Ticket, &c, r.Allowed, r.Limits[i], e.paid(a), storeNow, received)
-		e.table.Borrowed(&a.Ticket, &c, &a.Chunk, &r.Limits[i], storeNow, received)
+		decided := r.Clock(i, storeNow)
+		e.table.Answered(&a.Ticket, &c, r.Allowed, r.Limits[i], e.paid(a), decided, received)
+		e.table.Borrowed(&a.Ticket, &c, &a.Chunk, &r.Limits[i], decided, received)
 	}
 	e.count()
 }

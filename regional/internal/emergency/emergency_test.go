@@ -450,3 +450,29 @@ func TestWhatIsAdmittedMeanwhileComesOutOfTheLoan(t *testing.T) {
 		t.Errorf("%d of 12 tokens may be spent, want 7; something is owed: %t", got/limit.Token, e.Owes())
 	}
 }
+
+// TestAnswersAreDatedByTheirOwnNodes: two calls of one key end in the order opposite to that of the store's decisions. The
+// earlier call also asked another node, whose clock is ahead; the later one did not.
+func TestAnswersAreDatedByTheirOwnNodes(t *testing.T) {
+	now := 100 * second
+	clock := storeclock.New()
+	clock.Add(storeclock.Sample{Store: 100_000_000, Sent: now, Received: now})
+	e := New(func() budget.Instant { return now }, clock, nil)
+	both := &charge.Transaction{Charges: []charge.Charge{anAsk(1), anAsk(2)}}
+	alone := &charge.Transaction{Charges: []charge.Charge{anAsk(1)}}
+	for _, g := range []*charge.Transaction{both, alone} {
+		e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: "e1"})
+	}
+	now += second / 100
+	left := func(tokens limit.Tokens) limit.Outcome {
+		return limit.Outcome{Tokens: tokens * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token}}
+	}
+	e.Answered(both, &lua.Result{Allowed: true, Limits: []limit.Outcome{left(20), left(40)}, Clocks: []int64{100_000_000, 100_005_000}}, 100_005_000, now)
+	e.Answered(alone, &lua.Result{Allowed: true, Limits: []limit.Outcome{left(10)}}, 100_001_000, now)
+	passed := 0
+	for a := anAsk(1); e.Take([]*charge.Charge{&a}, false, "e1", make([]limit.Outcome, 1)); passed++ {
+	}
+	if passed > 10 {
+		t.Errorf("%d passed, 10 were left", passed)
+	}
+}
