@@ -134,5 +134,5 @@ func (d *draft) compileOverrides(r *Rule, text *document.Rule, inherited documen
 		}
 		r.overrides = append(r.overrides, Override{Pattern: o.Pattern.Text, Limit: l, Window: window, Unlimited: own.Unlimited, Note: o.Note, params: o.Params})
 	}
-	r.patterns = pattern.NewSet(heldBy(r.overrides))
+	r.setPatterns()
 }

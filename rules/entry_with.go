@@ -71,7 +71,7 @@ func (r *Rule) withOverrides(entries []*Entry) *Rule {
 	slices.SortStableFunc(added, func(a, b Override) int { return pattern.Compare(pattern.OfKey(a.Pattern), pattern.OfKey(b.Pattern)) })
 	changed := *r
 	changed.overrides = append(added, r.overrides...)
-	changed.patterns = pattern.NewSet(heldBy(changed.overrides))
+	changed.setPatterns()
 	return &changed
 }
 
@@ -83,6 +83,11 @@ func (e *Entry) overrideOf(r *Rule) (l limit.Limit, window time.Duration, why st
 		return l, 0, why
 	}
 	return p.Over(r.params).LimitFor(r.Algorithm)
+}
+
+// setPatterns indexes the rule's overrides.
+func (r *Rule) setPatterns() {
+	r.patterns, r.wildcards = pattern.NewSet(heldBy(r.overrides)), wildcardsOf(r.overrides)
 }
 
 // heldBy returns the patterns of overrides.

@@ -112,6 +112,7 @@ type Rule struct {
 	conditions []pattern.Condition
 	patterns   pattern.Set // of overrides, in the order of precedence
 	overrides  []Override  // parallel to patterns
+	wildcards  uint64      // of overrides
 }
 
 // Override is the limit of the API keys that match Pattern.

@@ -23,5 +23,17 @@ func unknownRules() []Plant {
 			Name: "newer-state-forgotten", Breaks: "a state file of a newer version is put aside, and the daemon begins without it",
 			Edits: []Edit{{"regional/state.go", "err == nil && of.Format > stateFormat {\n", "err == nil && false {\n"}},
 		},
+		{
+			Name: "settled-by-no-override", Breaks: "a settlement goes by the rule's own limit though an override names the client's key",
+			Edits: []Edit{{"rules/again.go", "		key, is = named()\n", "		_ = named\n"}},
+		},
+		{
+			Name: "settled-by-an-ended-override", Breaks: "a settlement goes by an override that has ended",
+			Edits: []Edit{{"rules/again.go", "return o.Pattern == was && o.Holds(nowMS)", "return o.Pattern == was"}},
+		},
+		{
+			Name: "settled-by-other-wildcards", Breaks: "a settlement goes by the rule's own limit though an override with a wildcard came that may match the client",
+			Edits: []Edit{{"rules/again.go", "r.wildcards == wildcards && was == \"\"", "was == \"\""}},
+		},
 	}
 }

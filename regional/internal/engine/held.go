@@ -125,7 +125,7 @@ func (l *Engine) hold(groups []*charge.Transaction, one held, made *atomic.Bool,
 	}
 	ttl := time.Duration(one.reservation.TTL) * time.Microsecond
 	one.over = l.Auth.Now().Add(ttl)
-	one.reservation = describeWithout(out.Decision, one.reservation.Fingerprint, ttl, ends, groups, one.since.At)
+	one.reservation = one.reservation.describeWithout(out.Decision, groups, one.since.At)
 	added := l.direct.held.add(&one)
 	if made.Load() { // the store's answer came meanwhile, and found nothing held
 		l.direct.held.remove(one.key)
@@ -134,10 +134,10 @@ func (l *Engine) hold(groups []*charge.Transaction, one held, made *atomic.Bool,
 	return nil
 }
 
-// describeWithout returns the reservation of groups that were decided without the store. at is the time
-// of the decision by the store's clock.
-func describeWithout(d *charge.Decision, print string, ttl time.Duration, ends int64, groups []*charge.Transaction, at int64) reservation {
-	out := describe(d, print, ttl, ends, groups)
+// describeWithout is describe for groups that were decided without the store. at is the time of the decision by
+// the store's clock.
+func (r reservation) describeWithout(d *charge.Decision, groups []*charge.Transaction, at int64) reservation {
+	out := r.describe(d, groups)
 	out.Without = true
 	limits := out.Limits
 	for _, g := range groups {
@@ -234,7 +234,7 @@ func (l *Engine) debtPeeks(one *held) (out []*charge.Transaction) {
 		if part.Never || part.Open {
 			continue
 		}
-		if a, ok := part.current(p, l.Auth.Now()); ok {
+		if a, ok := one.reservation.current(part, p, l.Auth.Now()); ok {
 			out = append(out, &charge.Transaction{Cost: a.Cost, Peek: true, Charges: []charge.Charge{a, blockerOf(&a)}})
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/charge"
-	"aliquot/regional/internal/policy"
 )
 
 // A reservation that is settled while the store does not answer is settled later: the daemon keeps the
@@ -148,13 +147,13 @@ func (a *storeClient) recordSlots(key string, groups []*charge.Transaction, resu
 
 // settleLater keeps a settlement that the store did not make, if the reservation is one of this daemon.
 // Its slots are free from now on.
-func (l *Engine) settleLater(p *policy.Policy, key string, usage Usage) bool {
+func (l *Engine) settleLater(key string, usage Usage) bool {
 	if one := l.direct.held.get(key); one != nil {
 		l.direct.own.add(&ownReservation{key: key, slots: slotsOf(one.reservation.Limits), over: one.over})
 	}
 	slots, known := l.direct.own.setUsage(key, usage)
 	for i := range slots {
-		if a, ok := slots[i].current(p, l.Auth.Now()); ok {
+		if a, err := slots[i].toCharge(); err == nil {
 			l.emergency.Release(&a)
 		}
 	}

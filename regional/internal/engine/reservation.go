@@ -24,6 +24,8 @@ import (
 type reservation struct {
 	// Fingerprint is a keyed hash of the request. One id stands for one request.
 	Fingerprint string `json:"f"`
+	// Client is a keyed hash of the API key, by which the client's overrides are found again.
+	Client string `json:"y,omitempty"`
 	// TTL is in microseconds, counted from the moment when the store made the reservation. Ends is
 	// its end as the caller was told, in Unix milliseconds.
 	TTL  int64 `json:"t"`
@@ -51,6 +53,7 @@ type reservedLimit struct {
 	Unit      string          `json:"u"`
 	Queue     bool            `json:"q,omitempty"`
 	Override  string          `json:"v,omitempty"`
+	Wildcards uint64          `json:"g,omitempty"` // as in policy.Client
 	Cost      limit.Tokens    `json:"k"`
 	Slot      uint64          `json:"o,omitempty"`
 	// Before is set for a shadow limit that an earlier call decided, which denied the other limits,
@@ -80,24 +83,24 @@ type settledLimit struct {
 	Part bool `json:"p,omitempty"`
 }
 
-// describe returns the reservation of a decision whose charges have the names of their slots.
-func describe(d *charge.Decision, print string, ttl time.Duration, ends int64, groups []*charge.Transaction) reservation {
-	out := reservation{Fingerprint: print, TTL: ttl.Microseconds(), Ends: ends, Mode: d.Mode}
+// describe returns the reservation with the limits of a decision whose charges have the names of their slots.
+func (r reservation) describe(d *charge.Decision, groups []*charge.Transaction) reservation {
+	r.Mode, r.Limits = d.Mode, nil
 	for _, g := range groups {
 		for i := range g.Charges {
 			l := newReservedLimit(&g.Charges[i])
 			l.Shadow = g.Shadow
-			out.Limits = append(out.Limits, l)
+			r.Limits = append(r.Limits, l)
 		}
 	}
 	for i := range d.Never {
 		v := &d.Never[i]
-		out.Limits = append(out.Limits, reservedLimit{
+		r.Limits = append(r.Limits, reservedLimit{
 			Rule: v.Rule.ID, Shadow: true, Never: true, Stated: v.Window, Unit: v.Rule.Unit, Cost: v.Cost,
 			Algorithm: v.Rule.Limit.Algorithm, Capacity: limit.Tokens(v.Decision.Limit) * limit.Token,
 		})
 	}
-	return out
+	return r
 }
 
 func newReservedLimit(a *charge.Charge) reservedLimit {
@@ -105,7 +108,7 @@ func newReservedLimit(a *charge.Charge) reservedLimit {
 		Rule: a.Rule.ID, Number: a.Key.Rule, Hash: base64.RawURLEncoding.EncodeToString(a.Key.Hash[:]),
 		Algorithm: a.Limit.Algorithm, Capacity: a.Limit.Capacity, Rate: a.Limit.Rate.Micro, Frac: a.Limit.Rate.Frac,
 		Window: a.Limit.Window, Stated: a.Window, Unit: a.Rule.Unit, Queue: a.Rule.Queue, Override: a.Override,
-		Cost: a.Cost, Slot: a.Slot,
+		Wildcards: a.Rule.Wildcards(), Cost: a.Cost, Slot: a.Slot,
 	}
 }
 
@@ -131,20 +134,21 @@ func (l *reservedLimit) toCharge() (charge.Charge, error) {
 	return a, nil
 }
 
-// current returns the same key's limit under the rules in force. ok is false if they have no such
-// rule, or have it under another number; then the charge stays as it is.
-func (l *reservedLimit) current(p *policy.Policy, now budget.Instant) (a charge.Charge, ok bool) {
+// current returns the charge of a limit of the reservation under the rules in force. ok is false if they have no
+// such rule, have it under another number, or do not say which limit the client has now. Then the charge stays as
+// it is.
+func (r *reservation) current(l *reservedLimit, p *policy.Policy, now budget.Instant) (a charge.Charge, ok bool) {
 	a, err := l.toCharge()
 	rule := p.Set.Rule(l.Rule)
 	if err != nil || rule == nil || p.Numbers[l.Rule] != l.Number&^policy.IndependentBit || rule.Limit.Algorithm != l.Algorithm {
 		return a, false
 	}
 	a.Rule, a.Rules, a.Enforcement = rule, p.State(), rule.Enforcement
-	a.Limit, a.Window = rule.Limit, rule.Window
-	for _, o := range rule.Overrides() {
-		if o.Pattern == l.Override {
-			a.Limit, a.Window = o.Limit, o.Window
+	if a.Limit, a.Window, ok = p.LimitAgain(rule, policy.Client{Hash: r.Client, Override: l.Override, Wildcards: l.Wildcards}); !ok {
+		if l.Algorithm != limit.Concurrency {
+			return a, false
 		}
+		a.Limit, a.Rules = policy.SlotsAtLeast(rule), budget.RulesState{} // its slot is free all the same
 	}
 	a.Changed = p.ChangedLimit(l.Number, a.Limit, now)
 	return a, a.Independent() == (l.Number&policy.IndependentBit != 0)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"aliquot/internal/identity"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/charge"
@@ -104,8 +105,11 @@ func (l *Engine) remember(ctx context.Context, p *policy.Policy, r *Reserving, g
 		return out.repeat(&one.reservation, &lua.Kept{}, print)
 	}
 	ends := time.Now().Add(r.TTL).UnixMilli()
+	one := reservation{
+		Fingerprint: print, Client: policy.ClientHash(p.Hasher, r.Attributes.Get(identity.APIKey)), TTL: r.TTL.Microseconds(), Ends: ends,
+	}
 	var made atomic.Bool
-	found, err := l.sendReserve(ctx, groups, key, r.TTL+keepReservation, describer(out.Decision, print, r.TTL, ends), &made)
+	found, err := l.sendReserve(ctx, groups, key, r.TTL+keepReservation, one.describer(out.Decision), &made)
 	if found.retry {
 		if err := groups[0].Wait(ctx); err != nil {
 			return err
@@ -126,7 +130,7 @@ func (l *Engine) remember(ctx context.Context, p *policy.Policy, r *Reserving, g
 				groups[i] = groups[i].FreshCopy()
 			}
 		}
-		return l.hold(groups, held{key: key, reservation: reservation{Fingerprint: print, TTL: r.TTL.Microseconds(), Ends: ends}}, &made, out)
+		return l.hold(groups, held{key: key, reservation: one}, &made, out)
 	case found.earlier != nil:
 		return out.repeatStored(found.earlier, print)
 	}
@@ -189,11 +193,11 @@ func (l *Engine) sendReserve(
 
 // describer returns a function that describes groups of a decision, and the shadow limits that an
 // earlier call decided. It copies the parts of the decision that it needs.
-func describer(d *charge.Decision, print string, ttl time.Duration, ends int64) func([]*charge.Transaction) (string, error) {
+func (r reservation) describer(d *charge.Decision) func([]*charge.Transaction) (string, error) {
 	before := shadowsBefore(d.Groups)
 	d = &charge.Decision{Mode: d.Mode, Never: slices.Clone(d.Never)}
 	return func(groups []*charge.Transaction) (string, error) {
-		described := describe(d, print, ttl, ends, groups)
+		described := r.describe(d, groups)
 		described.Limits = append(described.Limits, before...)
 		text, err := json.Marshal(described)
 		return string(text), err

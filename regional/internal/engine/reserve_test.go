@@ -55,7 +55,7 @@ func TestTheLongestReservationFits(t *testing.T) {
 	for range lua.TakeChunk {
 		groups = append(groups, &charge.Transaction{Shadow: true, Charges: []charge.Charge{a}})
 	}
-	text, err := json.Marshal(describe(&charge.Decision{}, name, 24*time.Hour, math.MaxInt64, groups))
+	text, err := json.Marshal(reservation{Fingerprint: name, Client: name, TTL: math.MaxInt64, Ends: math.MaxInt64}.describe(&charge.Decision{}, groups))
 	if err != nil || len(text) > lua.MaxReservationBytes {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}

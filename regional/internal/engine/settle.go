@@ -87,7 +87,7 @@ func (l *Engine) Settle(ctx context.Context, namespace, id string, usage Usage) 
 	switch {
 	case !errors.Is(err, ErrNotSettled):
 		l.direct.own.drop(key)
-	case l.settleLater(p, key, usage):
+	case l.settleLater(key, usage):
 		return out, errSettledLater(err)
 	}
 	return out, err
@@ -144,7 +144,7 @@ func (l *Engine) settleRead(ctx context.Context, p *policy.Policy, key string, k
 	for i := range out.reservation.Limits {
 		one := &out.reservation.Limits[i]
 		out.notes[i].Used = one.used(usage)
-		a, ok := one.current(p, l.Auth.Now())
+		a, ok := out.reservation.current(one, p, l.Auth.Now())
 		if !ok || !charged[i] {
 			continue
 		}

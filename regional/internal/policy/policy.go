@@ -44,7 +44,9 @@ type Policy struct {
 	Hasher   *rules.KeyHasher
 	Numbers  map[string]uint32
 	byNumber map[uint32]numbered
-	Counts   *telemetry.DecisionCounts // of this version of the rules; nil until the first one
+	// named returns the API keys that overrides name, by ClientHash.
+	named  func() map[string]string
+	Counts *telemetry.DecisionCounts // of this version of the rules; nil until the first one
 	// former are the rules of earlier versions, by number. least is the smallest share of a limit
 	// that a cold bucket of this region may have had since then.
 	former map[uint32]formerRules
@@ -90,7 +92,7 @@ func (p *Policy) withRules(text RuleText) (*Policy, []rules.Warning, error) {
 	set = set.With(text.Entries)
 	next := *p
 	next.Text, next.Set, next.None, next.Counts = text, set, false, &telemetry.DecisionCounts{}
-	next.Numbers, next.byNumber = maps.Clone(text.Numbers), map[uint32]numbered{}
+	next.Numbers, next.byNumber, next.named = maps.Clone(text.Numbers), map[uint32]numbered{}, namedBy(set, p.Hasher)
 	for _, r := range set.Rules() {
 		number, ok := text.Numbers[r.ID]
 		if !ok {
@@ -134,6 +136,7 @@ func (p *Policy) withCluster(c Cluster) *Policy {
 	next := *p
 	next.Cluster = c
 	next.Hasher = rules.NewKeyHasher(c.Secret)
+	next.named = namedBy(p.Set, next.Hasher)
 	return &next
 }
 
