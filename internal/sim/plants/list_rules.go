@@ -24,6 +24,10 @@ func unknownRules() []Plant {
 			Edits: []Edit{{"regional/state.go", "err == nil && of.Format > stateFormat {\n", "err == nil && false {\n"}},
 		},
 		{
+			Name: "waits-by-the-earlier-limit", Breaks: "a check that has waited for a share is decided by a limit that was lowered meanwhile",
+			Edits: []Edit{{"regional/internal/charge/decision.go", "return a.Key == b.Key && a.Limit == b.Limit && ", "return a.Key == b.Key && "}},
+		},
+		{
 			Name: "settled-by-no-override", Breaks: "a settlement goes by the rule's own limit though an override names the client's key",
 			Edits: []Edit{{"rules/again.go", "		key, is = named()\n", "		_ = named\n"}},
 		},

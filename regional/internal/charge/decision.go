@@ -95,6 +95,33 @@ func (d *Decision) Plan(p *policy.Policy, r *Request, nowMS int64, buf []rules.M
 	return matched
 }
 
+// Renew brings a decision that has waited to the policy in force at nowMS, in Unix milliseconds. It returns false, and
+// changes nothing, if a new request would be charged otherwise.
+func (d *Decision) Renew(p *policy.Policy, r *Request, nowMS int64) bool {
+	if p.State() == d.Policy.State() {
+		return true
+	}
+	var next Decision
+	next.Plan(p, r, nowMS, nil)
+	if !slices.EqualFunc(d.Groups, next.Groups, (*Transaction).chargesAs) {
+		return false
+	}
+	d.Policy = p
+	for i, g := range d.Groups {
+		for j := range g.Charges {
+			g.Charges[j].Rules, g.Charges[j].Changed = next.Groups[i].Charges[j].Rules, next.Groups[i].Charges[j].Changed
+		}
+	}
+	return true
+}
+
+// chargesAs reports whether two groups charge the same keys in the same way.
+func (g *Transaction) chargesAs(other *Transaction) bool {
+	return g.Shadow == other.Shadow && slices.EqualFunc(g.Charges, other.Charges, func(a, b Charge) bool {
+		return a.Key == b.Key && a.Limit == b.Limit && a.Cost == b.Cost && a.Enforcement == b.Enforcement
+	})
+}
+
 // Match finds the rules that apply, in buf. It sets d.Mode if no limit decides.
 func (d *Decision) Match(p *policy.Policy, r *Request, nowMS int64, buf []rules.Matched) []rules.Matched {
 	d.Policy = p

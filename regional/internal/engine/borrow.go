@@ -27,9 +27,17 @@ const (
 //
 // borrow is for single checks, because in a batch all other answers would wait too. again decides
 // the group at an index. The error is charge.ErrGone, or that of again.
-func (l *Engine) borrow(ctx context.Context, groups []*charge.Transaction, again func(i int) error) error {
+//
+// If the rules have changed what the request is charged while it waited, its denial stands: the limits by which it was
+// decided hold no longer.
+func (l *Engine) borrow(ctx context.Context, d *charge.Decision, r *charge.Request, again func(i int) error) error {
+	groups := d.Groups
+	current := func() bool {
+		now := time.Now().UnixMilli()
+		return d.Renew(l.Policies.At(now), r, now)
+	}
 	for i := range groups {
-		if err := l.borrowFor(ctx, groups, i, again); err != nil {
+		if err := l.borrowFor(ctx, groups, i, current, again); err != nil {
 			return err
 		}
 	}
@@ -37,7 +45,7 @@ func (l *Engine) borrow(ctx context.Context, groups []*charge.Transaction, again
 }
 
 // borrowFor does the work of borrow for one group.
-func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i int, again func(i int) error) error {
+func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i int, current func() bool, again func(i int) error) error {
 	result, waited, rested := "", time.Duration(0), false
 	for began := time.Now(); ; waited = time.Since(began) {
 		g := groups[i]
@@ -54,6 +62,9 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 				result = borrowGone
 				break
 			}
+			if !current() {
+				break
+			}
 			if err := again(i); err != nil {
 				return err
 			}
@@ -67,7 +78,7 @@ func (l *Engine) borrowFor(ctx context.Context, groups []*charge.Transaction, i 
 		if arrivals != nil {
 			result = l.waitForShares(ctx, arrivals, began, wait-waited)
 		}
-		if result != borrowMoved {
+		if result != borrowMoved || !current() {
 			break
 		}
 		if err := again(i); err != nil {

@@ -139,7 +139,7 @@ func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *cha
 	}
 	if len(requests) == 1 && !s.Crowded {
 		d := &s.Decisions[0]
-		if err := l.borrow(ctx, d.Groups, func(i int) error { return l.spend(ctx, d.Groups[i:i+1]) }); err != nil {
+		if err := l.borrow(ctx, d, &requests[0], func(i int) error { return l.spend(ctx, d.Groups[i:i+1]) }); err != nil {
 			return nil, err
 		}
 	}

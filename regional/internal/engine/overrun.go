@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"aliquot/internal/penalty"
 	"aliquot/limit"
@@ -32,6 +33,9 @@ func (l *Engine) overrun(ctx context.Context, requests []charge.Request, decisio
 // overrunCharges returns the limits to which a denied request has to be charged.
 func (l *Engine) overrunCharges(d *charge.Decision, r *charge.Request) *charge.Transaction {
 	parts := &charge.Transaction{}
+	if l.Policies.At(time.Now().UnixMilli()).State() != d.Policy.State() {
+		return parts // it has waited, and its limits may hold no longer
+	}
 	all, head := d.Verdicts()
 	if d.TooMany > 0 || head == nil || head.Shadow || head.Decision.Allowed || head.Held != penalty.Free ||
 		head.Mode != modes.Store && head.Mode != modes.Local {

@@ -68,7 +68,7 @@ func (l *Engine) Reserve(ctx context.Context, r *Reserving) (ReserveResult, erro
 	l.recall(d.Groups, cmp.Or(r.Patience, storeguard.CallerPatience))
 	err := l.remember(ctx, p, r, d.Groups, &out)
 	if err == nil && !out.Repeated {
-		err = l.borrow(ctx, d.Groups, func(i int) error { return l.remember(ctx, p, r, d.Groups[i:i+1], &out) })
+		err = l.borrow(ctx, d, &r.Request, func(i int) error { return l.remember(ctx, p, r, d.Groups[i:i+1], &out) })
 	}
 	if err == nil && !out.Repeated {
 		l.Keys.Decided([]charge.Decision{*d}, l.Auth.Now())
