@@ -33,13 +33,13 @@ func (w *world) violate(format string, args ...any) {
 
 // admitCounted checks what a store admitted of a counting limit by the definition of the limit.
 func (w *world) admitCounted(r *rule.Rule, region int, amount limit.Tokens, slots []uint64) {
-	l := r.Book.Limit()
-	if sum := r.Book.Admit(region, amount, slots); sum > l.Capacity {
-		w.violate("key %d, %v: %d of %d micro-tokens in use", r.Key.Rule, l.Algorithm, sum, l.Capacity)
+	algorithm, capacity := r.Book.Algorithm(), r.Book.Capacity()
+	if sum := r.Book.Admit(region, amount, slots); sum > capacity {
+		w.violate("key %d, %v: %d of %d micro-tokens in use", r.Key.Rule, algorithm, sum, capacity)
 	}
-	if l.Algorithm == limit.FixedWindow && w.ClocksAgree {
-		if sum := r.Book.InLabel(region, amount); sum > l.Capacity {
-			w.violate("key %d: %d of %d micro-tokens in one window", r.Key.Rule, sum, l.Capacity)
+	if algorithm == limit.FixedWindow && w.ClocksAgree {
+		if sum := r.Book.InLabel(region, amount); sum > capacity {
+			w.violate("key %d: %d of %d micro-tokens in one window", r.Key.Rule, sum, capacity)
 		}
 	}
 }

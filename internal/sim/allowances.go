@@ -28,6 +28,8 @@ import (
 //   - what a step of a store's clock is worth, at most a burst, and what its daemons had recently
 //     borrowed (Bucket.ClockSet): buckets refill for the step, and loans end by it, while their holders
 //     may still spend;
+//   - of a log that changes, the largest capacity by which what is in use may have been admitted, and the
+//     shortest window by which anybody decides or has decided since an admission (Book.Allow);
 //   - of a counting limit, entries that a fast clock shows as over, and what a store's clock that is
 //     set shows as passed (Book.Lasts, Book.ClockSet): use is promised by the stores' clocks. A daemon
 //     without its store goes by the clock before until it has read it (Book.ClockRead). Windows are compared by number
@@ -75,13 +77,24 @@ func (w *world) oldestVersion() uint64 {
 // if it is less it holds only with less.
 func (w *world) allow(r *rule.Rule, oldest uint64, less bool) {
 	soon, late := w.Now()+rule.WallApart, w.Now()-rule.WallApart-settleRules
-	most := oracle.Larger(r.At(oldest, soon), r.At(oldest, late))
+	most := r.At(oldest, soon)
+	shortest := most.Window
+	see := func(version uint64) {
+		for _, at := range [...]int64{soon, late} {
+			l := r.At(version, at)
+			most, shortest = oracle.Larger(most, l), min(shortest, l.Window)
+		}
+	}
+	see(oldest)
 	for _, t := range r.Terms {
 		if t.Since > oldest {
-			most = oracle.Larger(most, oracle.Larger(r.At(t.Since, soon), r.At(t.Since, late)))
+			see(t.Since)
 		}
 	}
 	r.Ideal.Allow(most, w.bursts(r), less, w.Now())
+	if r.Book != nil && r.Book.Changes() {
+		r.Book.Allow(most.Capacity, shortest, less)
+	}
 }
 
 // Lost allows for a region's store that begins with other contents. What was in use there is

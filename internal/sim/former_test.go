@@ -20,3 +20,19 @@ func TestRulesThatChange(t *testing.T) {
 		}
 	}
 }
+
+// TestLogsThatChange: worlds whose operator changes the capacities and the windows of logs, together and
+// apart, in all regions or in some of them first.
+func TestLogsThatChange(t *testing.T) {
+	for seed := range uint64(20) {
+		opts := Options{
+			Algorithms: []limit.Algorithm{limit.SlidingLog}, confined: true,
+			faults: []faults.Kind{
+				faults.LowerLimit, faults.RaiseLimit, faults.StageLimit, faults.Restart, faults.NoCoordinators, faults.CutBothWays,
+			},
+		}
+		if w := live(seed, opts, worldSpan-recovery); w.failure != nil {
+			t.Errorf("seed %d: %s", seed, w.failure)
+		}
+	}
+}

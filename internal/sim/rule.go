@@ -75,7 +75,7 @@ func (w *world) operateRules(f faults.Kind) {
 	}
 	l := r.Latest()
 	if f == faults.LowerLimit || f == faults.RaiseLimit {
-		if r.Book != nil {
+		if r.Book != nil && !r.Book.Changes() {
 			return // there is no exact account of what is in use by which limit
 		}
 		l = w.redrawn(f, l)
@@ -99,7 +99,8 @@ func (w *world) operateRules(f faults.Kind) {
 	}
 }
 
-// redrawn returns a bucket's limit lowered or raised: its burst, its rate, or both.
+// redrawn returns a limit lowered or raised: its burst, its rate, or both. The rate of a log follows from
+// its window.
 func (w *world) redrawn(f faults.Kind, l limit.Limit) limit.Limit {
 	factor, part := w.Between(2, 6), w.Rand.IntN(4)
 	if part == 0 {
@@ -110,12 +111,28 @@ func (w *world) redrawn(f faults.Kind, l limit.Limit) limit.Limit {
 	} else if burst {
 		l.Capacity = min(l.Capacity*limit.Tokens(factor), 1000*limit.Token)
 	}
-	if rate := part != 2; rate && f == faults.LowerLimit {
+	rate := part != 2
+	switch {
+	case rate && l.Algorithm.Counts():
+		l.Window = w.rewindowed(f, l.Window, factor)
+	case rate && f == faults.LowerLimit:
 		l.Rate.Micro = max(l.Rate.Micro/factor, million/10)
-	} else if rate {
+	case rate:
 		l.Rate.Micro = min(l.Rate.Micro*factor, 1000*million)
 	}
 	return l
+}
+
+// rewindowed returns a window lengthened, which lowers a limit, or shortened.
+func (w *world) rewindowed(f faults.Kind, window time.Duration, factor int64) time.Duration {
+	if f == faults.RaiseLimit {
+		return max(window/time.Duration(factor), time.Second)
+	}
+	longest := 31 * time.Second
+	if w.operated() {
+		longest = 4 * time.Second
+	}
+	return min(window*time.Duration(factor), longest)
 }
 
 // limitRule gives the rule another limit, from a version on. If lasts is not 0, the limit is an

@@ -1,6 +1,9 @@
 package sim
 
-import "aliquot/internal/sim/rule"
+import (
+	"aliquot/internal/sim/faults"
+	"aliquot/internal/sim/rule"
+)
 
 // stage is a version of the rules that some regions adopt before the others do. It changes the
 // limit of one rule. No stage changes what a rule counts on: rules.Unstageable refuses that.
@@ -22,13 +25,17 @@ func (w *world) stageRule(r *rule.Rule) {
 	in[w.Rand.IntN(len(in))] = false
 	before, l := r.Latest(), r.Latest()
 	factor := w.Between(2, 6)
+	kind := faults.RaiseLimit
 	if w.Chance(1, 2) {
-		l = r.Lowered(factor)
+		l, kind = r.Lowered(factor), faults.LowerLimit
 	} else {
 		l = r.Raised(factor)
 	}
+	if l.Algorithm.Counts() {
+		l.Window = w.rewindowed(kind, l.Window, factor)
+	}
 	promote, lasts := w.Chance(1, 2), w.Between(second, 30*second)
-	if r.Book != nil || !some {
+	if r.Book != nil && !r.Book.Changes() || !some {
 		return
 	}
 	w.proposeRules("limit staged", r, func(version uint64) {

@@ -1,6 +1,9 @@
 package oracle
 
 import (
+	"slices"
+	"time"
+
 	"aliquot/internal/sim/shell"
 	"aliquot/limit"
 )
@@ -8,8 +11,13 @@ import (
 // Book is the exact account of a counting limit, over all regions: what is in use by the definition
 // of its algorithm. It is nil for a bucket.
 type Book struct {
-	clocks  Clocks
+	clocks Clocks
+	// limit has the largest capacity, and the shortest window, by which anybody decides now. earlier are
+	// larger capacities, for as long as what was admitted by them may count.
 	limit   limit.Limit
+	earlier []earlierCapacity
+	longest time.Duration // of all windows so far
+	rhoPPM  int32
 	lasts   int64 // shortest true time for which an entry of a log, or a slot, counts
 	regions []ledgerOfUse
 	labels  []inWindow // the latest windows that were used, if the stores' clocks agree
@@ -28,12 +36,20 @@ type ledgerOfUse struct {
 	earlier      int64
 }
 
+// earlierCapacity is a capacity that a limit had, until a true time.
+type earlierCapacity struct {
+	until    int64
+	capacity limit.Tokens
+}
+
 // bookEntry is one admission of a log, several at once, or one slot in use.
 type bookEntry struct {
 	until      int64 // true time
 	storeUntil int64 // by the store's clock
 	cost       limit.Tokens
 	slot       uint64
+	window     time.Duration
+	lasts      int64
 	unstored   int64 // true time at which a daemon admitted it without the store; 0: the store did
 }
 
@@ -56,15 +72,65 @@ func NewBook(l limit.Limit, rhoPPM int32, stores int, clocks Clocks) *Book {
 	if !l.Algorithm.Counts() {
 		return nil
 	}
-	window := int64(l.Window)
-	return &Book{
-		clocks: clocks, limit: l, regions: make([]ledgerOfUse, stores),
-		lasts: window - window/second*shell.Fastest(rhoPPM) - 1000, // what a fast clock shows as the window
+	b := &Book{clocks: clocks, limit: l, regions: make([]ledgerOfUse, stores), longest: l.Window, rhoPPM: rhoPPM}
+	b.lasts = b.lastsOf(l.Window)
+	return b
+}
+
+// lastsOf returns what a fast clock shows as a window.
+func (b *Book) lastsOf(w time.Duration) int64 {
+	window := int64(w)
+	return window - window/second*shell.Fastest(b.rhoPPM) - 1000
+}
+
+// Changes reports whether the limit may change. Windows of another length begin and end at other times, so that no
+// account by one of the two says what the other one allows; and who holds a slot would have to know for how long.
+func (b *Book) Changes() bool { return b.limit.Algorithm == limit.SlidingLog }
+
+// Allow sets the largest capacity and the shortest window by which anybody decides. What allows more
+// holds at once, for what was admitted before as well: a daemon with the shorter window has forgotten
+// that. What allows less holds only with less. A larger capacity counts until what was admitted by it
+// has left the longest window.
+func (b *Book) Allow(capacity limit.Tokens, window time.Duration, less bool) {
+	b.longest = max(b.longest, window)
+	switch {
+	case capacity < b.limit.Capacity && less:
+		b.earlier = append(b.earlier, earlierCapacity{b.clocks.Now() + int64(b.longest) + int64(b.longest)/10 + second, b.limit.Capacity})
+		b.limit.Capacity = capacity
+	case capacity > b.limit.Capacity:
+		b.limit.Capacity = capacity
+	}
+	if window == b.limit.Window || window > b.limit.Window && !less {
+		return
+	}
+	b.limit.Window, b.lasts = window, b.lastsOf(window)
+	for i := range b.regions {
+		for j := range b.regions[i].entries {
+			b.regions[i].entries[j].shorten(window, b.lasts)
+		}
 	}
 }
 
-// Limit returns the limit, which never changes.
-func (b *Book) Limit() limit.Limit { return b.limit }
+// shorten lets an entry count no longer than a window that lasts so long.
+func (e *bookEntry) shorten(window time.Duration, lasts int64) {
+	if e.window > window {
+		e.until, e.storeUntil = e.until-(e.lasts-lasts), e.storeUntil-(e.window-window).Microseconds()
+		e.window, e.lasts = window, lasts
+	}
+}
+
+// Algorithm returns how the limit counts, which never changes.
+func (b *Book) Algorithm() limit.Algorithm { return b.limit.Algorithm }
+
+// Capacity returns the largest capacity by which what is in use may have been admitted.
+func (b *Book) Capacity() limit.Tokens {
+	most, now := b.limit.Capacity, b.clocks.Now()
+	b.earlier = slices.DeleteFunc(b.earlier, func(e earlierCapacity) bool { return e.until <= now })
+	for _, e := range b.earlier {
+		most = max(most, e.capacity)
+	}
+	return most
+}
 
 // Lasts returns the shortest true time for which an entry of a log, or a slot, counts.
 func (b *Book) Lasts() int64 { return b.lasts }
@@ -83,7 +149,7 @@ func (b *Book) Admit(region int, cost limit.Tokens, slots []uint64) limit.Tokens
 		r.cur += cost
 		return b.used()
 	}
-	e := bookEntry{until: b.clocks.Now() + b.lasts, storeUntil: storeNow + b.limit.Window.Microseconds(), cost: cost}
+	e := bookEntry{until: b.clocks.Now() + b.lasts, storeUntil: storeNow + b.limit.Window.Microseconds(), window: b.limit.Window, lasts: b.lasts, cost: cost}
 	if len(slots) == 0 {
 		r.entries = append(r.entries, e)
 	}

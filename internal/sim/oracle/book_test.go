@@ -43,3 +43,41 @@ func TestUseByAnEarlierClock(t *testing.T) {
 		}
 	}
 }
+
+// TestALogThatChanges: what was admitted before counts no longer than the shorter window, but not for longer than its
+// own. A larger capacity counts until what was admitted by it is gone.
+func TestALogThatChanges(t *testing.T) {
+	c := &clocks{now: 1000 * second}
+	b := NewBook(limit.Limit{Algorithm: limit.SlidingLog, Capacity: 60 * limit.Token, Window: 10 * time.Second}, 0, 1, c)
+	admit := func(want limit.Tokens) {
+		t.Helper()
+		if got := b.Admit(0, 30*limit.Token, nil) / limit.Token; got != want {
+			t.Errorf("after %d s: %d in use, want %d", c.now/second-1000, got, want)
+		}
+		if got := b.InUse(0) / limit.Token; got != want {
+			t.Errorf("after %d s: %d in use by the store, want %d", c.now/second-1000, got, want)
+		}
+	}
+	admit(30)
+	b.Allow(20*limit.Token, 20*time.Second, false)
+	if b.Capacity() != 60*limit.Token {
+		t.Errorf("a smaller capacity holds while another one is decided by: %d", b.Capacity())
+	}
+	c.now += 5 * second
+	admit(60) // lasts 10 s
+	b.Allow(20*limit.Token, 20*time.Second, true)
+	if b.Capacity() != 60*limit.Token {
+		t.Errorf("a larger capacity ends before what was admitted by it: %d", b.Capacity())
+	}
+	c.now += 6 * second
+	admit(60) // the first is over; this one lasts 20 s
+	c.now += 5 * second
+	admit(60) // the second is over
+	b.Allow(20*limit.Token, 4*time.Second, false)
+	c.now += second
+	admit(60) // the third is over, 6 s after it was admitted
+	c.now += 20 * second
+	if b.Capacity() != 20*limit.Token {
+		t.Errorf("the larger capacity is still allowed: %d", b.Capacity())
+	}
+}

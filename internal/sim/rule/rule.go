@@ -149,7 +149,9 @@ func (r *Rule) Burst() string {
 func (r *Rule) Lowered(factor int64) limit.Limit {
 	l := r.Latest()
 	l.Capacity = max(l.Capacity/limit.Tokens(factor), limit.Token)
-	l.Rate.Micro = max(l.Rate.Micro/factor, 100_000)
+	if !l.Algorithm.Counts() {
+		l.Rate.Micro = max(l.Rate.Micro/factor, 100_000)
+	}
 	return l
 }
 
@@ -157,7 +159,9 @@ func (r *Rule) Lowered(factor int64) limit.Limit {
 func (r *Rule) Raised(factor int64) limit.Limit {
 	l := r.Latest()
 	l.Capacity = min(l.Capacity*limit.Tokens(factor), 1000*limit.Token)
-	l.Rate.Micro = min(l.Rate.Micro*factor, 1_000_000_000)
+	if !l.Algorithm.Counts() {
+		l.Rate.Micro = min(l.Rate.Micro*factor, 1_000_000_000)
+	}
 	return l
 }
 
