@@ -243,12 +243,17 @@ func TestTailsOfTheRules(t *testing.T) {
     params: {limit: 100, window: 60}
     override:
       "slow*": {limit: 100, window: 3600}
+  - id: brought
+    algorithm: fixed_window
+    key: [api_key]
+    params: {limit: 100, window: 60}
+    request_limit: allow
 `)
 	c.reloadRulesIfChanged(t.Context())
 	tail := c.rulesEvent().Tail
-	var number uint32
-	c.node.View(func(s *clusterstate.State) { number = s.Rules.Numbers["windows"] })
-	for rule, want := range map[uint32]time.Duration{1: 0, number: 2 * time.Hour, 999: budget.MaxTail} {
+	var number, brought uint32
+	c.node.View(func(s *clusterstate.State) { number, brought = s.Rules.Numbers["windows"], s.Rules.Numbers["brought"] })
+	for rule, want := range map[uint32]time.Duration{1: 0, number: 2 * time.Hour, brought: budget.MaxTail, 999: budget.MaxTail} {
 		if got := tail(rule); got != want {
 			t.Errorf("rule %d: %v, want %v", rule, got, want)
 		}

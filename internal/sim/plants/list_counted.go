@@ -33,6 +33,10 @@ func counted() []Plant {
 			Edits: []Edit{{leader, "if key.limit.Capacity == 0 || key.rules.before(l.newest) {", "if key.limit.Capacity == 0 {"}},
 		},
 		{
+			Name: "brought-tail-forgotten", Breaks: "a leader that does not know a limit waits for its rule's window, although the request brought a limit with a longer one",
+			Edits: []Edit{{"coordinator/internal/leader/floors.go", "rule.RequestLimit && brought.Tail() > 0 {", "brought.Tail() < 0 {"}},
+		},
+		{
 			Name: "staged-tail-forgotten", Breaks: "a leader waits for the window of the version in force, although a staged one has a longer window",
 			Edits: []Edit{{"budget/leader.go", "l.rulesTold(RulesState{Version: max(e.Version, e.Newest)})", "l.rulesTold(RulesState{Version: e.Version})"}},
 		},
