@@ -103,8 +103,8 @@ func TestAdjust(t *testing.T) {
 			left            [3]int64
 		}{
 			{a, 60, 4, [2]int64{60, 4}, [3]int64{40, 6, 2}},
-			{b, 90, 9, [2]int64{90, 9}, [3]int64{-50, 0, 2}},  // 50 and 3 are owed
-			{a, 90, 9, [2]int64{50, 7}, [3]int64{-100, 0, 2}}, // no more than 100 and 10
+			{b, 90, 9, [2]int64{90, 9}, [3]int64{-50, -3, 2}},   // 50 and 3 are owed
+			{a, 90, 9, [2]int64{50, 7}, [3]int64{-100, -10, 2}}, // no more than 100 and 10
 		} {
 			out, err := c.store.Adjust(t.Context(), epoch, parts(c.tokens, c.entries))
 			if err != nil || out[0].Charged != limit.Tokens(c.charged[0])*limit.Token || out[1].Charged != limit.Tokens(c.charged[1])*limit.Token {
