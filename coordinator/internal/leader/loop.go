@@ -394,7 +394,11 @@ func (l *Loop) rulesEvent() budget.RulesChanged {
 func longestTailsByRule(s *clusterstate.State, staged map[uint32]*rules.Rule, before map[uint32]time.Duration) map[uint32]time.Duration {
 	out := make(map[uint32]time.Duration, len(s.Rules.Numbers))
 	see := func(number uint32, rule *rules.Rule) {
-		out[number] = max(out[number], before[number], longestTail(rule))
+		tail := longestTail(rule)
+		if rule.RequestLimit && rule.Limit.Algorithm.Counts() {
+			tail = budget.MaxTail // requests bring windows of any length
+		}
+		out[number] = max(out[number], before[number], tail)
 	}
 	for number, rule := range RulesByNumber(s, nil) {
 		if rule == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -230,6 +231,23 @@ func TestStagedNumbers(t *testing.T) {
 	s.Rules.Rollout = &clusterstate.Rollout{State: clusterstate.RolloutStaged, Set: parse(twoRules), Numbers: map[string]uint32{"r1": 7, "r2": 2, "new": 8}}
 	if got := stagedNumbers(s); len(got) != 1 || got[7] != 1 {
 		t.Errorf("%v, want 7 counted as 1", got)
+	}
+}
+
+// TestTailOfLimitsThatRequestsBring: a window that requests bring may be longer than the rule's. A bucket has none.
+func TestTailOfLimitsThatRequestsBring(t *testing.T) {
+	t.Parallel()
+	c := newLoopTest(t)
+	c.apply(twoRules + `  - {id: windows, algorithm: fixed_window, request_limit: allow, key: [api_key], params: {limit: 100, window: 60}}
+  - {id: bucket, request_limit: allow, key: [api_key], params: {capacity: 100, refill_rate: 60}}
+`)
+	c.reloadRulesIfChanged(t.Context())
+	var numbers map[string]uint32
+	c.node.View(func(s *clusterstate.State) { numbers = maps.Clone(s.Rules.Numbers) })
+	for rule, want := range map[string]time.Duration{"windows": budget.MaxTail, "bucket": 0} {
+		if got := c.rulesEvent().Tail(numbers[rule]); got != want {
+			t.Errorf("%s: %v, want %v", rule, got, want)
+		}
 	}
 }
 

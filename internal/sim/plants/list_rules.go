@@ -28,6 +28,10 @@ func unknownRules() []Plant {
 			Edits: []Edit{{"regional/internal/charge/decision.go", "return a.Key == b.Key && a.Limit == b.Limit && ", "return a.Key == b.Key && "}},
 		},
 		{
+			Name: "brought-limit-forgotten", Breaks: "a share of a key whose requests bring a limit is applied by the larger limit of its rule",
+			Edits: []Edit{{"regional/internal/policy/policy.go", "	if r.RequestLimit {\n", "	if false {\n"}},
+		},
+		{
 			Name: "settled-by-no-override", Breaks: "a settlement goes by the rule's own limit though an override names the client's key",
 			Edits: []Edit{{"rules/again.go", "		key, is = named()\n", "		_ = named\n"}},
 		},

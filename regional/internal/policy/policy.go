@@ -66,7 +66,7 @@ type numbered struct {
 	algorithm limit.Algorithm
 	// least is the limit of a rule without overrides. With overrides it is the smallest limit that
 	// the key could have, part by part, so that tokens are never invented. It is zero if the
-	// windows differ, because the key's own window is then unknown.
+	// windows differ, because the key's own window is then unknown, or if requests may bring a limit.
 	least       limit.Limit
 	Enforcement string
 	// Forgives is as in rules.Rule.
@@ -110,8 +110,11 @@ func (p *Policy) withRules(text RuleText) (*Policy, []rules.Warning, error) {
 func (p *Policy) TakesLimits() bool { return p.Set != nil && p.Set.TakesLimits() }
 
 // leastLimit returns the smallest of a rule's limits, part by part. It is zero if their windows
-// differ.
+// differ, or if requests may bring limits that the rules do not say.
 func leastLimit(r *rules.Rule) limit.Limit {
+	if r.RequestLimit {
+		return limit.Limit{}
+	}
 	l := r.Limit
 	for _, o := range r.Overrides() {
 		l.Capacity = min(l.Capacity, o.Limit.Capacity)

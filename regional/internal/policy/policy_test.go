@@ -41,6 +41,25 @@ func TestChangeOfAnUnknownLimit(t *testing.T) {
 	}
 }
 
+// TestALimitThatRequestsBringIsNotKnown: what the rule says is not the limit of a key whose requests bring one, so without
+// the leader's word none is known, and its share is not confirmed.
+func TestALimitThatRequestsBringIsNotKnown(t *testing.T) {
+	const text = "rules:\n  - id: r0\n    algorithm: sliding_window_log\n    request_limit: %s\n    params: {limit: 1000, window: 1h}\n"
+	brought := limit.Limit{Algorithm: limit.SlidingLog, Capacity: 100 * limit.Token, Window: time.Hour}
+	for allows, known := range map[string]bool{"allow": false, "ignore": true} {
+		p, _, err := (&Policy{}).withRules(RuleText{Version: 1, YAML: fmt.Sprintf(text, allows), Numbers: map[string]uint32{"r0": 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, l, ok := p.LimitOf(1, budget.KeyLimit{}); ok != known {
+			t.Errorf("%s: without a word %+v, %t", allows, l, ok)
+		}
+		if _, l, ok := p.LimitOf(1, entitlement.KeyLimit(brought)); !ok || l != brought {
+			t.Errorf("%s: as told %+v, %t", allows, l, ok)
+		}
+	}
+}
+
 // TestRuleNumbersLeaveRoom: a number with the bit of the independent buckets would
 // share one with another rule.
 func TestRuleNumbersLeaveRoom(t *testing.T) {
