@@ -71,8 +71,13 @@ func Room(r budget.Right, l limit.Limit, elastic bool) (least, most limit.Tokens
 }
 
 // TimeToFull returns how long an empty bucket of the least of a right takes to fill, with 2 % to
-// spare, at most a day. A debit later than that would find a full bucket.
+// spare. A debit later than that would find a full bucket. A bucket that never fills is full after 100
+// years, as for a store; see limit.TTL. For a counting limit it is a day: the use of longer windows
+// follows from the windows.
 func TimeToFull(r budget.Right, l limit.Limit, elastic bool) time.Duration {
+	if l.Algorithm.Counts() {
+		return 24 * time.Hour
+	}
 	b := Bucket(l, r.Floor)
 	if r.FloorSince != 0 {
 		b.Rate = b.Rate.Min(Bucket(l, r.Low).Rate)
@@ -84,7 +89,7 @@ func TimeToFull(r budget.Right, l limit.Limit, elastic bool) time.Duration {
 		share := Bucket(l, r.Share)
 		b = limit.Bucket{Cap: max(b.Cap, share.Cap), Rate: b.Rate.Min(share.Rate)}
 	}
-	const longest = 24 * time.Hour
+	const longest = 100 * 365 * 24 * time.Hour
 	perSecond := float64(b.Rate.Micro) + float64(b.Rate.Frac)/1e6
 	seconds := float64(b.Cap) / perSecond * 1.02
 	if !(seconds < longest.Seconds()) { // also a rate of 0

@@ -40,9 +40,11 @@ func TestBucketWithoutTheStore(t *testing.T) {
 }
 
 // TestTimeUntilADebtIsOver: a cold bucket of 100 at 33 a second is full after 3 s, a whole elastic one
-// of 300 after 9 s, and one that earns nothing counts as full after a day.
+// of 300 after 9 s. One of 700 a week is full after a week, and one that earns nothing is full after 100 years, as the
+// store keeps their records. A limit that counts fills in no way.
 func TestTimeUntilADebtIsOver(t *testing.T) {
 	cold := budget.Right{Floor: third}
+	const years = 100 * 365 * 24 * time.Hour
 	for _, c := range []struct {
 		what    string
 		right   budget.Right
@@ -53,12 +55,20 @@ func TestTimeUntilADebtIsOver(t *testing.T) {
 		{"an elastic limit's cold key", cold, true, 9 * time.Second},
 		{"a hot key with a larger and slower share", budget.Right{Hot: true, Floor: third,
 			Share: budget.Share{Rate: budget.Unit / 6, Burst: budget.Unit}}, false, 18 * time.Second},
-		{"a key that earns nothing", budget.Right{Floor: budget.Share{Burst: budget.Unit}}, false, 24 * time.Hour},
+		{"a key that earns nothing", budget.Right{Floor: budget.Share{Burst: budget.Unit}}, false, years},
 	} {
 		full := entitlement.TimeToFull(c.right, bucket, c.elastic)
 		if full < c.after || full > c.after+c.after/40+time.Second {
 			t.Errorf("%s: it is full after %v, want %v and a little more", c.what, full, c.after)
 		}
+	}
+	week := limit.Limit{Capacity: 700 * limit.Token, Rate: limit.Rate{Micro: 1157, Frac: 407_407}}
+	if full := entitlement.TimeToFull(entitlement.Whole(cold), week, false); full < 7*24*time.Hour || full > 8*24*time.Hour {
+		t.Errorf("700 a week are there after %v", full)
+	}
+	counts := limit.Limit{Algorithm: limit.FixedWindow, Capacity: 700 * limit.Token, Window: time.Minute}
+	if full := entitlement.TimeToFull(entitlement.Whole(cold), counts, false); full > 25*time.Hour {
+		t.Errorf("use in minutes matters for %v", full)
 	}
 }
 

@@ -17,6 +17,10 @@ func memory() []Plant {
 			Edits: []Edit{{"regional/internal/emergency/emergency.go", "decided := r.Clock(i, storeNow)", "decided := storeNow"}},
 		},
 		{
+			Name: "debt-of-a-day", Breaks: "what a slow bucket owes is forgotten after a day, when the bucket is far from full",
+			Edits: []Edit{{"internal/entitlement/emergency.go", "const longest = 100 * 365 * 24 * time.Hour", "const longest = 24 * time.Hour"}},
+		},
+		{
 			Name: "old-records-trusted", Breaks: "a record of older contents is trusted after a failover",
 			Edits: []Edit{{settle, "trusted := r.Stamp == v.Stamp && (", "trusted := !r.Absent() && ("}, {apply, "if r.Stamp == c.View.Stamp && r.Gen", "if !r.Absent() && r.Gen"}},
 			World: World{Keys: 2, Faults: []string{"store rolled back"}, Just: true},
