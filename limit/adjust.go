@@ -36,6 +36,9 @@ type Adjusted struct {
 	InUse Tokens
 	// Amnesia is as in Outcome. Nothing is refunded then, because the record of the charge is lost.
 	Amnesia bool
+	// At is the store's clock at that time, in microseconds; 0: it is not known whether the adjustment
+	// was made. With a reservation a store keeps one instant for all limits.
+	At int64
 }
 
 // Adjust gives back what was reserved and not used, or charges what was used beyond it. Such use
@@ -47,7 +50,7 @@ type Adjusted struct {
 // what that bucket may hold now.
 func Adjust(r Record, a Adjustment, now int64) (Record, Adjusted) {
 	r, in, amnesia := Settle(r, a.View, now)
-	out := Adjusted{Amnesia: amnesia}
+	out := Adjusted{Amnesia: amnesia, At: now}
 	back, more := a.Reserved-a.Used, a.Used-a.Reserved
 	switch {
 	case a.View.Algorithm == Concurrency:

@@ -54,6 +54,7 @@ func TestAdjustBucket(t *testing.T) {
 			}
 			r, got := Adjust(r, Adjustment{View: v, At: now - 1, Reserved: Tokens(x.reserved) * Token, Used: Tokens(x.used) * Token, Debt: 100 * Token}, now)
 			want := x.want
+			want.At = now
 			want.Refunded, want.Spare, want.Charged, want.Tokens = want.Refunded*Token, want.Spare*Token, want.Charged*Token, want.Tokens*Token
 			if got != want || r.Tokens != Tokens(x.tokens)*Token {
 				t.Errorf("got %+v, the record has %d; want %+v, %d", got, r.Tokens, want, x.tokens*int64(Token))
@@ -172,7 +173,7 @@ func TestAdjustCounted(t *testing.T) {
 			r, got := Adjust(records[0], a, at+x.later)
 			want := x.want
 			want.Refunded, want.Charged, want.Tokens = want.Refunded*Token, want.Charged*Token, want.Tokens*Token
-			want.InUse = Tokens(x.inUse) * Token
+			want.InUse, want.At = Tokens(x.inUse)*Token, at+x.later
 			if in := r.Use.inUse(&v, at+x.later); got != want || in != want.InUse {
 				t.Errorf("got %+v with %d in use, want %+v", got, in, want)
 			}
@@ -185,7 +186,7 @@ func TestAdjustBlocked(t *testing.T) {
 	v := View{Algorithm: FixedWindow, Window: 10 * tick, Floor: Bucket{Cap: 10 * Token}, Phase: Live, Until: MaxExact, Stamp: 1}
 	r := Record{Stamp: 1, At: 100 * tick, Use: &Use{Free: 105 * tick, Window: v.Window, Label: label(100*tick, v.Window), Cur: 5 * Token}}
 	a := Adjustment{View: v, At: 100 * tick, Window: v.Window, Reserved: 5 * Token, Debt: 10 * Token}
-	if r, got := Adjust(r, a, 101*tick); got != (Adjusted{InUse: MaxTokens}) || r.Use.Cur != 5*Token {
+	if r, got := Adjust(r, a, 101*tick); got != (Adjusted{InUse: MaxTokens, At: 101 * tick}) || r.Use.Cur != 5*Token {
 		t.Errorf("%+v, %+v", got, r.Use)
 	}
 }

@@ -46,6 +46,8 @@ type Applied struct {
 	Due   int64
 	// Label is the present window's label (fixed windows only).
 	Label int64
+	// At is the store's clock at that time, in microseconds. Nodes of a cluster have one each.
+	At int64
 }
 
 // Apply makes a change to one record. Time before the change is refilled as the old view says. A
@@ -57,18 +59,18 @@ type Applied struct {
 // cold keeps the generation until the record expires, as a fence against delayed commands.
 func Apply(r Record, c Change, now int64) (Record, Applied) {
 	if c.Deadline != 0 && now > c.Deadline {
-		return r, Applied{Late: true}
+		return r, Applied{Late: true, At: now}
 	}
 	counts := c.View.Algorithm.Counts()
 	again := r.Gen == c.Gen && (counts && (r.Hot || c.Cold) || !counts && c.asks())
 	if r.Stamp == c.View.Stamp && r.Gen >= c.Gen && !again {
-		return r, Applied{Tokens: max(0, r.held()), Stale: true}
+		return r, Applied{Tokens: max(0, r.held()), Stale: true, At: now}
 	}
 	if counts {
 		return applyCounted(r, c, now)
 	}
 	r, old, amnesia := Settle(r, c.View, now)
-	a := Applied{Amnesia: amnesia}
+	a := Applied{Amnesia: amnesia, At: now}
 	if !amnesia {
 		r.bringBack(&c.View, old)
 	}
@@ -118,7 +120,7 @@ func applyCounted(r Record, c Change, now int64) (Record, Applied) {
 		r.coolDown(&c.View)
 	}
 	a := Applied{
-		InUse: use.inUse(&c.View, now), Due: use.wait(&c.View, c.Share.Cap, now), Amnesia: amnesia,
+		InUse: use.inUse(&c.View, now), Due: use.wait(&c.View, c.Share.Cap, now), Amnesia: amnesia, At: now,
 	}
 	a.Tokens = max(0, use.rights(c.Share.Cap, now)-a.InUse)
 	if c.View.Algorithm == FixedWindow {

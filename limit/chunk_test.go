@@ -136,6 +136,7 @@ func TestApplyWithChunks(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r, got := Apply(tt.r, tt.c, 100*tick)
+			tt.want.At = 100 * tick
 			if got != tt.want || r.Lent != Tokens(tt.lent)*Token {
 				t.Errorf("%+v, want %+v; %d lent", got, tt.want, r.Lent)
 			}

@@ -144,6 +144,7 @@ func TestApply(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r, got := Apply(tt.r, tt.c, 100*tick)
+			tt.want.At = 100 * tick
 			if got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}

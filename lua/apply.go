@@ -85,7 +85,7 @@ func readApply(applied []limit.Applied, reply []any, changes []Change) ([]limit.
 	}
 	now, n := n[0], n[1:]
 	for i := range changes {
-		a := limit.Applied{Tokens: limit.Tokens(n[1]), Amnesia: n[2] == 1, Stale: n[3] == 1, Late: n[3] == 2}
+		a := limit.Applied{Tokens: limit.Tokens(n[1]), Amnesia: n[2] == 1, Stale: n[3] == 1, Late: n[3] == 2, At: now}
 		if changes[i].View.Algorithm.Counts() {
 			a.InUse, a.Due, a.Label = limit.Tokens(n[0]), n[4], n[5]
 		} else {

@@ -113,7 +113,7 @@ func ParseKept(text string) (*Kept, error) {
 	if n, err = integersOf(lines[2]); err != nil || (len(n)-1)%partNumbers != 0 {
 		return nil, fmt.Errorf("%w: what a reservation was settled with: %d numbers (%v)", ErrInvalid, len(n), err)
 	}
-	k.Settled, k.SettledAt, k.Note, k.Adjusted = true, n[0], lines[3], adjustedOf(n[1:])
+	k.Settled, k.SettledAt, k.Note, k.Adjusted = true, n[0], lines[3], adjustedOf(n)
 	return k, nil
 }
 
@@ -130,12 +130,14 @@ func integersOf(line string) ([]int64, error) {
 	return out, nil
 }
 
+// adjustedOf reads the clock, and what the limits were adjusted by at that time.
 func adjustedOf(n []int64) []limit.Adjusted {
+	at, n := n[0], n[1:]
 	out := make([]limit.Adjusted, 0, len(n)/partNumbers)
 	for ; len(n) > 0; n = n[partNumbers:] {
 		out = append(out, limit.Adjusted{
 			Refunded: limit.Tokens(n[0]), Spare: limit.Tokens(n[1]), Charged: limit.Tokens(n[2]),
-			Tokens: limit.Tokens(n[3]), Amnesia: n[4] == 1, InUse: limit.Tokens(n[5]),
+			Tokens: limit.Tokens(n[3]), Amnesia: n[4] == 1, InUse: limit.Tokens(n[5]), At: at,
 		})
 	}
 	return out

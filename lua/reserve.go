@@ -277,5 +277,5 @@ func readSettle(reply []any, parts int) (Settled, int64, error) {
 	if err != nil {
 		return Settled{}, 0, err
 	}
-	return Settled{Adjusted: adjustedOf(n[1:])}, n[0], nil
+	return Settled{Adjusted: adjustedOf(n)}, n[0], nil
 }

@@ -100,7 +100,8 @@ func bySlot(n int, key func(i int) string) (jobs []*job, of [][]int) {
 	return jobs, of
 }
 
-// Apply makes changes, any number of them, in each slot in order; see lua.Scripts.Apply.
+// Apply makes changes, any number of them, in each slot in order; see lua.Scripts.Apply. The clock is the
+// latest of the nodes' clocks.
 func (s *Cluster) Apply(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
 	if err := lua.CheckChanges(epoch, changes); err != nil {
 		return nil, 0, err
@@ -126,13 +127,15 @@ func (s *Cluster) Apply(ctx context.Context, epoch string, changes []Change) ([]
 	now := int64(0)
 	for at, j := range jobs {
 		var some []limit.Applied
+		var clock int64
 		reply, err := s.result(j)
 		if err == nil {
-			some, now, err = lua.ReadApply(reply, parts[at])
+			some, clock, err = lua.ReadApply(reply, parts[at])
 		}
 		if err != nil {
 			return nil, 0, err
 		}
+		now = max(now, clock)
 		for k, i := range asked[at] {
 			applied[i] = some[k]
 		}

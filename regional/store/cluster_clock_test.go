@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"aliquot/limit"
+	"aliquot/lua"
 	"aliquot/lua/redistest"
 )
 
@@ -45,5 +46,51 @@ func TestClusterTellsItsClocks(t *testing.T) {
 	group[0].Limits = group[0].Limits[:1]
 	if got, now, err = s.Take(t.Context(), epoch, group); err != nil || got[0].Clocks != nil || got[0].Clock(0, now) != now {
 		t.Errorf("%+v at %d, %v", got, now, err)
+	}
+}
+
+// TestClusterDatesEachAnswer: a change, and an adjustment, is dated by the clock of the node that made it.
+func TestClusterDatesEachAnswer(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	s := openCluster(t, servers)
+	epoch := learnCluster(t, s)
+	view := coldView(epoch, bucket(10, 0))
+	var changes []Change
+	var parts []lua.Part
+	for server := range 3 {
+		changes = append(changes, Change{Key: keyOn(servers, server, 1), Change: limit.Change{View: view, Gen: 1, Share: bucket(10, 0)}})
+		parts = append(parts, lua.Part{Key: keyOn(servers, server, 2), Adjustment: limit.Adjustment{View: view, Used: limit.Token}})
+	}
+	recorded := func(server int, key string) int64 {
+		t.Helper()
+		text, err := servers.Client(server).Get(t.Context(), key).Result()
+		r, ok := lua.ParseRecord(limit.TokenBucket, text)
+		if err != nil || !ok {
+			t.Fatal(text, err)
+		}
+		return r.At
+	}
+	applied, now, err := s.Apply(t.Context(), epoch, changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	latest := int64(0)
+	for server, a := range applied {
+		latest = max(latest, a.At)
+		if at := recorded(server, changes[server].Key); a.At != at {
+			t.Errorf("node %d: a change at %d is dated %d", server, at, a.At)
+		}
+	}
+	if now != latest {
+		t.Errorf("the clock of the call is %d, that of its latest change %d", now, latest)
+	}
+	adjusted, err := s.Adjust(t.Context(), epoch, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for server, a := range adjusted {
+		if at := recorded(server, parts[server].Key); a.At != at {
+			t.Errorf("node %d: an adjustment at %d is dated %d", server, at, a.At)
+		}
 	}
 }

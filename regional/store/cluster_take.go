@@ -196,7 +196,7 @@ func (s *Cluster) giveBack(ctx context.Context, epoch string, t *taken, all bool
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.callTimeout)
 	defer cancel()
 	for k, a := range s.adjust(ctx, epoch, parts) {
-		if a != (limit.Adjusted{}) {
+		if a.At != 0 {
 			out := &t.results[of[k][0]].Limits[of[k][1]]
 			if out.Tokens = a.Tokens; parts[k].View.Algorithm.Counts() {
 				out.Tokens = out.Bucket.Cap - a.InUse

@@ -236,7 +236,7 @@ func TestLeaseWithChanges(t *testing.T) {
 			t.Fatalf("%d applied at %d, %v", len(applied), now, err)
 		}
 		for i, a := range applied {
-			if a != (limit.Applied{Released: 24 * limit.Token, Tokens: 6 * limit.Token}) {
+			if a != (limit.Applied{Released: 24 * limit.Token, Tokens: 6 * limit.Token, At: a.At}) || a.At == 0 {
 				t.Fatalf("change %d: %+v", i, a)
 			}
 		}

@@ -13,6 +13,14 @@ func memory() []Plant {
 	)
 	return []Plant{
 		{
+			Name: "changes-not-dated", Breaks: "a change of a share is not dated by the clock of the node that made it",
+			Edits: []Edit{{"lua/apply.go", ", At: now}", "}"}},
+		},
+		{
+			Name: "adjustments-not-dated", Breaks: "an adjustment is not dated by the clock of the node that made it",
+			Edits: []Edit{{"lua/kept.go", ", At: at,", ","}},
+		},
+		{
 			Name: "answers-dated-by-another-node", Breaks: "what one node of a cluster answered is dated by the clock of another, so it may hide a later answer",
 			Edits: []Edit{{"regional/internal/emergency/emergency.go", "decided := r.Clock(i, storeNow)", "decided := storeNow"}},
 		},

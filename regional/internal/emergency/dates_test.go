@@ -57,7 +57,7 @@ func TestASettlementTellsWhatIsInUse(t *testing.T) {
 	e.table.Answered(&k, &c, true, limit.Outcome{Tokens: 80 * limit.Token, Bucket: c.Bucket}, recall.Debt{}, 7199e6, now-second)
 	parts := &charge.Transaction{Charges: []charge.Charge{a}}
 	e.Overran(parts, []limit.Tokens{30*limit.Token + a.Cost}, "")
-	e.Adjusted(parts, []limit.Adjusted{{Charged: 30 * limit.Token, Tokens: 50 * limit.Token, InUse: 50 * limit.Token}}, 7200e6)
+	e.Adjusted(parts, []limit.Adjusted{{Charged: 30 * limit.Token, Tokens: 50 * limit.Token, InUse: 50 * limit.Token, At: 7200e6}})
 	e.table.HoldsUntil(now + 1)
 	e.table.Emptied(now)
 	if m := e.table.Memory(&c, now); m == nil || m.Used != 50*limit.Token {

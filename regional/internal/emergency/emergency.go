@@ -238,7 +238,7 @@ func (e *Limit) Applying(changed *charge.Transaction, contents string) {
 }
 
 // Applied takes the store's answer to share changes; made is nil if there was none.
-func (e *Limit) Applied(changed *charge.Transaction, shares []limit.Bucket, made []limit.Applied, storeNow int64) {
+func (e *Limit) Applied(changed *charge.Transaction, shares []limit.Bucket, made []limit.Applied) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -250,9 +250,9 @@ func (e *Limit) Applied(changed *charge.Transaction, shares []limit.Bucket, made
 		case !is:
 		case a.Limit.Algorithm.Counts():
 			c := e.named(a)
-			e.table.TellUse(&c, made[i].Tokens, made[i].InUse, storeNow, now)
+			e.table.TellUse(&c, made[i].Tokens, made[i].InUse, made[i].At, now)
 		default:
-			e.table.Tell(a.Key, made[i].Tokens, shares[i].Rate.Micro, storeNow, now)
+			e.table.Tell(a.Key, made[i].Tokens, shares[i].Rate.Micro, made[i].At, now)
 		}
 	}
 	e.count()
@@ -287,9 +287,9 @@ func (e *Limit) Overran(parts *charge.Transaction, used []limit.Tokens, contents
 	e.count()
 }
 
-// Adjusted ends the call of Overran. adjusted is parallel to the asks, by the store's clock storeNow; it
-// is nil if the call made nothing, or if that is not known.
-func (e *Limit) Adjusted(parts *charge.Transaction, adjusted []limit.Adjusted, storeNow int64) {
+// Adjusted ends the call of Overran. adjusted is parallel to the asks; it is nil if the call made
+// nothing, or if that is not known.
+func (e *Limit) Adjusted(parts *charge.Transaction, adjusted []limit.Adjusted) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -297,10 +297,10 @@ func (e *Limit) Adjusted(parts *charge.Transaction, adjusted []limit.Adjusted, s
 		a := &parts.Charges[i]
 		debt := e.paid(a)
 		// A node of a cluster may not have been reached.
-		answered := len(adjusted) > 0 && adjusted[i] != (limit.Adjusted{})
+		answered := len(adjusted) > 0 && adjusted[i].At != 0
 		c := e.named(a)
 		if answered && a.Limit.Algorithm.Counts() {
-			e.table.Adjusted(&a.Ticket, &c, adjusted[i].Tokens, adjusted[i].InUse, debt, storeNow, now)
+			e.table.Adjusted(&a.Ticket, &c, adjusted[i].Tokens, adjusted[i].InUse, debt, adjusted[i].At, now)
 			continue
 		}
 		e.table.Paid(a.Key, debt, answered)

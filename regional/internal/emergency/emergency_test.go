@@ -415,7 +415,7 @@ func TestAnOlderAnswerWhileAShareChanges(t *testing.T) {
 		change := ask()
 		e.Applying(change, "e1")
 		answered(first, 40, 100_000_001)
-		e.Applied(change, make([]limit.Bucket, 1), nil, 0)
+		e.Applied(change, make([]limit.Bucket, 1), nil)
 		passed := 0
 		for a := anAsk(1); passed < 100; passed++ {
 			if a.Limit = l; !e.Take([]*charge.Charge{&a}, false, "e1", make([]limit.Outcome, 1)) {

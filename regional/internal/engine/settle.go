@@ -291,12 +291,11 @@ func (a *storeClient) adjust(
 	ctx context.Context, op string, head *charge.Header, parts *charge.Transaction, used []limit.Tokens,
 	call func(context.Context) (adjusted []limit.Adjusted, now int64, err error),
 ) (adjusted []limit.Adjusted, err error) {
-	var storeNow int64
-	defer func() { a.emergency.Adjusted(parts, adjusted, storeNow) }() // also after a panic
+	defer func() { a.emergency.Adjusted(parts, adjusted) }() // also after a panic
 	err = a.guard.Call(ctx, op, head.Epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.Overran(parts, used, head.Epoch)
-		adjusted, storeNow, err = call(ctx)
-		return storeNow, err
+		adjusted, now, err = call(ctx)
+		return now, err
 	})
 	return adjusted, err
 }

@@ -98,8 +98,8 @@ func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange,
 		call[i].Grant, call[i].Cold, call[i].From = limit.Tokens(c.Grant), c.Cold, c.From
 		call[i].Deadline = deadline
 	}
-	applied, storeNow, err := s.applyInTime(ctx, end, head.Epoch, call)
-	s.emergency.Applied(carried, shares, applied, storeNow)
+	applied, err := s.applyInTime(ctx, end, head.Epoch, call)
+	s.emergency.Applied(carried, shares, applied)
 	s.others.recordMark(err == nil)
 	if err != nil {
 		return s.notApplied(ctx, changes, err)
@@ -157,12 +157,12 @@ func (s *Session) learnClock(ctx context.Context) {
 // applyInTime applies changes before an instant, by the store's clock their deadline, or not at all. If the store has not answered, the
 // changes may still be on their way to it. The leader must not learn that they failed while they
 // could take effect, so this waits until they no longer can.
-func (s *Session) applyInTime(ctx context.Context, end budget.Instant, epoch string, call []lua.Change) ([]limit.Applied, int64, error) {
-	applied, storeNow, err := s.store.Apply(ctx, storeguard.ApplyDeadline, epoch, call)
+func (s *Session) applyInTime(ctx context.Context, end budget.Instant, epoch string, call []lua.Change) ([]limit.Applied, error) {
+	applied, _, err := s.store.Apply(ctx, storeguard.ApplyDeadline, epoch, call)
 	if err != nil && storeguard.Reason(err) != "epoch" {
 		background.Pause(ctx, end.Sub(s.auth.Now())+time.Millisecond)
 	}
-	return applied, storeNow, err
+	return applied, err
 }
 
 // errNoStoreClock: the store's clock has not been read since the store was reached.
