@@ -1,6 +1,8 @@
 package recall
 
 import (
+	"math"
+
 	"aliquot/budget"
 	"aliquot/limit"
 )
@@ -43,6 +45,7 @@ type Debt struct {
 	Amount limit.Tokens
 	// Held are the slots that the store must enter in the key's record.
 	Held   []limit.HeldSlot
+	open   []uint64     // those of Held that the store may still release by itself
 	upTo   limit.Tokens // of everything that was ever owed
 	voided uint32       // Table.voided when the call was sent
 }
@@ -110,7 +113,7 @@ func (t *Table) Paid(key budget.KeyID, carried Debt, taken bool) {
 	d.carried = max(0, d.carried-1)
 	if taken && carried.voided == t.voided {
 		d.paid = max(d.paid, carried.upTo)
-		d.entered(carried.Held)
+		d.entered(carried.Held, carried.open)
 	}
 	t.settle(key, d)
 }
@@ -137,6 +140,8 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 	t.landed(k, c)
 	if allowed {
 		t.uncover(k, c)
+	} else {
+		t.openUntil(k, c, 0)
 	}
 	t.Paid(c.Key, carried, true)
 	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp >= e.stamp || k.sent >= e.at) {
@@ -241,6 +246,7 @@ func (t *Table) NotSent(k *Ticket, c *Charge) {
 	}
 	t.landed(k, c)
 	t.asked(k, c.Key)
+	t.openUntil(k, c, 0)
 	k.state = refused
 }
 
@@ -251,6 +257,7 @@ func (t *Table) Lost(k *Ticket, c *Charge, until budget.Instant) {
 	}
 	t.landed(k, c)
 	t.asked(k, c.Key)
+	t.openUntil(k, c, until)
 	k.state = missing
 	if k.cost > 0 && k.voided == t.voided {
 		d := t.debtOf(c.Key)
@@ -274,6 +281,7 @@ func (t *Table) cover(k *Ticket, c *Charge, now budget.Instant) {
 	t.landed(k, c)
 	t.owe(c, c.Cost, now)
 	k.covered, k.cost, k.mark, k.slot = c.Cost, 0, t.debtOf(c.Key).mark, c.Slot
+	t.openUntil(k, c, math.MaxInt64)
 }
 
 // uncover handles a call that the store charged after its caller was admitted from memory. That

@@ -32,6 +32,9 @@ type slot struct {
 	// until is when it has ended, by this daemon's clock (given out here), or by the store's clock, in
 	// microseconds (taken in the store).
 	until budget.Instant
+	// open is until when the call that asked for a slot that was given out here may be decided. A store
+	// of several servers may then release the slot, also after another call has entered it.
+	open budget.Instant
 }
 
 // maxOwn bounds the slots that the table remembers to be taken in the store. A slot beyond it counts
@@ -74,6 +77,19 @@ func (d *debt) dropSlot(name uint64) bool {
 	return len(d.slots) < before
 }
 
+// openUntil records until when a call in flight may be decided whose caller was admitted from memory.
+func (t *Table) openUntil(k *Ticket, c *Charge, until budget.Instant) {
+	d := t.debt[c.Key]
+	if c.Limit.Algorithm != limit.Concurrency || k.covered == 0 || d == nil || k.voided != t.voided {
+		return
+	}
+	for i := range d.slots {
+		if d.slots[i].name == k.slot {
+			d.slots[i].open = until
+		}
+	}
+}
+
 // held returns what the slots that were given out here cost together.
 func (d *debt) held(now budget.Instant) (sum limit.Tokens) {
 	for _, s := range d.slots {
@@ -107,18 +123,24 @@ func (t *Table) carrySlots(d *debt, c *Charge, call uint64, now budget.Instant) 
 	for _, s := range d.slots[:min(len(d.slots), limit.MaxEntries)] {
 		lasts := (slower(s.until-now, c) + 999) / 1000
 		out.Held = append(out.Held, limit.HeldSlot{Slot: s.name, Cost: s.cost, Lasts: int64(lasts)})
+		if now <= s.open {
+			out.open = append(out.open, s.name)
+		}
 	}
 	return out
 }
 
-// entered drops slots that the store has.
-func (d *debt) entered(held []limit.HeldSlot) {
+// entered drops slots that the store has. It keeps those that the store may release by itself.
+func (d *debt) entered(held []limit.HeldSlot, open []uint64) {
 	if len(held) == 0 {
 		return
 	}
 	names := make(map[uint64]bool, len(held))
 	for _, s := range held {
 		names[s.Slot] = true
+	}
+	for _, name := range open {
+		delete(names, name)
 	}
 	d.slots = slices.DeleteFunc(d.slots, func(s slot) bool { return names[s.name] })
 }

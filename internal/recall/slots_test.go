@@ -572,3 +572,44 @@ func TestNoSlotWhileAShareChanges(t *testing.T) {
 		t.Errorf("%d given out", n)
 	}
 }
+
+// TestSlotOfACallThatIsGivenBack: the caller of a call in flight was given the slot from memory, and another call has
+// entered it in the store. Then its own call ends without an admission, and the store of several servers has released
+// the slot: so the next call enters it again, unless its holder has given it back.
+func TestSlotOfACallThatIsGivenBack(t *testing.T) {
+	for what, end := range map[string]func(*Table, *Ticket, *Charge, budget.Instant){
+		"denied": func(t *Table, k *Ticket, c *Charge, now budget.Instant) {
+			t.Answered(k, c, false, slotsOutcome(1), Debt{}, int64(now)/1000, now)
+		},
+		"lost": func(t *Table, k *Ticket, c *Charge, now budget.Instant) { t.Lost(k, c, now+second/2) },
+	} {
+		for _, released := range []bool{false, true} {
+			table, now := slotsTable()
+			storeGives(table, 1, 2, now)
+			var k, other Ticket
+			c := slotCharge(7, now)
+			table.Sent(&k, &c, now)
+			own := c
+			own.Own = &k
+			if !table.Decide([]Charge{own}, false, now, make([]limit.Outcome, 1)) {
+				t.Fatalf("%s: its caller has no slot", what)
+			}
+			next := slotCharge(8, now)
+			_, d := carried(table, now)
+			table.Sent(&other, &next, now)
+			table.Answered(&other, &next, true, slotsOutcome(0), d, int64(now)/1000, now)
+			if released {
+				table.Release(&c)
+			}
+			end(table, &k, &c, now)
+			if names, _ := carried(table, now); slices.Contains(names, 7) == released {
+				t.Errorf("%s, given back %v: carried are %v", what, released, names)
+			}
+			_, d = carried(table, now+second)
+			table.Paid(keyOf(1), d, true)
+			if names, _ := carried(table, now+second); len(names) > 0 {
+				t.Errorf("%s: carried once more after it was entered: %v", what, names)
+			}
+		}
+	}
+}

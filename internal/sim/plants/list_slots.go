@@ -10,6 +10,11 @@ func slots() []Plant {
 	stuck := World{Algorithms: []string{"concurrency"}, Regions: 2, Keys: 2, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true}
 	return []Plant{
 		{
+			Name: "slots-entered-for-good", Breaks: "a slot counts as entered in the store while the call that asked for it may still be given back there",
+			Edits: []Edit{{slots, "		if now <= s.open {\n", "		if s.open < 0 {\n"}},
+			World: stuck,
+		},
+		{
 			Name: "slots-reported-forgotten", Breaks: "slots that the store has reported to be in use do not count in an outage",
 			Edits: []Edit{{slots, "		used += limit.Tokens(e.basis)\n", "		used += 0\n"}},
 			World: stuck,
