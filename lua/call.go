@@ -71,6 +71,20 @@ func ReadAdjust(reply []any, parts int) ([]limit.Adjusted, int64, error) {
 	return out.Adjusted, now, err
 }
 
+// MarkCall returns the call that ends a reservation and adjusts nothing: its limits are in other slots.
+// The parts of end say only by when it must be decided.
+func (s *Scripts) MarkCall(epochKey, epoch string, end Settlement) (*Call, error) {
+	of, err := checkSettlement(epoch, &end)
+	if err != nil {
+		return nil, err
+	}
+	end.Parts = nil
+	return call(s.settle, epochKey, settleArgs(epoch, &header{stamp: of.stamp, deadline: of.deadline}, &end)), nil
+}
+
+// ReadMark reads the reply to a MarkCall.
+func ReadMark(reply []any) (Settled, int64, error) { return readSettle(reply, 0) }
+
 // MintCall returns the call that names the contents of a slot, as LearnEpoch does. found is what
 // was read there, nonce is fresh random text, and servers names the servers.
 func (s *Scripts) MintCall(epochKey, found, nonce, servers string) *Call {

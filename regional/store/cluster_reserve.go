@@ -151,41 +151,37 @@ func (s *Cluster) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([
 }
 
 // Settle ends a reservation; see lua.Scripts.Settle. It first marks the reservation as settled with
-// nothing given back, so that no other caller settles it. Then it adjusts the limits in their
+// nothing given back, so that no other caller settles it; the node must have the contents of the epoch,
+// because another one may have lost that it was settled before. Then it adjusts the limits in their
 // slots, and then it writes the outcome. A limit that cannot be reached keeps what was reserved,
 // and so do all limits if this process ends in between.
 func (s *Cluster) Settle(ctx context.Context, epoch string, end lua.Settlement) (out lua.Settled, now int64, err error) {
 	if err := errors.Join(lua.CheckSettlement(epoch, &end), s.current()); err != nil {
 		return out, 0, err
 	}
-	_, now, err = s.applyNothing(ctx, epoch)
-	if err != nil {
+	end.Parts = s.partsForNodes(ctx, end.Parts)
+	mark := &job{slot: lua.SlotOf(end.Key)}
+	if mark.call, err = s.scripts.MarkCall(s.epochs[mark.slot], epoch, end); err != nil {
 		return out, 0, err
 	}
-	if now > end.Ends {
-		return lua.Settled{Expired: true}, now, nil
+	s.run(ctx, []*job{mark})
+	reply, err := s.result(mark)
+	if err == nil {
+		out, now, err = lua.ReadMark(reply)
 	}
-	nothing := make([]limit.Adjusted, len(end.Parts))
-	marked := end.Was.Ended(now, nothing, end.Note)
-	if changed, err := s.swap(ctx, end.Key, end.Was, marked); err != nil || changed {
-		return lua.Settled{Changed: changed}, now, err
+	if err != nil {
+		return lua.Settled{}, 0, fmt.Errorf("store: settle: %w", err)
 	}
-	out.Adjusted = s.adjust(ctx, epoch, s.partsForNodes(ctx, end.Parts))
+	if out.Changed || out.Expired {
+		return out, now, nil
+	}
+	out.Adjusted = s.adjust(ctx, epoch, end.Parts)
 	// A caller that asks in between, or after this write failed, is told that nothing was given
 	// back. That understates the refund and changes nothing.
-	_, _ = s.swap(ctx, end.Key, marked, end.Was.Ended(now, out.Adjusted, end.Note))
+	marked := end.Was.Ended(now, nil, end.Note)
+	is := end.Was.Ended(now, out.Adjusted, end.Note)
+	s.run(ctx, []*job{{slot: mark.slot, call: s.scripts.SpreadCall(end.Key, marked.Stored(), is.Stored())}})
 	return out, now, nil
-}
-
-// swap replaces the stored reservation was by is. changed is true, and nothing is replaced, if another
-// reservation is stored by now.
-func (s *Cluster) swap(ctx context.Context, key string, was, is *lua.Kept) (changed bool, err error) {
-	j := &job{slot: lua.SlotOf(key), call: s.scripts.SpreadCall(key, was.Stored(), is.Stored())}
-	s.run(ctx, []*job{j})
-	if j.err != nil {
-		return false, fmt.Errorf("store: settle: %w", j.err)
-	}
-	return j.reply != any(is.Stored()), nil
 }
 
 // partsForNodes returns copies of parts with views that are correct on all nodes.

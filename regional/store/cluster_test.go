@@ -367,6 +367,42 @@ func TestClusterReserve(t *testing.T) {
 	}
 }
 
+// TestClusterSettlesOnlyTheContentsItKnows: the node of a reservation has other contents than those of its limits. It
+// may have lost that the reservation was settled before.
+func TestClusterSettlesOnlyTheContentsItKnows(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	s := openCluster(t, servers)
+	epoch := learnCluster(t, s)
+	view := coldView(epoch, bucket(10, 0))
+	name := [16]byte{9}
+	for lua.SlotOf(lua.ReservationKey(name))*3/lua.Slots != 1 {
+		name[1]++
+	}
+	r := lua.Reservation{Key: lua.ReservationKey(name), Text: "mine", Keep: time.Minute, Decided: true}
+	if made, _, err := s.Reserve(t.Context(), epoch, one(keyOn(servers, 0, 1), 6, view), r); err != nil || !made.Results[0].Allowed {
+		t.Fatal(made, err)
+	}
+	kept, err := s.Reservation(t.Context(), r.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := lua.Settlement{Key: r.Key, Was: kept, Ends: kept.At + time.Minute.Microseconds(), Note: "done", Parts: []lua.Part{{
+		Key: keyOn(servers, 0, 1), Adjustment: limit.Adjustment{View: view, At: kept.At, Reserved: 6 * limit.Token},
+	}}}
+	if err := servers.Client(1).Set(t.Context(), s.epochs[lua.SlotOf(r.Key)], "another", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, err := s.Settle(t.Context(), epoch, end); !errors.As(err, new(*EpochError)) {
+		t.Fatalf("settled: %+v, %v", out, err)
+	}
+	if now, err := s.Reservation(t.Context(), r.Key); err != nil || now.Settled {
+		t.Errorf("it is marked: %+v, %v", now, err)
+	}
+	if got, _, err := s.Take(t.Context(), epoch, one(keyOn(servers, 0, 1), 1, view)); err != nil || got[0].Limits[0].Tokens != 3*limit.Token {
+		t.Errorf("something was given back: %+v, %v", got, err)
+	}
+}
+
 // A check of one server, and one of one client's limits in a cluster, is one script call.
 func TestOneCall(t *testing.T) {
 	server := redistest.Start(t)
