@@ -13,6 +13,11 @@ type Adjustment struct {
 	At, Window int64
 	Reserved   Tokens
 	Used       Tokens
+	// Denied: the charge was of a request that was not admitted. Room is how much the bucket lacked to be
+	// full before that charge, at least. What it has earned beyond Room since then, it would have lost
+	// without the charge, so that much does not come back.
+	Denied bool
+	Room   Tokens
 	// Debt is how far the charge may exceed what the record has: below zero for a bucket, above the
 	// rights for a counting limit. It is the limit's capacity.
 	Debt Tokens
@@ -62,6 +67,7 @@ func Adjust(r Record, a Adjustment, now int64) (Record, Adjusted) {
 	case a.View.Algorithm.Counts():
 		r.Use, out.Refunded = r.Use.giveBack(&a, back, now)
 	default:
+		back = max(0, back-a.overflow(&r, in, now))
 		out.Refunded = max(0, min(back, r.most(&a.View, in)-r.out(&a.View)-r.Tokens))
 		r.Tokens += out.Refunded
 		if r.Hot && a.View.Hot && r.Gen == a.View.Gen {
@@ -82,6 +88,16 @@ func (r *Record) available(v *View, in Bucket, now int64) Tokens {
 		return in.Cap - r.Use.inUse(v, now)
 	}
 	return r.held()
+}
+
+// overflow returns the most that a bucket would have lost for want of room since a charge of a denied
+// request, had it not been charged. Nothing is known to have been spent meanwhile.
+func (a *Adjustment) overflow(r *Record, in Bucket, now int64) Tokens {
+	if !a.Denied {
+		return 0
+	}
+	earned, _ := refill(0, 0, Bucket{Cap: MaxTokens, Rate: in.Rate}, a.At, now)
+	return max(0, earned-max(0, a.Room-r.out(&a.View)))
 }
 
 // most returns how much the record may hold without its Extra.

@@ -203,3 +203,35 @@ func TestSlotLasts(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatADeniedRequestGetsBack: a bucket of 100 was charged 50 for a request that another limit denied. Without that
+// it would have lost what it earned while it was full.
+func TestWhatADeniedRequestGetsBack(t *testing.T) {
+	for _, x := range []struct {
+		name             string
+		had, spent, want Tokens
+		rate             int64
+	}{
+		{"nothing was earned meanwhile", 100, 50, 50, 0},
+		{"it was full and has earned 10", 100, 50, 40, 10},
+		{"it was full, has earned all of it, and all was spent", 100, 100, 0, 50},
+		{"it had room for what it has earned", 80, 30, 50, 20},
+		{"it had room for a part of it", 80, 30, 20, 50},
+	} {
+		v := View{Floor: Bucket{Cap: 100 * Token, Rate: Rate{Micro: x.rate * int64(Token)}}, Phase: Live, Until: MaxExact, Stamp: 1}
+		records, out := []Record{{Stamp: 1, Tokens: x.had * Token, At: 100 * tick}}, make([]Outcome, 1)
+		if !Take(records, []View{v}, 50*Token, 100*tick, out) {
+			t.Fatal("not charged")
+		}
+		if room := out[0].Bucket.Cap - out[0].Tokens - 50*Token; room != (100-x.had)*Token {
+			t.Fatalf("%s: room of %d", x.name, room)
+		}
+		if !Take(records, []View{v}, x.spent*Token, 101*tick, make([]Outcome, 1)) {
+			t.Fatalf("%s: not spent", x.name)
+		}
+		a := Adjustment{View: v, At: 100 * tick, Reserved: 50 * Token, Denied: true, Room: (100 - x.had) * Token}
+		if _, got := Adjust(records[0], a, 101*tick); got.Refunded != x.want*Token {
+			t.Errorf("%s: %d come back, want %d", x.name, got.Refunded/Token, x.want)
+		}
+	}
+}

@@ -13,9 +13,10 @@ local function adjust(key)
   local v = {}
   a = read_view(v, a)
   local extra = v[8]
-  local back, debt = tonumber(ARGV[a]) - tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
-  a = a + 3
-  local r, most, _, _, amnesia = settle_by(v, load(key, parse))
+  local at, room = tonumber(ARGV[a]), tonumber(ARGV[a + 1])
+  local back, debt = tonumber(ARGV[a + 2]) - tonumber(ARGV[a + 3]), tonumber(ARGV[a + 4])
+  a = a + 5
+  local r, most, rate, frac, amnesia = settle_by(v, load(key, parse))
   local refunded, spare, charged = 0, 0, 0
   if back < 0 then
     charged = max(0, min(-back, r.tokens + r.extra + debt))
@@ -23,6 +24,9 @@ local function adjust(key)
   elseif amnesia == 0 then
     if not r.hot then
       most = most + extra
+    end
+    if room >= 0 then -- limit.Adjustment.overflow
+      back = max(0, back - max(0, refill(0, 0, 1e15, rate, frac, at, now) - max(0, room - out(r, extra))))
     end
     refunded = max(0, min(back, most - out(r, extra) - r.tokens))
     r.tokens = r.tokens + refunded

@@ -212,9 +212,9 @@ func (h *header) admitParts(parts []Part) error {
 			return fmt.Errorf("%w: adjustment of %s has a chunk", ErrInvalid, p.Key)
 		}
 		if p.Reserved < 0 || p.Reserved > limit.MaxExact || p.Used < 0 || p.Used > limit.MaxExact || p.At < 0 || p.At > limit.MaxExact ||
-			p.Window < 0 || p.Debt < 0 || p.Debt > limit.MaxTokens {
-			return fmt.Errorf("%w: adjustment of %s: reserved %d, used %d, at %d, debt %d",
-				ErrInvalid, p.Key, p.Reserved, p.Used, p.At, p.Debt)
+			p.Window < 0 || p.Room < 0 || p.Room > limit.MaxTokens || p.Debt < 0 || p.Debt > limit.MaxTokens {
+			return fmt.Errorf("%w: adjustment of %s: reserved %d, used %d, at %d, room %d, debt %d",
+				ErrInvalid, p.Key, p.Reserved, p.Used, p.At, p.Room, p.Debt)
 		}
 	}
 	return nil
@@ -240,6 +240,11 @@ func adjustArgs(epoch string, h *header, parts []Part) []any {
 			w.add(int64(p.View.Slot), p.At, p.Window)
 		} else {
 			w.view(h, &p.View)
+			room := int64(-1)
+			if p.Denied {
+				room = int64(p.Room)
+			}
+			w.add(p.At, room)
 		}
 		w.add(int64(p.Reserved), int64(p.Used), int64(p.Debt))
 	}

@@ -3,8 +3,9 @@
 --
 -- KEYS[#]    the key of the reservation; KEYS[2..] the records of its limits
 -- ARGV[11]   deadline on this clock (0: none)
--- ARGV[12..] per limit: the view, as of apply; for a bucket then what was reserved, used,
---            and the debt it may have; for a limit that counts what counted.lua says
+-- ARGV[12..] per limit: the view, as of apply; for a bucket then when it was charged, the room
+--            it had then for a denied request (else -1), what was reserved, used, and the
+--            debt it may have; for a limit that counts what counted.lua says
 -- ARGV[# - 2] what the caller read under the key    ARGV[# - 1] the reservation's end on
 --            this clock    ARGV[#] the caller's note
 -- Reply      {now, then per limit: refunded, spare, charged, tokens or rights left,

@@ -25,7 +25,7 @@ func TestTwinsOfReservations(t *testing.T) {
 		}
 	}
 	t.Logf("%d operations: %v", w.ops, w.seen)
-	for _, what := range []string{"kept", "denied: not kept", "no groups", "refunded", "no room", "spare", "charged", "indebted", "at the bound of debt",
+	for _, what := range []string{"kept", "denied: not kept", "no groups", "refunded", "less than the charge, by what was earned since", "no room", "spare", "charged", "indebted", "at the bound of debt",
 		"a window's refund", "a log's refund", "slot released", "use above the rights", "amnesia", "expired reservation", "another text", "late"} {
 		if w.seen[what] == 0 {
 			t.Errorf("the generator never led to %q", what)
@@ -81,6 +81,9 @@ func (w *twins) part(first limit.View, key string) Part {
 		p.Debt = limit.Tokens(w.Int64N(30)) * limit.Token
 	}
 	if !a.Counts() {
+		if p.Denied = w.IntN(2) == 0; p.Denied {
+			p.At, p.Room = max(0, w.now-w.Int64N(20_000_000)), limit.Tokens(w.Int64N(40))*limit.Token
+		}
 		return p
 	}
 	if p.Window = p.View.Window; w.IntN(8) == 0 {
@@ -188,6 +191,11 @@ func (w *twins) adjusted(end *Settlement, c calling, got []limit.Adjusted) {
 		want = append(want, a)
 		back, counts := p.Reserved-p.Used, p.View.Algorithm.Counts()
 		w.count("refunded", a.Refunded > 0)
+		if p.Denied && a.Refunded > 0 {
+			p.Denied = false
+			_, all := limit.Adjust(before, p.Adjustment, w.now)
+			w.count("less than the charge, by what was earned since", a.Refunded < all.Refunded)
+		}
 		w.count("spare", a.Spare > 0)
 		w.count("no room", back > 0 && a.Refunded == 0 && !counts && !a.Amnesia)
 		w.count("charged", a.Charged > 0)

@@ -184,7 +184,7 @@ func (s *Cluster) giveBack(ctx context.Context, epoch string, t *taken, all bool
 				continue
 			}
 			for _, j := range p.limits {
-				parts = append(parts, refund(&t.groups[p.group], j, b.now))
+				parts = append(parts, refund(&t.groups[p.group], j, &t.results[p.group].Limits[j], b.now))
 				of = append(of, [2]int{p.group, j})
 			}
 		}
@@ -206,15 +206,17 @@ func (s *Cluster) giveBack(ctx context.Context, epoch string, t *taken, all bool
 }
 
 // refund returns the adjustment that gives back the whole charge of a group's limit, made at an
-// instant of its node's clock.
-func refund(g *Group, j int, at int64) lua.Part {
+// instant of its node's clock. By charged it knows what room the bucket had before: less than that, if
+// an Extra was spent.
+func refund(g *Group, j int, charged *limit.Outcome, at int64) lua.Part {
 	v := g.Limits[j].View
 	cost := g.Cost
 	if v.Cost != 0 {
 		cost = v.Cost
 	}
 	v.Debit, v.Held, v.Chunk = 0, nil, limit.ChunkView{} // the take has already subtracted the debit and accounted for the chunk
-	return lua.Part{Key: g.Limits[j].Key, Adjustment: limit.Adjustment{View: v, At: at, Window: v.Window, Reserved: cost}}
+	room := max(0, charged.Bucket.Cap-charged.Tokens-cost)
+	return lua.Part{Key: g.Limits[j].Key, Adjustment: limit.Adjustment{View: v, At: at, Window: v.Window, Reserved: cost, Denied: true, Room: room}}
 }
 
 // groupsForNodes returns copies of groups with views that are correct on all nodes.

@@ -13,6 +13,14 @@ func memory() []Plant {
 	)
 	return []Plant{
 		{
+			Name: "denied-refunded-twice", Breaks: "a charge of a denied request comes back although the bucket has earned it again",
+			Edits: []Edit{{"limit/adjust.go", "back = max(0, back-a.overflow(&r, in, now))", "back = max(0, back-0*a.overflow(&r, in, now))"}},
+		},
+		{
+			Name: "denied-refunded-twice-in-redis", Breaks: "the script gives a charge of a denied request back although the bucket has earned it again",
+			Edits: []Edit{{"lua/adjust.lua", "if room >= 0 then -- limit", "if false then -- limit"}},
+		},
+		{
 			Name: "changes-not-dated", Breaks: "a change of a share is not dated by the clock of the node that made it",
 			Edits: []Edit{{"lua/apply.go", ", At: now}", "}"}},
 		},
