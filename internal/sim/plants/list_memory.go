@@ -26,7 +26,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "adjustments-not-dated", Breaks: "an adjustment is not dated by the clock of the node that made it",
-			Edits: []Edit{{"lua/kept.go", ", At: at,", ","}},
+			Edits: []Edit{{"lua/kept.go", ", At: at,", ", At: 0 * at,"}},
 		},
 		{
 			Name: "answers-dated-by-another-node", Breaks: "what one node of a cluster answered is dated by the clock of another, so it may hide a later answer",
