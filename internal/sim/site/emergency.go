@@ -14,11 +14,10 @@ const recalledKeys = 1000
 // decideAlone decides by what the daemon remembers of its store, like a rule with on_redis_failure:
 // local. The store may still decide the call, if it was sent.
 func (c *takeCall) decideAlone() {
-	if c.over {
+	if c.gone {
 		return
 	}
-	c.over = true
-	c.lose()
+	c.gone = true
 	n := c.n
 	if c.errand {
 		return

@@ -8,11 +8,13 @@ import (
 	"aliquot/limit"
 )
 
-// Deadlines of store calls. A later reply counts as lost.
+// Deadlines of store calls. A later reply counts as lost. A caller waits no longer than callerPatience, and its call
+// goes on up to takeDeadline, as in the daemon.
 const (
-	takeDeadline  = 50 * milli
-	takeLate      = 500 * milli // on the store's clock: a call that arrives later does nothing
-	applyDeadline = second
+	callerPatience = 40 * milli
+	takeDeadline   = 100 * milli
+	takeLate       = 500 * milli // on the store's clock: a call that arrives later does nothing
+	applyDeadline  = second
 )
 
 // learn asks the store for the identity of its contents.

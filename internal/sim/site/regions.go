@@ -136,6 +136,9 @@ func (w *Regions) storeDelay(region int) int64 {
 		return w.Between(0, w.Stuck[region]-w.Now())
 	}
 	if w.Faults.Strikes(faults.StuckStore, 300) {
+		if w.Chance(1, 2) {
+			return w.Between(0, 2*takeDeadline) // many callers leave, and many of their calls are answered
+		}
 		return w.Between(0, 40*second)
 	}
 	return w.Between(milli/20, milli)

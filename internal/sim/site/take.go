@@ -56,10 +56,11 @@ type takeCall struct {
 	began    int64
 	deadline int64 // on the store's clock
 	sampled  int64 // node.sampled of the map that the deadline was made by
-	over     bool  // answered or given up
+	gone     bool  // its caller has left, and was answered from memory
+	over     bool  // answered, or without an answer at its deadline
 	given    bool  // its one request was admitted from memory
 	rep      taken // the store's answer, in flight
-	watched  bool  // it is planned that the daemon gives up
+	watched  bool  // it is planned that its caller leaves
 	done     func(decided)
 }
 
@@ -132,16 +133,20 @@ func (c *takeCall) leave() {
 	}
 	d := n.w.storeDelay(n.Region)
 	n.w.Plan(d, (*arrival)(c))
-	if d > takeDeadline-2*milli {
+	if d > callerPatience-2*milli {
 		c.watch()
 	}
 }
 
-// watch plans that the daemon gives up in time.
+// watch plans that the caller leaves in time, and later the deadline.
 func (c *takeCall) watch() {
 	c.watched = true
-	c.n.w.Plan(takeDeadline, (*patience)(c))
+	c.n.w.Plan(c.left(callerPatience), (*patience)(c))
+	c.n.w.Plan(c.left(takeDeadline), (*deadline)(c))
 }
+
+// left returns the time until a call is so old.
+func (c *takeCall) left(age int64) int64 { return max(0, c.began+age-c.n.w.Now()) }
 
 // takenUntil returns up to when, on its store's clock, the store accepts a call that the daemon
 // makes now.
@@ -151,12 +156,13 @@ func (n *Node) takenUntil() int64 { return n.clockMap.Until(n.Now() + budget.Ins
 // daemon read it.
 func (n *Node) refused() bool { return n.w.Stores[n.Region].Time() > n.takenUntil() }
 
-// arrival is a call on its way to the store, answering one on its way back, and patience one that
-// the daemon no longer waits for.
+// arrival is a call on its way to the store, answering one on its way back, patience one whose caller no longer
+// waits, and deadline one that the daemon gives up.
 type (
 	arrival   takeCall
 	answering takeCall
 	patience  takeCall
+	deadline  takeCall
 )
 
 func (a *arrival) Happen() { (*takeCall)(a).arrive() }
@@ -169,7 +175,13 @@ func (a *answering) Happen() {
 }
 
 func (p *patience) Happen() {
-	if c := (*takeCall)(p); c.n.runs(p) {
+	if c := (*takeCall)(p); !c.over && c.n.runs(p) {
+		c.decideAlone()
+	}
+}
+
+func (d *deadline) Happen() {
+	if c := (*takeCall)(d); !c.over && c.n.runs(d) {
 		c.giveUp()
 	}
 }
@@ -185,7 +197,9 @@ func (c *takeCall) finish(rep *taken) {
 func (c *takeCall) arrive() {
 	n, s := c.n, c.n.w.Stores[c.n.Region]
 	if n.w.Now() < s.pauseTo {
-		n.w.Plan(s.pauseTo-n.w.Now(), (*arrival)(c))
+		if n.w.Plan(s.pauseTo-n.w.Now(), (*arrival)(c)); !c.watched {
+			c.watch()
+		}
 		return
 	}
 	if n.buried || s.outlived(c.sampled, c.began, takeLate) {
@@ -197,7 +211,9 @@ func (c *takeCall) arrive() {
 	}
 	c.rep = s.take(c)
 	if n.w.Faults.Strikes(faults.StuckStore, 200) {
-		c.watch()
+		if !c.watched {
+			c.watch()
+		}
 		return
 	}
 	n.w.Plan(n.w.Between(milli/20, milli), (*answering)(c))
@@ -211,9 +227,17 @@ func (c *takeCall) late(now int64) {
 		c.n.sampled = c.began
 		c.n.distrust(leapt)
 	}
-	if !c.over {
-		c.ended(true)
+	c.end(true)
+}
+
+// end ends a call that has brought no answer. nothing: the store has decided nothing; otherwise it may still decide.
+func (c *takeCall) end(nothing bool) {
+	if c.over {
+		return
 	}
+	c.over = true
+	c.ended(nothing)
+	c.lose()
 	c.decideAlone()
 }
 
@@ -221,15 +245,18 @@ func (c *takeCall) late(now int64) {
 func (c *takeCall) giveUp() {
 	if !c.over {
 		c.n.breaker.done(c.n.w.Now(), false)
-		c.ended(false)
-		c.decideAlone()
+		c.end(false)
 	}
 }
 
 func (c *takeCall) answer() {
 	n, rep := c.n, &c.rep
-	if n.w.Now()-c.began > takeDeadline {
-		c.giveUp()
+	switch age := n.w.Now() - c.began; {
+	case c.over:
+	case age > takeDeadline:
+		c.giveUp() // the daemon was paused
+	case age > callerPatience:
+		c.decideAlone()
 	}
 	if c.over {
 		return
@@ -237,8 +264,7 @@ func (c *takeCall) answer() {
 	n.breaker.done(n.w.Now(), true)
 	if rep.otherEpoch {
 		n.learn()
-		c.ended(true)
-		c.decideAlone()
+		c.end(true)
 		return
 	}
 	c.over = true
@@ -249,6 +275,12 @@ func (c *takeCall) answer() {
 	c.took(rep)
 	if c.errand {
 		c.observeLoss(rep.try(0))
+		return
+	}
+	if c.gone {
+		for try := range rep.tried() {
+			c.observe(rep.try(try), try < rep.admitted)
+		}
 		return
 	}
 	c.tries -= rep.admitted
@@ -278,7 +310,10 @@ func (c *takeCall) observeLoss(outs []limit.Outcome) {
 
 // observe reports one decision to the state machine.
 func (c *takeCall) observe(outs []limit.Outcome, admitted bool) {
-	n := c.n
+	n, cost := c.n, c.cost
+	if c.gone {
+		cost = 0 // memory has told what it admitted
+	}
 	c.observeLoss(outs)
 	for i, out := range outs {
 		a := &c.asks[i]
@@ -286,7 +321,7 @@ func (c *takeCall) observe(outs []limit.Outcome, admitted bool) {
 			continue // another limit denied it
 		}
 		n.Machine.Observe(a.rule.Key, budget.Usage{
-			Rules: a.rules, Limit: a.rule.KeyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted,
+			Rules: a.rules, Limit: a.rule.KeyLimit(a.limit), Cost: int64(cost), Admitted: admitted,
 			Tokens: int64(max(0, out.Tokens)), FloorCap: int64(a.view.Floor.Cap), ColdCap: int64(a.view.Cold().Cap),
 		}, n.Now())
 	}
