@@ -21,6 +21,8 @@ type Ticket struct {
 	mark    uint64
 	slot    uint64 // that its caller was given meanwhile
 	borrows bool
+	// unrecorded: the table had no room for the call's key.
+	unrecorded bool
 }
 
 type ticketState uint8
@@ -125,6 +127,8 @@ func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
 	e, known := t.keys[c.Key]
 	if !known {
 		if !t.makeRoom(now) {
+			k.unrecorded = true
+			t.unrecorded++
 			return
 		}
 		e = t.untouched(c, now)
@@ -269,6 +273,10 @@ func (t *Table) Lost(k *Ticket, c *Charge, until budget.Instant) {
 
 // landed records that a call is no longer in flight.
 func (t *Table) landed(k *Ticket, c *Charge) {
+	if k.unrecorded {
+		k.unrecorded, t.unseen = false, true
+		t.unrecorded--
+	}
 	if e, known := t.keys[c.Key]; known && k.state == underway && k.voided == t.voided {
 		e.asked = max(0, e.asked-k.cost)
 		t.keys[c.Key] = e

@@ -78,6 +78,10 @@ type Table struct {
 	// whole is since when every key that was settled is in keys: a key that is not in it was not
 	// used.
 	whole budget.Instant
+	// unrecorded is how many calls are in flight of keys for which there was no room, and unseen whether one has ended
+	// since keys was last looked at. Until then keys is not whole.
+	unrecorded int
+	unseen     bool
 	// call counts the calls for which debts were looked up.
 	call  uint64
 	marks uint64 // the latest mark that was assigned to a debt
@@ -215,7 +219,7 @@ func (t *Table) Revise(now budget.Instant) { t.whole = now }
 // call.
 func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 	e, known := t.keys[key]
-	if !known && !t.makeRoom(now) {
+	if !known && !t.recordable(now) {
 		return
 	}
 	if t.emptied != 0 && e.told {
@@ -230,7 +234,7 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 // meanwhile, that answer holds.
 func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, now budget.Instant) {
 	e, known := t.keys[key]
-	if !known && !t.makeRoom(now) {
+	if !known && !t.recordable(now) {
 		return
 	}
 	if left := tokens - t.Owed(key, now); !e.told || stamp > e.stamp || stamp == e.stamp && left < e.left {
@@ -246,7 +250,7 @@ func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, n
 func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now budget.Instant) {
 	key := c.Key
 	e, known := t.keys[key]
-	if !known && !t.makeRoom(now) {
+	if !known && !t.recordable(now) {
 		return
 	}
 	if !e.told || stamp >= e.stamp {
@@ -343,6 +347,9 @@ func (e entry) to(c *Charge, now budget.Instant) entry {
 
 // untouched returns what a key holds that was not used since the table is whole.
 func (t *Table) untouched(c *Charge, now budget.Instant) entry {
+	if t.unrecorded > 0 || t.unseen {
+		t.whole, t.unseen = max(t.whole, now), false
+	}
 	if c.Limit.Algorithm.Counts() {
 		if !t.unused(c, now) {
 			return entry{at: now, counts: true}
@@ -426,6 +433,15 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 	}
 	t.whole = max(t.whole, at)
 	return true
+}
+
+// recordable makes room for a key that is used now. If there is none, the table is not whole before now.
+func (t *Table) recordable(now budget.Instant) bool {
+	if t.makeRoom(now) {
+		return true
+	}
+	t.whole = max(t.whole, now)
+	return false
 }
 
 // nothingOwed reports whether nothing is owed of a key, and no earlier debt of it is in use.

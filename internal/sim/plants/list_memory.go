@@ -42,6 +42,14 @@ func memory() []Plant {
 			World: World{Keys: 2, Faults: []string{"store rolled back"}, Just: true},
 		},
 		{
+			Name: "crowded-out-unused", Breaks: "a key for whose call a full table has no room counts as unused",
+			Edits: []Edit{{"internal/recall/call.go", "			t.unrecorded++\n", "			k.unrecorded = false\n"}},
+		},
+		{
+			Name: "crowded-out-change", Breaks: "a key for whose share change a full table has no room counts as unused",
+			Edits: []Edit{{"internal/recall/table.go", "	t.whole = max(t.whole, now)\n	return false\n", "	return false\n"}},
+		},
+		{
 			Name: "older-record-trusted", Breaks: "a record that is older than the caller's share is trusted",
 			Edits:    []Edit{{settle, " && (!v.Hot || r.Gen >= v.Gen)\n", "\n"}},
 			Harmless: "argued: within one identity of contents records do not go back; a failover that loses writes brings another identity",

@@ -1,0 +1,46 @@
+package recall
+
+import (
+	"testing"
+
+	"aliquot/limit"
+)
+
+// TestAKeyForWhichThereIsNoRoomWasUsed: a full table cannot drop any key, and so has no room for one that is used. That
+// key does not count as unused when there is room again.
+func TestAKeyForWhichThereIsNoRoomWasUsed(t *testing.T) {
+	later := hour + second
+	for _, used := range []struct {
+		name  string
+		sends bool
+		then  func(*Table, *Ticket)
+	}{
+		{"a call in flight", true, func(*Table, *Ticket) {}},
+		{"an answered call", true, func(table *Table, k *Ticket) {
+			c := charge(bucket, 2, 100, later)
+			table.Answered(k, &c, true, limit.Outcome{Bucket: c.Bucket}, Debt{}, int64(later)/1000, later)
+		}},
+		{"a call without an answer", true, func(table *Table, k *Ticket) {
+			c := charge(bucket, 2, 100, later)
+			table.Lost(k, &c, later)
+		}},
+		{"a share that changes", false, func(table *Table, _ *Ticket) { table.Forget(keyOf(2), hour) }},
+		{"a share that has changed", false, func(table *Table, _ *Ticket) {
+			table.Tell(keyOf(2), 0, bucket.Rate.Micro, int64(hour)/1000, hour)
+		}},
+	} {
+		table := New(1, 0)
+		var other, k Ticket
+		c := charge(bucket, 1, 1, hour)
+		answered(table, bucket, 1, 100, second)
+		table.Sent(&other, &c, hour) // it cannot be dropped meanwhile
+		if crowding := charge(bucket, 2, 100, hour); used.sends {
+			table.Sent(&k, &crowding, hour)
+		}
+		used.then(table, &k)
+		table.NotSent(&other, &c)
+		if n := burst(table, bucket, 2, later); n > 10 {
+			t.Errorf("%s: %d admitted of a key that was used a second ago", used.name, n)
+		}
+	}
+}
