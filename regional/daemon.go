@@ -40,6 +40,7 @@ import (
 	"aliquot/regional/internal/session"
 	"aliquot/regional/internal/storeguard"
 	"aliquot/regional/internal/telemetry"
+	"aliquot/regional/store"
 )
 
 const (
@@ -159,6 +160,7 @@ func (d *Daemon) build(kept *state) error {
 	d.auth.Watch(d.metrics, c.Registry)
 	connections.Watch(c.Registry, d.sockets.open()...)
 	d.emergency = emergency.New(c.Now, clock, d.auth.CurrentEpoch)
+	d.emergency.Spread = store.IsCluster(c.Redis)
 	var err error
 	if d.store, err = d.openStore(); err != nil {
 		return err

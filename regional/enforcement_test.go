@@ -209,7 +209,7 @@ func TestEmergencyDebtLastsUntilFull(t *testing.T) {
 		{rules.Strict, budget.Right{Floor: half}, 10 * time.Second},
 		{rules.Elastic, budget.Right{Floor: half}, 20 * time.Second},
 		{rules.Elastic, budget.Right{Floor: half, FloorSince: 1, Low: tenth}, 100 * time.Second},
-		{rules.Strict, budget.Right{Floor: half, FloorSince: 1}, 24 * time.Hour},
+		{rules.Strict, budget.Right{Floor: half, FloorSince: 1}, 100 * 365 * 24 * time.Hour},
 		{rules.Elastic, budget.Right{Hot: true, Floor: half, Share: tenth}, 100 * time.Second},
 		{rules.Independent, entitlement.Whole(budget.Right{FloorSince: 1}), 10 * time.Second},
 	} {

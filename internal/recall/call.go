@@ -1,8 +1,6 @@
 package recall
 
 import (
-	"math"
-
 	"aliquot/budget"
 	"aliquot/limit"
 )
@@ -289,7 +287,7 @@ func (t *Table) cover(k *Ticket, c *Charge, now budget.Instant) {
 	t.landed(k, c)
 	t.owe(c, c.Cost, now)
 	k.covered, k.cost, k.mark, k.slot = c.Cost, 0, t.debtOf(c.Key).mark, c.Slot
-	t.openUntil(k, c, math.MaxInt64)
+	t.open(c)
 }
 
 // uncover handles a call that the store charged after its caller was admitted from memory. That

@@ -1,6 +1,7 @@
 package recall
 
 import (
+	"math"
 	"slices"
 
 	"aliquot/budget"
@@ -32,8 +33,8 @@ type slot struct {
 	// until is when it has ended, by this daemon's clock (given out here), or by the store's clock, in
 	// microseconds (taken in the store).
 	until budget.Instant
-	// open is until when the call that asked for a slot that was given out here may be decided. A store
-	// of several servers may then release the slot, also after another call has entered it.
+	// open is until when the call that asked for a slot that was given out here may be decided, by a store
+	// of several servers. It may then release the slot, also after another call has entered it.
 	open budget.Instant
 }
 
@@ -77,15 +78,22 @@ func (d *debt) dropSlot(name uint64) bool {
 	return len(d.slots) < before
 }
 
-// openUntil records until when a call in flight may be decided whose caller was admitted from memory.
+// open records that the call in flight for a slot that has just been given out may still be decided.
+func (t *Table) open(c *Charge) {
+	if d := t.debt[c.Key]; c.Spread && c.Limit.Algorithm == limit.Concurrency && c.Slot != 0 && c.Cost > 0 {
+		d.slots[len(d.slots)-1].open = math.MaxInt64
+	}
+}
+
+// openUntil records until when that call may be decided.
 func (t *Table) openUntil(k *Ticket, c *Charge, until budget.Instant) {
 	d := t.debt[c.Key]
 	if c.Limit.Algorithm != limit.Concurrency || k.covered == 0 || d == nil || k.voided != t.voided {
 		return
 	}
 	for i := range d.slots {
-		if d.slots[i].name == k.slot {
-			d.slots[i].open = until
+		if s := &d.slots[i]; s.name == k.slot && s.open != 0 {
+			s.open = until
 		}
 	}
 }

@@ -590,7 +590,7 @@ func TestSlotOfACallThatIsGivenBack(t *testing.T) {
 			c := slotCharge(7, now)
 			table.Sent(&k, &c, now)
 			own := c
-			own.Own = &k
+			own.Own, own.Spread = &k, true
 			if !table.Decide([]Charge{own}, false, now, make([]limit.Outcome, 1)) {
 				t.Fatalf("%s: its caller has no slot", what)
 			}

@@ -62,6 +62,9 @@ type Charge struct {
 	// as the limit allows (concurrency limits only).
 	Slot  uint64
 	Lasts time.Duration
+	// Spread: the store is of several servers, which release a slot by themselves if another limit denies
+	// its request. Decide reads it.
+	Spread bool
 	// Borrows: the call wants to borrow of the key's record. Sent reads it.
 	Borrows bool
 }

@@ -25,6 +25,9 @@ import (
 // Nothing is earned at a floor before it is known to be this region's. The floor may be lent, and
 // only the store and the coordinators remember that. Safe for concurrent use.
 type Limit struct {
+	// Spread: the store is of several servers; see recall.Charge. It is set before first use.
+	Spread bool
+
 	now   func() budget.Instant
 	clock *storeclock.Map
 	// owing counts the keys that owe something. While it is 0, checks skip the search for them.
@@ -383,7 +386,7 @@ func (e *Limit) count() {
 func (e *Limit) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 	c := recall.Charge{
 		Key: a.Key, Limit: a.Limit, Cost: a.Cost, Bucket: e.bucketOf(a, now), Own: a.PriorTicket,
-		RhoPPM: e.clock.Drift(), Slot: a.Slot, Lasts: a.Lasts,
+		RhoPPM: e.clock.Drift(), Slot: a.Slot, Lasts: a.Lasts, Spread: e.Spread,
 	}
 	known := false
 	c.StoreNow, c.StoreLatest, known = e.clock.Bounds(now)
