@@ -456,7 +456,7 @@ func TestTailOfALimitThatNobodyTold(t *testing.T) {
 // A window is lengthened under its number while nobody uses the key. A region that is cut off right after that uses
 // its lease by the new window, and no report tells the leader of it. The leader waits for the new window all the same.
 func TestALengthenedWindowThatNobodyTold(t *testing.T) {
-	for _, anew := range []bool{false, true} {
+	for _, restarted := range []bool{false, true} {
 		w := counting(t, 2)
 		w.load[0] = 3
 		w.runUntil("a uses up the limit", 5*time.Second, func() bool { return w.inUse(0) >= 84 })
@@ -466,7 +466,7 @@ func TestALengthenedWindowThatNobodyTold(t *testing.T) {
 		longer.Tail = 2 * time.Minute
 		w.inForce(2, longer)
 		w.run(time.Second)
-		if w.cut[0] = true; anew {
+		if w.cut[0] = true; restarted {
 			w.elect()
 			w.inForce(2, longer)
 		}
