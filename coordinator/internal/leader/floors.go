@@ -97,7 +97,7 @@ func eachLimitOf(rule *rules.Rule, look func(limit.Limit)) {
 // longestTail returns the longest tail of a rule's limits. A request may bring a limit of any window to
 // a rule that accepts it.
 func longestTail(rule *rules.Rule) (tail time.Duration) {
-	if brought, _ := rule.LimitOf(1, time.Minute); rule.RequestLimit && brought.Tail() > 0 {
+	if rule.RequestLimit && rule.Limit.Algorithm.Counts() {
 		return budget.MaxTail
 	}
 	eachLimitOf(rule, func(l limit.Limit) { tail = max(tail, l.Tail()) })

@@ -394,11 +394,7 @@ func (l *Loop) rulesEvent() budget.RulesChanged {
 func longestTailsByRule(s *clusterstate.State, staged map[uint32]*rules.Rule, before map[uint32]time.Duration) map[uint32]time.Duration {
 	out := make(map[uint32]time.Duration, len(s.Rules.Numbers))
 	see := func(number uint32, rule *rules.Rule) {
-		tail := longestTail(rule)
-		if rule.RequestLimit && rule.Limit.Algorithm.Counts() {
-			tail = budget.MaxTail // requests bring windows of any length
-		}
-		out[number] = max(out[number], before[number], tail)
+		out[number] = max(out[number], before[number], longestTail(rule))
 	}
 	for number, rule := range RulesByNumber(s, nil) {
 		if rule == nil {

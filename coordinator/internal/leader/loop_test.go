@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -234,23 +233,6 @@ func TestStagedNumbers(t *testing.T) {
 	}
 }
 
-// TestTailOfLimitsThatRequestsBring: a window that requests bring may be longer than the rule's. A bucket has none.
-func TestTailOfLimitsThatRequestsBring(t *testing.T) {
-	t.Parallel()
-	c := newLoopTest(t)
-	c.apply(twoRules + `  - {id: windows, algorithm: fixed_window, request_limit: allow, key: [api_key], params: {limit: 100, window: 60}}
-  - {id: bucket, request_limit: allow, key: [api_key], params: {capacity: 100, refill_rate: 60}}
-`)
-	c.reloadRulesIfChanged(t.Context())
-	var numbers map[string]uint32
-	c.node.View(func(s *clusterstate.State) { numbers = maps.Clone(s.Rules.Numbers) })
-	for rule, want := range map[string]time.Duration{"windows": budget.MaxTail, "bucket": 0} {
-		if got := c.rulesEvent().Tail(numbers[rule]); got != want {
-			t.Errorf("%s: %v, want %v", rule, got, want)
-		}
-	}
-}
-
 // TestTailsOfTheRules: what the machine waits for where nobody tells it a limit.
 func TestTailsOfTheRules(t *testing.T) {
 	t.Parallel()
@@ -266,12 +248,15 @@ func TestTailsOfTheRules(t *testing.T) {
     key: [api_key]
     params: {limit: 100, window: 60}
     request_limit: allow
+  - {id: bucket, request_limit: allow, key: [api_key], params: {capacity: 100, refill_rate: 60}}
 `)
 	c.reloadRulesIfChanged(t.Context())
 	tail := c.rulesEvent().Tail
-	var number, brought uint32
-	c.node.View(func(s *clusterstate.State) { number, brought = s.Rules.Numbers["windows"], s.Rules.Numbers["brought"] })
-	for rule, want := range map[uint32]time.Duration{1: 0, number: 2 * time.Hour, brought: budget.MaxTail, 999: budget.MaxTail} {
+	var number, brought, bucket uint32
+	c.node.View(func(s *clusterstate.State) {
+		number, brought, bucket = s.Rules.Numbers["windows"], s.Rules.Numbers["brought"], s.Rules.Numbers["bucket"]
+	})
+	for rule, want := range map[uint32]time.Duration{1: 0, number: 2 * time.Hour, brought: budget.MaxTail, bucket: 0, 999: budget.MaxTail} {
 		if got := tail(rule); got != want {
 			t.Errorf("rule %d: %v, want %v", rule, got, want)
 		}

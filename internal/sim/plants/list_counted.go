@@ -34,7 +34,7 @@ func counted() []Plant {
 		},
 		{
 			Name: "brought-tail-forgotten", Breaks: "a leader that does not know a limit waits for its rule's window, although the request brought a limit with a longer one",
-			Edits: []Edit{{"coordinator/internal/leader/floors.go", "rule.RequestLimit && brought.Tail() > 0 {", "brought.Tail() < 0 {"}},
+			Edits: []Edit{{"coordinator/internal/leader/floors.go", "if rule.RequestLimit && rule.Limit.Algorithm.Counts() {", "if false {"}},
 		},
 		{
 			Name: "staged-tail-forgotten", Breaks: "a leader waits for the window of the version in force, although a staged one has a longer window",
