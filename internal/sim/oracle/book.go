@@ -79,8 +79,9 @@ func NewBook(l limit.Limit, rhoPPM int32, stores int, clocks Clocks) *Book {
 
 // lastsOf returns what a fast clock shows as a window.
 func (b *Book) lastsOf(w time.Duration) int64 {
+	const milli = second / 1000
 	window := int64(w)
-	return window - window/second*shell.Fastest(b.rhoPPM) - 1000
+	return window - (window/milli+1)*shell.Fastest(b.rhoPPM)/1000 - 1000
 }
 
 // Changes reports whether the limit may change. Windows of another length begin and end at other times, so that no

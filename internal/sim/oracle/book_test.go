@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"aliquot/internal/sim/shell"
 	"aliquot/limit"
 )
 
@@ -79,5 +80,14 @@ func TestALogThatChanges(t *testing.T) {
 	c.now += 20 * second
 	if b.Capacity() != 20*limit.Token {
 		t.Errorf("the larger capacity is still allowed: %d", b.Capacity())
+	}
+}
+
+// TestAFastClockShowsPartsOfASecondToo: a window of 4.4 s is over when the fastest clock shows that.
+func TestAFastClockShowsPartsOfASecondToo(t *testing.T) {
+	const rhoPPM = 100_000
+	b := NewBook(limit.Limit{Algorithm: limit.SlidingLog, Capacity: limit.Token, Window: 4400 * time.Millisecond}, rhoPPM, 1, &clocks{})
+	if shown := b.Lasts() + b.Lasts()/1000*shell.Fastest(rhoPPM)/(second/1000); shown > 4400*second/1000 {
+		t.Errorf("an entry lasts until a clock shows %d ns", shown)
 	}
 }
