@@ -186,12 +186,9 @@ func (t *Table) Adjusted(k *Ticket, c *Charge, left, used limit.Tokens, carried 
 	t.landed(k, c)
 	k.state = charged
 	e = t.keys[c.Key]
-	e.recent.roll(&c.Limit, e.stamp, stamp)
-	e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
+	t.learnUse(c, &e, left, used, stamp, now)
 	t.recount(c, &e, now)
-	e.reported(c, now)
 	t.keys[c.Key] = e
-	t.disownEnded(c.Key, stamp)
 }
 
 // date records when the store charged a call's cost and what it carried. A time beyond that of the
@@ -211,14 +208,20 @@ func (t *Table) date(k *Ticket, c *Charge, allowed bool, carried Debt, stamp int
 // learn records the store's answer about a key, at its clock's stamp. left is the answer less what
 // is owed.
 func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome, stamp int64, now budget.Instant) {
-	e.recent.roll(&c.Limit, e.stamp, stamp)
-	e.left, e.at, e.stamp, e.told = left, now, stamp, true
 	if !c.Limit.Algorithm.Counts() {
+		e.left, e.at, e.stamp, e.told = left, now, stamp, true
 		e.basis, e.capacity = out.Bucket.Rate.Micro, out.Bucket.Cap
 		return
 	}
-	e.basis, e.counts = int64(min(out.InUse(), limit.MaxTokens)), true
+	t.learnUse(c, e, left, out.InUse(), stamp, now)
 	t.recount(c, e, now)
+}
+
+// learnUse records what the store says of a counting limit: what is left of its rights, and what is in use.
+func (t *Table) learnUse(c *Charge, e *entry, left, used limit.Tokens, stamp int64, now budget.Instant) {
+	e.recent.roll(&c.Limit, e.stamp, stamp)
+	e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
+	e.told, e.counts = true, true
 	e.reported(c, now)
 	t.disownEnded(c.Key, stamp)
 }

@@ -257,11 +257,7 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 		return
 	}
 	if !e.told || stamp >= e.stamp {
-		e.recent.roll(&c.Limit, e.stamp, stamp)
-		e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
-		e.told, e.counts = true, true
-		e.reported(c, now)
-		t.disownEnded(key, stamp)
+		t.learnUse(c, &e, left, used, stamp, now)
 		if !e.unknown() {
 			t.recount(c, &e, now)
 		}

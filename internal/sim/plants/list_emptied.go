@@ -12,7 +12,7 @@ func emptied() []Plant {
 	return []Plant{
 		{
 			Name: "denial-cut-at-zero", Breaks: "a denial says that as much is in use of a counting limit as there are rights to, though more may be",
-			Edits: []Edit{{"internal/recall/call.go", "e.basis, e.counts = int64(min(out.InUse(), limit.MaxTokens)), true", "e.basis, e.counts = int64(min(out.InUse(), out.Bucket.Cap)), true"}},
+			Edits: []Edit{{"internal/recall/call.go", "t.learnUse(c, e, left, out.InUse(), stamp, now)", "t.learnUse(c, e, left, min(out.InUse(), out.Bucket.Cap), stamp, now)"}},
 			World: World{Algorithms: []string{"sliding_window_counter", "sliding_window_log"}, Regions: 2, Keys: 2, Faults: []string{"store's clock set", "all store commands stuck", "store commands stuck"}, Just: true},
 		},
 		{

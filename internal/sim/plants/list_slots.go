@@ -69,7 +69,7 @@ func slots() []Plant {
 		},
 		{
 			Name: "slots-by-earlier-rights", Breaks: "after a release, all but what is left of the rights of the answer before is taken for what is in use",
-			Edits: []Edit{{call, "int64(min(used, limit.MaxTokens)), stamp", "int64(max(0, e.left+limit.Tokens(e.basis)-left)), stamp"}},
+			Edits: []Edit{{call, "t.learnUse(c, &e, left, used, stamp, now)", "t.learnUse(c, &e, left, max(0, e.left+limit.Tokens(e.basis)-left), stamp, now)"}},
 			World: World{Algorithms: []string{"concurrency"}, Keys: 2, Faults: []string{"store flushed", "timing changed", "region reweighted", "daemon paused", "store commands stuck"}, Just: true},
 		},
 		{

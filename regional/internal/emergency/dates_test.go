@@ -11,14 +11,19 @@ import (
 	"aliquot/regional/internal/charge"
 )
 
+// aLog returns a log of 100 a minute of a daemon whose clock, and its store's, show two hours.
+func aLog() (e *Limit, a charge.Charge, c recall.Charge, now budget.Instant) {
+	now = 7200 * second
+	e, a = New(func() budget.Instant { return now }, storeclock.New(), nil), anAsk(1)
+	a.Limit = limit.Limit{Algorithm: limit.SlidingLog, Capacity: 100 * limit.Token, Window: time.Minute}
+	c = recall.Charge{Key: a.Key, Limit: a.Limit, Bucket: limit.Bucket{Cap: a.Limit.Capacity}, StoreNow: 7200e6, StoreLatest: 7200e6}
+	return e, a, c, now
+}
+
 // TestASettlementEndsTheDatesOfUse: it may give back what was admitted, so from then on nobody knows when what is in
 // use of a log was admitted.
 func TestASettlementEndsTheDatesOfUse(t *testing.T) {
-	now := 7200 * second
-	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
-	a := anAsk(1)
-	a.Limit = limit.Limit{Algorithm: limit.SlidingLog, Capacity: 100 * limit.Token, Window: time.Minute}
-	c := recall.Charge{Key: a.Key, Limit: a.Limit, Bucket: limit.Bucket{Cap: a.Limit.Capacity}, StoreNow: 7200e6, StoreLatest: 7200e6}
+	e, a, c, now := aLog()
 	c.Cost = 20 * limit.Token
 	for i, at := range []int64{7150e6, 7199e6} {
 		var k recall.Ticket
@@ -47,11 +52,7 @@ func TestASettlementEndsTheDatesOfUse(t *testing.T) {
 
 // TestASettlementTellsWhatIsInUse: the answer to a settlement of a log says what is in use, and new contents are told so.
 func TestASettlementTellsWhatIsInUse(t *testing.T) {
-	now := 7200 * second
-	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
-	a := anAsk(1)
-	a.Limit = limit.Limit{Algorithm: limit.SlidingLog, Capacity: 100 * limit.Token, Window: time.Minute}
-	c := recall.Charge{Key: a.Key, Limit: a.Limit, Bucket: limit.Bucket{Cap: a.Limit.Capacity}, StoreNow: 7200e6, StoreLatest: 7200e6}
+	e, a, c, now := aLog()
 	var k recall.Ticket
 	e.table.Sent(&k, &c, now-second)
 	e.table.Answered(&k, &c, true, limit.Outcome{Tokens: 80 * limit.Token, Bucket: c.Bucket}, recall.Debt{}, 7199e6, now-second)
