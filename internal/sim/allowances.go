@@ -28,8 +28,9 @@ import (
 //   - what a step of a store's clock is worth, at most a burst, and what its daemons had recently
 //     borrowed (Bucket.ClockSet): buckets refill for the step, and loans end by it, while their holders
 //     may still spend;
-//   - of a log that changes, the largest capacity by which what is in use may have been admitted, and the
-//     shortest window by which anybody decides or has decided since an admission (Book.Allow);
+//   - of a counting limit that changes, the largest capacity by which what is in use may have been admitted,
+//     and the shortest window by which anybody decides or has decided since an admission. While windows of two
+//     lengths are in force, two capacities, and then the account by windows begins anew (Book.Allow);
 //   - of a counting limit, entries that a fast clock shows as over, and what a store's clock that is
 //     set shows as passed (Book.Lasts, Book.ClockSet): use is promised by the stores' clocks. A daemon
 //     without its store goes by the clock before until it has read it (Book.ClockRead). Windows are compared by number
@@ -78,11 +79,11 @@ func (w *world) oldestVersion() uint64 {
 func (w *world) allow(r *rule.Rule, oldest uint64, less bool) {
 	soon, late := w.Now()+rule.WallApart, w.Now()-rule.WallApart-settleRules
 	most := r.At(oldest, soon)
-	shortest := most.Window
+	shortest, longest := most.Window, most.Window
 	see := func(version uint64) {
 		for _, at := range [...]int64{soon, late} {
 			l := r.At(version, at)
-			most, shortest = oracle.Larger(most, l), min(shortest, l.Window)
+			most, shortest, longest = oracle.Larger(most, l), min(shortest, l.Window), max(longest, l.Window)
 		}
 	}
 	see(oldest)
@@ -92,8 +93,8 @@ func (w *world) allow(r *rule.Rule, oldest uint64, less bool) {
 		}
 	}
 	r.Ideal.Allow(most, w.bursts(r), less, w.Now())
-	if r.Book != nil && r.Book.Changes() {
-		r.Book.Allow(most.Capacity, shortest, less)
+	if r.Book != nil {
+		r.Book.Allow(most.Capacity, shortest, longest, less)
 	}
 }
 

@@ -21,12 +21,13 @@ func TestRulesThatChange(t *testing.T) {
 	}
 }
 
-// TestLogsThatChange: worlds whose operator changes the capacities and the windows of logs, together and
-// apart, in all regions or in some of them first.
-func TestLogsThatChange(t *testing.T) {
-	for seed := range uint64(20) {
+// TestCountingLimitsThatChange: worlds whose operator changes the capacities and the windows of limits that count,
+// together and apart, in all regions or in some of them first.
+func TestCountingLimitsThatChange(t *testing.T) {
+	counting := [...]limit.Algorithm{limit.FixedWindow, limit.SlidingCounter, limit.SlidingLog, limit.Concurrency}
+	for seed := range uint64(40) {
 		opts := Options{
-			Algorithms: []limit.Algorithm{limit.SlidingLog}, confined: true,
+			Algorithms: []limit.Algorithm{counting[seed%4]}, confined: true,
 			faults: []faults.Kind{
 				faults.LowerLimit, faults.RaiseLimit, faults.StageLimit, faults.Restart, faults.NoCoordinators, faults.CutBothWays,
 			},

@@ -75,9 +75,6 @@ func (w *world) operateRules(f faults.Kind) {
 	}
 	l := r.Latest()
 	if f == faults.LowerLimit || f == faults.RaiseLimit {
-		if r.Book != nil && !r.Book.Changes() {
-			return // there is no exact account of what is in use by which limit
-		}
 		l = w.redrawn(f, l)
 	}
 	switch f {
@@ -99,12 +96,15 @@ func (w *world) operateRules(f faults.Kind) {
 	}
 }
 
-// redrawn returns a limit lowered or raised: its burst, its rate, or both. The rate of a log follows from
-// its window.
+// redrawn returns a limit lowered or raised: its burst, its rate, or both. The rate of a counting limit
+// follows from its window.
 func (w *world) redrawn(f faults.Kind, l limit.Limit) limit.Limit {
 	factor, part := w.Between(2, 6), w.Rand.IntN(4)
 	if part == 0 {
 		factor *= factor
+	}
+	if l.Algorithm == limit.Concurrency {
+		part = 2 // slots have no rate, and who holds one would have to know for how long
 	}
 	if burst := part != 1; burst && f == faults.LowerLimit {
 		l.Capacity = max(l.Capacity/limit.Tokens(factor), limit.Token)

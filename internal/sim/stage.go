@@ -31,11 +31,11 @@ func (w *world) stageRule(r *rule.Rule) {
 	} else {
 		l = r.Raised(factor)
 	}
-	if l.Algorithm.Counts() {
+	if r.Book != nil && r.Book.Rewindows() {
 		l.Window = w.rewindowed(kind, l.Window, factor)
 	}
 	promote, lasts := w.Chance(1, 2), w.Between(second, 30*second)
-	if r.Book != nil && !r.Book.Changes() || !some {
+	if !some {
 		return
 	}
 	w.proposeRules("limit staged", r, func(version uint64) {

@@ -84,32 +84,56 @@ func (b *Book) lastsOf(w time.Duration) int64 {
 	return window - (window/milli+1)*shell.Fastest(b.rhoPPM)/1000 - 1000
 }
 
-// Changes reports whether the limit may change. Windows of another length begin and end at other times, so that no
-// account by one of the two says what the other one allows; and who holds a slot would have to know for how long.
-func (b *Book) Changes() bool { return b.limit.Algorithm == limit.SlidingLog }
+// Rewindows reports whether the limit's window may change. It may not for slots: who holds one would have to know for
+// how long.
+func (b *Book) Rewindows() bool { return b.limit.Algorithm != limit.Concurrency }
 
-// Allow sets the largest capacity and the shortest window by which anybody decides. What allows more
+// Allow sets the largest capacity, and the shortest and the longest window, by which anybody decides. What allows more
 // holds at once, for what was admitted before as well: a daemon with the shorter window has forgotten
 // that. What allows less holds only with less. A larger capacity counts until what was admitted by it
 // has left the longest window.
-func (b *Book) Allow(capacity limit.Tokens, window time.Duration, less bool) {
-	b.longest = max(b.longest, window)
+//
+// Windows of two lengths begin and end at different times. While some decide by the one and some by the other, a
+// shorter window may see the use of two longer ones, so two capacities are allowed. The account by the new windows
+// begins with nothing.
+func (b *Book) Allow(capacity limit.Tokens, shortest, longest time.Duration, less bool) {
+	b.longest = max(b.longest, longest)
+	if shortest != longest && !b.entered() {
+		capacity *= 2
+	}
 	switch {
 	case capacity < b.limit.Capacity && less:
-		b.earlier = append(b.earlier, earlierCapacity{b.clocks.Now() + int64(b.longest) + int64(b.longest)/10 + second, b.limit.Capacity})
+		b.earlier = append(b.earlier, earlierCapacity{b.clocks.Now() + b.counts(), b.limit.Capacity})
 		b.limit.Capacity = capacity
 	case capacity > b.limit.Capacity:
 		b.limit.Capacity = capacity
 	}
-	if window == b.limit.Window || window > b.limit.Window && !less {
+	if shortest == b.limit.Window || shortest > b.limit.Window && !less {
 		return
 	}
-	b.limit.Window, b.lasts = window, b.lastsOf(window)
+	b.limit.Window, b.lasts = shortest, b.lastsOf(shortest)
+	b.labels = nil
 	for i := range b.regions {
+		b.regions[i].restart(b.clocks.StoreNow(i), shortest.Microseconds())
 		for j := range b.regions[i].entries {
-			b.regions[i].entries[j].shorten(window, b.lasts)
+			b.regions[i].entries[j].shorten(shortest, b.lasts)
 		}
 	}
+}
+
+// restart lets the account by windows begin with nothing, at a store's time.
+func (r *ledgerOfUse) restart(storeNow, window int64) {
+	r.cur, r.prev, r.unstored, r.prevUnstored = 0, 0, 0, 0
+	r.label, r.earlier = storeNow/window, (storeNow-r.leap/1000)/window
+}
+
+// counts returns the longest true time for which an admission may count.
+func (b *Book) counts() int64 {
+	longest := int64(b.longest) + int64(b.longest)/10 + second
+	if b.limit.Algorithm == limit.SlidingCounter {
+		longest *= 2
+	}
+	return longest
 }
 
 // shorten lets an entry count no longer than a window that lasts so long.

@@ -60,13 +60,13 @@ func TestALogThatChanges(t *testing.T) {
 		}
 	}
 	admit(30)
-	b.Allow(20*limit.Token, 20*time.Second, false)
+	b.Allow(20*limit.Token, 20*time.Second, 20*time.Second, false)
 	if b.Capacity() != 60*limit.Token {
 		t.Errorf("a smaller capacity holds while another one is decided by: %d", b.Capacity())
 	}
 	c.now += 5 * second
 	admit(60) // lasts 10 s
-	b.Allow(20*limit.Token, 20*time.Second, true)
+	b.Allow(20*limit.Token, 20*time.Second, 20*time.Second, true)
 	if b.Capacity() != 60*limit.Token {
 		t.Errorf("a larger capacity ends before what was admitted by it: %d", b.Capacity())
 	}
@@ -74,7 +74,7 @@ func TestALogThatChanges(t *testing.T) {
 	admit(60) // the first is over; this one lasts 20 s
 	c.now += 5 * second
 	admit(60) // the second is over
-	b.Allow(20*limit.Token, 4*time.Second, false)
+	b.Allow(20*limit.Token, 4*time.Second, 20*time.Second, false)
 	c.now += second
 	admit(60) // the third is over, 6 s after it was admitted
 	c.now += 20 * second
@@ -89,5 +89,32 @@ func TestAFastClockShowsPartsOfASecondToo(t *testing.T) {
 	b := NewBook(limit.Limit{Algorithm: limit.SlidingLog, Capacity: limit.Token, Window: 4400 * time.Millisecond}, rhoPPM, 1, &clocks{})
 	if shown := b.Lasts() + b.Lasts()/1000*shell.Fastest(rhoPPM)/(second/1000); shown > 4400*second/1000 {
 		t.Errorf("an entry lasts until a clock shows %d ns", shown)
+	}
+}
+
+// TestWindowsOfTwoLengths: while some decide by one length and some by another, two capacities are allowed. The account by
+// the new windows begins with nothing.
+func TestWindowsOfTwoLengths(t *testing.T) {
+	const whole = 60 * limit.Token
+	for _, algorithm := range []limit.Algorithm{limit.FixedWindow, limit.SlidingCounter} {
+		c := &clocks{now: 1000 * second}
+		b := NewBook(limit.Limit{Algorithm: algorithm, Capacity: whole, Window: 10 * time.Second}, 0, 1, c)
+		b.Admit(0, whole, nil)
+		b.Allow(whole, 10*time.Second, 20*time.Second, false)
+		if b.Capacity() != 2*whole || b.InUse(0) != whole {
+			t.Errorf("%v, two lengths: %d in use of %d", algorithm, b.InUse(0), b.Capacity())
+		}
+		b.Allow(whole, 20*time.Second, 20*time.Second, true)
+		if got := b.Admit(0, whole, nil); b.Capacity() != 2*whole || got != whole {
+			t.Errorf("%v, the longer one holds: %d in use of %d", algorithm, got, b.Capacity())
+		}
+		c.now += 15 * second
+		if got := b.Admit(0, whole, nil); got != 2*whole {
+			t.Errorf("%v: %d in use in one window of the longer ones", algorithm, got)
+		}
+		c.now += 60 * second
+		if b.Capacity() != whole || b.InUse(0) != 0 {
+			t.Errorf("%v, after a while: %d in use of %d", algorithm, b.InUse(0), b.Capacity())
+		}
 	}
 }

@@ -110,8 +110,6 @@ func (n *Node) apply(changes []budget.ShareChange, lease bool) {
 		}
 		l := limit.Limit{Capacity: limit.Tokens(c.Limit.Capacity), Rate: limit.Rate{Micro: c.Limit.Rate, Frac: c.Limit.RateFrac}}
 		switch {
-		case r.Book != nil && !r.Book.Changes() && (l.Capacity > 0 || r.InForce(n.Version)):
-			l = r.Latest() // never changed
 		case l.Capacity > 0 && r.Book != nil:
 			l, _ = entitlement.Limit(c.Limit, r.Book.Algorithm())
 		case l.Capacity > 0:
