@@ -111,7 +111,7 @@ func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *cha
 			if err := s.WaitInFlight(ctx); err != nil {
 				return nil, err
 			}
-			now, _ = l.read()
+			now, wall = l.read()
 		}
 		patient := !s.Crowded && (round == 0 || round < charge.MaxWaitRounds && time.Now().Before(s.Until))
 		groups := l.decideCached(requests, s, now, wall.UnixMilli(), patient)

@@ -103,9 +103,13 @@ func (p *Policy) ChangedLimit(number uint32, l limit.Limit, now budget.Instant) 
 // HasFormer reports whether any earlier version of a rule is remembered.
 func (p *Policy) HasFormer() bool { return len(p.former) > 0 }
 
+// setBack is the step of a wall clock, in milliseconds, from which on overrides hold again that have ended by it.
+const setBack = 60_000
+
 // holds reports whether at a time, in Unix milliseconds, exactly those overrides hold that held
-// when the policy was made.
-func (p *Policy) holds(unixMS int64) bool { return p.fromMS <= unixMS && unixMS < p.untilMS }
+// when the policy was made. Who read the clock before an override ended, and comes later, does not bring it
+// back: each way there and back would count as a change of the rule.
+func (p *Policy) holds(unixMS int64) bool { return p.fromMS-setBack <= unixMS && unixMS < p.untilMS }
 
 // turnsAt sets the period around a time during which the overrides that hold at that time do not
 // change.
@@ -165,10 +169,10 @@ func (p *Policies) updateLocked(unixMS int64) *Policy {
 	next.turnsAt(unixMS)
 	at := p.now()
 	late := at.Sub(budget.Instant(p.seen.Load())) > unseen
-	next.former = p.remember(before, &next, func(r *rules.Rule) *formerRule {
+	next.former = p.remember(before, &next, func(r *rules.Rule) []formerRule {
 		for _, o := range r.Overrides() {
 			if o.Holds(before.unixMS) != o.Holds(unixMS) {
-				return &formerRule{at: at, rule: r, unixMS: before.unixMS, missed: late}
+				return []formerRule{{at: at, rule: r, unixMS: before.unixMS, missed: late}}
 			}
 		}
 		return nil
@@ -180,7 +184,7 @@ func (p *Policies) updateLocked(unixMS int64) *Policy {
 // superseded returns, for the rules that next changes, what they were in the policy before.
 func (p *Policies) superseded(before, next *Policy) map[uint32]formerRules {
 	at := p.now()
-	return p.remember(before, next, func(r *rules.Rule) *formerRule {
+	return p.remember(before, next, func(r *rules.Rule) []formerRule {
 		if before.Set == nil || before.Numbers[r.ID] != next.Numbers[r.ID] {
 			return nil
 		}
@@ -188,18 +192,18 @@ func (p *Policies) superseded(before, next *Policy) map[uint32]formerRules {
 		if old == nil || old.SameLimits(r) {
 			return nil
 		}
-		return &formerRule{at: at, rule: old, unixMS: next.unixMS}
+		return []formerRule{{at: at, rule: old, unixMS: next.unixMS}}
 	})
 }
 
 // remember adds the versions that rules have just had to those that they had before.
-func (p *Policies) remember(before, next *Policy, was func(*rules.Rule) *formerRule) map[uint32]formerRules {
+func (p *Policies) remember(before, next *Policy, was func(*rules.Rule) []formerRule) map[uint32]formerRules {
 	out := map[uint32]formerRules{}
 	for _, r := range next.Set.Rules() {
 		number := next.Numbers[r.ID]
 		former := before.former[number].rules
-		if f := was(r); f != nil {
-			former, next.changedAt = append(slices.Clone(former), *f), f.at
+		if had := was(r); len(had) > 0 {
+			former, next.changedAt = slices.Concat(former, had), had[len(had)-1].at
 		}
 		if len(former) > 0 {
 			if known := next.remembered(r, former, p.now()); len(known.rules) > 0 {
@@ -347,17 +351,23 @@ func (p *Policies) Restore(states []FormerState) {
 		known.rules = append(known.rules, f)
 		before.former[s.Number] = known
 	}
-	next.former = p.remember(&before, &next, func(r *rules.Rule) *formerRule {
-		ended := int64(0)
-		for _, o := range r.Overrides() {
-			if !o.Holds(next.unixMS) && time.Duration(next.unixMS-o.UntilMS)*time.Millisecond < next.memory(r, r) {
-				ended = max(ended, o.UntilMS)
-			}
+	next.former = p.remember(&before, &next, func(r *rules.Rule) (had []formerRule) {
+		for _, until := range next.endedLately(r) {
+			had = append(had, formerRule{at: at, rule: r, unixMS: until - 1, missed: true})
 		}
-		if ended == 0 {
-			return nil
-		}
-		return &formerRule{at: at, rule: r, unixMS: ended - 1, missed: true}
+		return had
 	})
 	p.install(&next)
+}
+
+// endedLately returns when overrides of a rule ended of which records may still be there, in Unix milliseconds and in
+// order.
+func (p *Policy) endedLately(r *rules.Rule) (ends []int64) {
+	for _, o := range r.Overrides() {
+		if !o.Holds(p.unixMS) && time.Duration(p.unixMS-o.UntilMS)*time.Millisecond < p.memory(r, r) {
+			ends = append(ends, o.UntilMS)
+		}
+	}
+	slices.Sort(ends)
+	return slices.Compact(ends)
 }

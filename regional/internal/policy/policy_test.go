@@ -77,9 +77,7 @@ func TestRuleNumbersLeaveRoom(t *testing.T) {
 // nor more than some changes of one rule.
 func TestWhatARuleWasIsForgottenInTime(t *testing.T) {
 	now := budget.Instant(time.Hour)
-	p := New("us", false, func() budget.Instant { return now }, slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry()))
-	third := budget.Share{Rate: budget.Unit / 3, Burst: budget.Unit / 3}
-	p.SetCluster(Cluster{ClusterID: "c", Secret: []byte("s"), Lease: time.Second, Regions: []Region{{Name: "us", Floor: third, Low: third}}})
+	p := policies(&now)
 	version := uint64(0)
 	apply := func(rate int) {
 		version++
@@ -120,6 +118,78 @@ func TestWhatARuleWasIsForgottenInTime(t *testing.T) {
 	}
 	if c := known(); c == nil || c.Slow != (limit.Rate{}) || c.Cap != 0 {
 		t.Errorf("of what went before nothing is known, but %+v", c)
+	}
+}
+
+// policies returns those of one of three regions, whose clock is now.
+func policies(now *budget.Instant) *Policies {
+	p := New("us", false, func() budget.Instant { return *now }, slog.New(slog.DiscardHandler), telemetry.New("us", "test", prometheus.NewRegistry()))
+	third := budget.Share{Rate: budget.Unit / 3, Burst: budget.Unit / 3}
+	p.SetCluster(Cluster{ClusterID: "c", Secret: []byte("s"), Lease: time.Second, Regions: []Region{{Name: "us", Floor: third, Low: third}}})
+	return p
+}
+
+// overridden returns the policies of one rule with overrides.
+func overridden(t *testing.T, now *budget.Instant, overrides string) *Policies {
+	t.Helper()
+	p := policies(now)
+	text := "rules:\n  - id: r0\n    enforcement: strict\n    params: {capacity: 100, refill_rate: 1}\n    override: {" + overrides + "}\n"
+	if err := p.SetRules(RuleText{Version: 1, YAML: text, Numbers: map[string]uint32{"r0": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// changed returns what is remembered of a client's limit.
+func changed(p *Policies, client string, now budget.Instant) *entitlement.Change {
+	r := p.Load().Set.Rule("r0")
+	l, _ := r.LimitFor(client, p.Load().unixMS)
+	return p.Load().Changed(1, r, client, l, now)
+}
+
+// TestAnOverrideEndsOnce: checks that read the clock before an override ended, and come later, do not bring it back. So
+// nothing is forgotten of what other clients had.
+func TestAnOverrideEndsOnce(t *testing.T) {
+	now := budget.Instant(time.Hour)
+	end := time.Now().Add(time.Hour).Truncate(time.Second)
+	p := overridden(t, &now, "vip: {capacity: 200, until: "+end.UTC().Format(time.RFC3339)+"}")
+	for range 2 * mostFormer {
+		p.At(end.UnixMilli())
+		p.At(end.UnixMilli() - 40)
+	}
+	if got := len(p.Load().former[1].rules); got != 1 {
+		t.Errorf("one override has ended, and %d changes are remembered", got)
+	}
+	if c := changed(p, "stranger", now); c != nil {
+		t.Errorf("of a client without an override a change is remembered: %+v", c)
+	}
+	if changed(p, "vip", now) == nil {
+		t.Error("nothing is remembered of the override")
+	}
+	p.At(end.UnixMilli() - setBack - 1)
+	if got := p.Load().OverridesEnded; got != 0 {
+		t.Errorf("the wall clock was set back by a minute, and %d overrides have ended", got)
+	}
+}
+
+// TestOverridesThatEndWhileADaemonIsDown: each of them is remembered.
+func TestOverridesThatEndWhileADaemonIsDown(t *testing.T) {
+	now, at := budget.Instant(time.Hour), time.Now()
+	ended := func(client string, ago time.Duration) string {
+		return client + ": {capacity: 100, refill_rate: 100, until: " + at.Add(-ago).UTC().Format(time.RFC3339) + "}"
+	}
+	p := overridden(t, &now, ended("x", 20*time.Second)+", "+ended("y", 10*time.Second)+", "+ended("old", time.Hour))
+	p.Restore(nil)
+	fast := limit.Rate{Micro: 100e6}
+	for _, client := range []string{"x", "y"} {
+		if c := changed(p, client, now); c == nil || c.Rate != fast {
+			t.Errorf("%s: %+v", client, c)
+		}
+	}
+	for _, client := range []string{"old", "stranger"} {
+		if c := changed(p, client, now); c != nil {
+			t.Errorf("%s: %+v is remembered", client, c)
+		}
 	}
 }
 
