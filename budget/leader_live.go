@@ -78,8 +78,9 @@ func (l *Leader) weigh(key *leaderKey) {
 
 // overdrawn reports whether E of the protocol sums above the limit: the shares last sent, and for a
 // silent or fenced region at least its floor. What regions may have in use can sum above the limit although
-// the truth cannot: each store that has lost its memory reports the most it may have. While no
-// region was sent anything of the burst, a lease adds nothing to that.
+// the truth cannot: each store that has lost its memory reports the most it may have, and the floor of a
+// silent region is reserved beside use that had borrowed it. While no live region was sent anything of the
+// burst, a lease adds nothing to that, because only live regions get one.
 func (l *Leader) overdrawn(key *leaderKey) bool {
 	fenced := l.fencedFloor(key)
 	rate, burst, sent := int64(fenced.Rate), int64(fenced.Burst), int64(0)
@@ -87,7 +88,9 @@ func (l *Leader) overdrawn(key *leaderKey) bool {
 		e := l.reserved(i, key)
 		rate += int64(e.Rate)
 		burst += int64(e.Burst)
-		sent += int64(key.regions[i].sent.Burst)
+		if l.regions[i].live {
+			sent += int64(key.regions[i].sent.Burst)
+		}
 	}
 	return rate > Unit || burst > Unit && sent > 0
 }

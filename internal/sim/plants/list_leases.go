@@ -100,6 +100,10 @@ func leases() []Plant {
 			World: World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
 		},
 		{
+			Name: "silent-share-ends-leases", Breaks: "what a silent region was sent counts when renewals ask whether a lease adds to use that sums above the limit",
+			Edits: []Edit{{live, "		if l.regions[i].live {\n			sent +=", "		if true {\n			sent +="}},
+		},
+		{
 			Name: "two-legal-plans", Breaks: "a shrink that is planned counts as sent when leases are renewed, so that a silence is answered in two steps",
 			Edits:    []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(l.cfg.Regions[i].Floor))", "e := key.regions[i].current().Max(key.shares[i].Min(l.cfg.Regions[i].Floor))"}},
 			World:    World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},

@@ -1,0 +1,48 @@
+package budget
+
+import (
+	"testing"
+	"time"
+)
+
+// hourly returns a world whose key is a log of so many requests in any hour.
+func hourly(t *testing.T, n int, capacity int64) *world {
+	w := newWorld(t, n)
+	w.limit = KeyLimit{Capacity: capacity * microToken, Rate: capacity * microToken / 3600, Tail: time.Hour}
+	w.rights = &rights{used: make([][]Instant, n)}
+	w.elect()
+	w.runUntil("every region holds a lease", 2*time.Second, w.allLive)
+	w.inForce(1, w.limit)
+	return w
+}
+
+// use lets a region use so many requests, one at a time, and pauses.
+func (w *world) use(i int, requests int64) {
+	w.t.Helper()
+	w.every, w.load[i] = 5, 1
+	w.runUntil("the requests are admitted", time.Minute, func() bool { return w.inUse(i) >= requests })
+	w.every, w.load[i] = 0, 0
+	w.run(10 * time.Second)
+}
+
+// A region has used what another one lent, and that one falls silent. What is in use and the silent region's floor
+// sum above the limit. The other leases go on, because other keys need them.
+func TestSilenceBesideBorrowedUseEndsNoLease(t *testing.T) {
+	for _, n := range []int{2, 3} {
+		w := hourly(t, n, 300)
+		w.use(0, 230)
+		w.cut[1] = true
+		w.run(30 * time.Second)
+		if in := w.leader.keys[w.key].regions[0].inUse; in+w.ledger.Config.Regions[1].Floor.Burst <= Unit {
+			t.Fatalf("%d regions: a has %d in use; this test is to see more than b's floor leaves", n, in)
+		}
+		before := w.renewed[0]
+		w.run(10 * time.Minute)
+		if got := w.renewed[0] - before; got < 595 {
+			t.Errorf("%d regions: a's lease was renewed %d times in 10 minutes", n, got)
+		}
+		w.cut[1] = false
+		w.load[1] = 3
+		w.runUntil("b is back and uses what is left", time.Minute, func() bool { return w.inUse(1) >= 64 }) // I3 holds meanwhile
+	}
+}
