@@ -51,12 +51,13 @@ type ShareResult struct {
 	// the rule would find no record of the share.
 	Unenforced bool
 	// InUse counts against the share. Due is for how long InUse can exceed the share, by the
-	// store's clock. Label is the present window's number, and Tail that of the limit with those
-	// windows. All four are for counting limits; see limit.Applied.
-	InUse int64
-	Due   time.Duration
-	Label int64
-	Tail  time.Duration
+	// store's clock. Label is the present window's number. Capacity and Tail are those of the limit
+	// by which the store counts. All five are for counting limits; see limit.Applied.
+	InUse    int64
+	Due      time.Duration
+	Label    int64
+	Capacity int64
+	Tail     time.Duration
 }
 
 // StoreEpoch names the store's contents: at the start, and when they have changed.

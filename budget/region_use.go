@@ -29,7 +29,7 @@ func (r *Region) recordOutlasting(k KeyID, h *hotKey, res ShareResult, now Insta
 	}
 	h.label, h.labelTail, h.inUse, h.mustAck = res.Label, res.Tail, 0, true
 	if res.Due > 0 {
-		h.inUse = max(partOf(res.InUse, h.limit.Capacity), min(h.share.Burst, Unit-1)+1)
+		h.inUse = max(partOf(res.InUse, res.Capacity), min(h.share.Burst, Unit-1)+1)
 		r.scheduleUseCheck(k, h, now.Add(min(r.cfg.Lengthen(res.Due), useCheckEvery)))
 	}
 	r.queue(k, h)

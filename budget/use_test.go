@@ -77,7 +77,7 @@ func (w *world) storeLost(i int) bool { return w.now < max(w.rights.lost, w.righ
 
 func (w *world) storeRights(i int, c ShareChange) ShareResult {
 	used, most := w.inUse(i), Scale(w.limit.Capacity, c.Share.Burst)/microToken
-	res := ShareResult{Key: c.Key, InUse: used * microToken, Label: w.rights.label, Tail: w.limit.Tail, Tokens: max(0, most-used) * microToken}
+	res := ShareResult{Key: c.Key, InUse: used * microToken, Label: w.rights.label, Capacity: w.limit.Capacity, Tail: w.limit.Tail, Tokens: max(0, most-used) * microToken}
 	if w.storeLost(i) {
 		res.InUse, res.Tokens, res.Due = 1e15, 0, max(w.rights.lost, w.rights.lostOf(i)).Sub(w.now)
 	} else if excess := used - most; excess > 0 {

@@ -251,7 +251,7 @@ func (n *node) apply(w *world, e budget.ApplyShares) {
 		if w.sc.Chunks {
 			view.Chunk = n.recall(w)
 		}
-		call.changes[i] = store.Change{Key: c.Key, Change: limit.Change{
+		call.changes[i] = store.Change{Key: c.Key, Capacity: w.sc.Limit.Capacity, Change: limit.Change{
 			View: view, Gen: c.Gen.Pack(), Share: entitlement.Bucket(w.sc.Limit, c.Share),
 			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold, Deadline: call.deadline,
 		}}

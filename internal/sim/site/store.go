@@ -279,7 +279,8 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 		}
 		results = append(results, budget.ShareResult{
 			Key: c.rule.Key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
-			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label, Tail: c.limit.Tail(),
+			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label,
+			Capacity: int64(c.limit.Capacity), Tail: c.limit.Tail(),
 		})
 	}
 	return results, n == len(changes)

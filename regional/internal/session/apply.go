@@ -112,6 +112,7 @@ func (s *Session) applyUsable(ctx context.Context, changes []budget.ShareChange,
 			// that one.
 			Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
 			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label, Tail: carried.Charges[i].Limit.Tail(),
+			Capacity: int64(carried.Charges[i].Limit.Capacity),
 		}
 	}
 	return results

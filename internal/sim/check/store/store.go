@@ -56,8 +56,9 @@ func (s *Store) Settle(v limit.View, now int64) (limit.Record, limit.Bucket, boo
 
 // Change is one share change in the store's terms.
 type Change struct {
-	Key    budget.KeyID
-	Change limit.Change
+	Key      budget.KeyID
+	Change   limit.Change
+	Capacity limit.Tokens // of the limit
 }
 
 // kept is a record and the store time at which it expires; 0: never.
@@ -193,7 +194,8 @@ func (s *Store) Apply(epoch string, changes []Change, heard bool, now int64) (re
 		of := limit.Limit{Algorithm: c.Change.View.Algorithm, Window: time.Duration(c.Change.View.Window) * time.Microsecond}
 		results = append(results, budget.ShareResult{
 			Key: c.Key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
-			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label, Tail: of.Tail(),
+			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label,
+			Capacity: int64(c.Capacity), Tail: of.Tail(),
 		})
 	}
 	return results, true

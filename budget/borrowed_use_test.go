@@ -46,3 +46,17 @@ func TestSilenceBesideBorrowedUseEndsNoLease(t *testing.T) {
 		w.runUntil("b is back and uses what is left", time.Minute, func() bool { return w.inUse(1) >= 64 }) // I3 holds meanwhile
 	}
 }
+
+// Other rules come into force while a region that holds all of a limit is idle. It still tells how much of its use counts:
+// its store counts by a limit, whether a request has told the region that limit or not.
+func TestUseIsToldUnderNewRulesWithoutARequest(t *testing.T) {
+	w := hourly(t, 2, 90)
+	w.use(0, 60)
+	w.inForce(2, w.limit)
+	w.run(time.Second)
+	w.load[1] = 3
+	w.runUntil("b has what nobody uses", 10*time.Second, func() bool { return w.inUse(1) == 29 })
+	if in, used := w.regions[0].hot[w.key].inUse, partOf(60, 90); in != used {
+		t.Errorf("a tells %d in use, want %d", in, used)
+	}
+}
