@@ -60,3 +60,44 @@ func TestUseIsToldUnderNewRulesWithoutARequest(t *testing.T) {
 		t.Errorf("a tells %d in use, want %d", in, used)
 	}
 }
+
+// A weight changes, and nothing is fenced. A client gets what nobody uses as before, under the new floors and each step
+// to them.
+func TestAChangeOfWeightsLetsUnusedRightsMove(t *testing.T) {
+	w := hourly(t, 2, 90)
+	w.change(func(l *Ledger) error { return l.UpdateRegion("a", 2) })
+	w.inForce(1, w.limit)
+	w.load[1] = 3
+	w.runUntil("b has the limit", 20*time.Second, func() bool { return w.inUse(1) >= 88 })
+	w.load[1] = 0
+	w.runUntil("the floors have moved", 2*time.Hour, w.steady)
+	w.inForce(1, w.limit)
+	if w.ledger.Config.Settled() {
+		t.Fatal("this test is to see floors that are not settled")
+	}
+	w.run(time.Hour)
+	w.load[0] = 3
+	w.runUntil("a has the limit", 20*time.Second, func() bool { return w.inUse(0) >= 88 })
+}
+
+// A region that was added has no floor yet and borrows a limit. If it is fenced then, its use counts for a tail, although
+// no floor is free.
+func TestFencedUseCountsWithoutAFloor(t *testing.T) {
+	w := counting(t, 2)
+	w.join(2)
+	w.rights.used = append(w.rights.used, nil)
+	w.change(func(l *Ledger) error { return l.AddRegion("c", 1) })
+	w.runUntil("c has joined", time.Minute, func() bool { return w.ledger.Config.Regions[2].Joined })
+	w.load[2] = 3
+	w.runUntil("c uses what others lend", 8*time.Second, func() bool { return w.inUse(2) >= 80 })
+	if !w.ledger.Config.Regions[2].Gone() {
+		t.Fatal("this test is to see a region without a floor")
+	}
+	w.load, w.cut[2] = []int64{3, 0, 0}, true
+	w.change(func(l *Ledger) error { return l.FenceRegion("c") })
+	fenced := w.now
+	w.runUntil("a has the rest", time.Minute, func() bool { return w.capOf(0) >= 84 }) // I3 holds meanwhile
+	if took := w.now.Sub(fenced); took < w.limit.Tail {
+		t.Errorf("%v after c was fenced", took)
+	}
+}

@@ -45,7 +45,7 @@ func (l *Leader) counterparts(keys []*leaderKey) []*leaderKey {
 
 // AppendState writes everything that influences what the leader does from now on. It leaves out:
 // the counters of generations and sessions, which are beyond all that are in use; what follows from
-// the rest (fenced, over, held, cooling, a key's shares); what is empty between steps (turn) or only reused
+// the rest (fenced, anyFenced, over, held, cooling, a key's shares); what is empty between steps (turn) or only reused
 // memory (claims); what is only displayed (stats, tokens); and, without c.Demand, what only the
 // division of a key uses.
 func (l *Leader) AppendState(c *Canon, now Instant) {

@@ -13,7 +13,7 @@ var fields = []struct {
 	of    any
 	names string
 }{
-	{Leader{}, "cfg ledger epoch counter session start fenced regions keys order dirty creates creating maxHot held cooling refused over committing began verifying verifyFrom nextSweep rules newest ruleTail swept changes delayed urgent claims stats divide"},
+	{Leader{}, "cfg ledger epoch counter session start fenced anyFenced regions keys order dirty creates creating maxHot held cooling refused over committing began verifying verifyFrom nextSweep rules newest ruleTail swept changes delayed urgent claims stats divide"},
 	{leaderRegion{}, "open session incarnation seq adoptedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting opening waitSince tSend hello helloAt outbox unreached kept unchanged cold markedAt daemons"},
 	{regionDaemons{}, "session storeless alone knows known claimant claimedAt"},
 	{knownDaemon{}, "id heard"},

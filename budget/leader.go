@@ -23,7 +23,9 @@ type Leader struct {
 	counter uint64 // the counter of the latest generation
 	session uint64 // the latest session number that was assigned
 	start   Instant
-	fenced  Share // see fencedFloors
+	// fenced is what regions had that were fenced, and anyFenced whether there are any; see fencedFloors.
+	fenced    Share
+	anyFenced bool
 
 	regions []leaderRegion
 	keys    map[KeyID]*leaderKey
@@ -215,11 +217,12 @@ var (
 // have renewed up to now.
 func NewLeader(ledger *Ledger, now Instant) *Leader {
 	l := &Leader{
-		cfg: ledger.Config, ledger: ledger, epoch: ledger.Epoch, start: now, fenced: ledger.Config.fencedFloors(),
+		cfg: ledger.Config, ledger: ledger, epoch: ledger.Epoch, start: now,
 		regions:  make([]leaderRegion, len(ledger.Config.Regions)),
 		keys:     make(map[KeyID]*leaderKey, ledger.Len()),
 		creating: map[KeyID]bool{}, maxHot: MaxHotKeys, held: map[uint32]int{}, refused: map[KeyID]refused{},
 	}
+	l.fenced, l.anyFenced = l.cfg.fencedFloors()
 	for i := range l.regions {
 		l.regions[i].leaseEnd = now.Add(l.cfg.LeasesOver())
 	}

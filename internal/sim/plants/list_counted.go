@@ -85,6 +85,14 @@ func counted() []Plant {
 			Edits: []Edit{{fenced, "!r.Joined && r.FloorVersion != 0", "r.Fenced && r.FloorVersion != 0"}},
 		},
 		{
+			Name: "fenced-without-a-floor", Breaks: "what a region used that was fenced before it had a floor counts as gone with it",
+			Edits: []Edit{{fenced, "	if !l.anyFenced || now", "	if l.fenced == (Share{}) || now"}},
+		},
+		{
+			Name: "waits-without-a-fence", Breaks: "after any change of floors no share of a counting limit grows for a tail",
+			Edits: []Edit{{fenced, "	if !l.anyFenced || now", "	if now"}},
+		},
+		{
 			Name: "fenced-floor-leased", Breaks: "a lease goes on for shares beside the floor that a fenced region may have used",
 			Edits: []Edit{{"budget/leader_live.go", "	rate, burst, sent := int64(fenced.Rate), int64(fenced.Burst), int64(0)\n", "	rate, burst, sent := int64(fenced.Rate)*0, int64(0), int64(0)\n"}},
 		},
