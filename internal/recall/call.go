@@ -147,6 +147,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 	}
 	t.Paid(c.Key, carried, true)
 	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp >= e.stamp || k.sent >= e.at) {
+		t.decidedSince(c.Key, k.sent)
 		left := out.Tokens
 		if !c.Limit.Algorithm.Counts() {
 			left -= t.Owed(c.Key, now)
@@ -184,6 +185,7 @@ func (t *Table) Adjusted(k *Ticket, c *Charge, left, used limit.Tokens, carried 
 		return
 	}
 	t.landed(k, c)
+	t.decidedSince(c.Key, k.sent)
 	k.state = charged
 	e = t.keys[c.Key]
 	t.learnUse(c, &e, left, used, stamp, now)

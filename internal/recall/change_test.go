@@ -3,6 +3,7 @@ package recall
 import (
 	"testing"
 
+	"aliquot/budget"
 	"aliquot/limit"
 )
 
@@ -85,6 +86,65 @@ func TestWhatAShareChangeTellsOfUse(t *testing.T) {
 		table.TellUse(&c, limit.Tokens(100-is.used)*limit.Token, limit.Tokens(is.used)*limit.Token, int64(now)/1000+1, now+second)
 		if n := burst(table, counting, 1, now+second); n != is.want {
 			t.Errorf("%d of 5 paid, %d in use by the store: %d more are admitted, want %d", is.paid, is.used, n, is.want)
+		}
+	}
+}
+
+// lastingLimits are a bucket that earns nothing and a counting limit, both of 100.
+var lastingLimits = []limit.Limit{{Capacity: 100 * limit.Token}, counting}
+
+// calls sends a call for nothing, which the store decides at once. answer says a little later how much was left.
+func calls(table *Table, l limit.Limit, now budget.Instant) (answer func(left int)) {
+	var k Ticket
+	c := charge(l, 1, 0, now)
+	table.Sent(&k, &c, now)
+	return func(left int) {
+		out := limit.Outcome{Tokens: limit.Tokens(left) * limit.Token, Bucket: limit.Bucket{Cap: l.Capacity}, Reset: 1}
+		table.Answered(&k, &c, true, out, Debt{}, int64(now)/1000, now+second/100)
+	}
+}
+
+// TestAnAnswerOfBeforeAShareChange: a share change leaves for the store, which decides a call first: 100 are left. Then
+// the store is silent. The change may give half of that to others, so nothing of it counts until the change is answered,
+// or until a call is answered that left when the change could no longer be made.
+func TestAnAnswerOfBeforeAShareChange(t *testing.T) {
+	for _, l := range lastingLimits {
+		table := New(10, 0)
+		holds := func(when string, want int, now budget.Instant) {
+			t.Helper()
+			c := charge(l, 1, 0, now)
+			if got, told := int(table.look(&c, now).Tokens/limit.Token), table.Tells(&c, now); got != want || told != (want > 0) {
+				t.Errorf("%v, %s: %d left (known: %t), want %d", l.Algorithm, when, got, told, want)
+			}
+		}
+		before := calls(table, l, hour)
+		table.Forget(keyOf(1), hour)
+		before(100)
+		holds("the change is under way", 0, hour+second/2)
+		during := calls(table, l, hour+second/2)
+		table.Untold(keyOf(1), hour+second)
+		during(100)
+		holds("the change was not answered", 0, hour+second)
+		calls(table, l, hour+second)(50)
+		holds("a call was sent after it", 50, hour+2*second)
+	}
+}
+
+// TestAnAnswerOfBeforeAShareChangeIsNotRemembered: the same, and the store loses its contents, or the daemon stops. What
+// the next contents or the next run are told has nothing of that answer.
+func TestAnAnswerOfBeforeAShareChangeIsNotRemembered(t *testing.T) {
+	for _, l := range lastingLimits {
+		table := New(10, 0)
+		before := calls(table, l, hour)
+		table.Forget(keyOf(1), hour)
+		before(100)
+		table.HoldsUntil(hour + 2*second)
+		for how, table := range map[string]*Table{"daemon": Restore(table.Snapshot(hour+second), 10, hour+second, true), "store": table} {
+			table.HoldsUntil(hour + 2*second)
+			table.Emptied(hour + second)
+			if tokens, used, known := memory(table, l, 1, hour+second); tokens > 0 || known && l.Algorithm.Counts() {
+				t.Errorf("%v, another %s: %d tokens, %d in use (known: %t)", l.Algorithm, how, tokens, used, known)
+			}
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (t *Table) Holds(c *Charge, now budget.Instant) bool { return t.holds(c, t.
 
 // look returns what is available to a charge.
 func (t *Table) look(c *Charge, now budget.Instant) limit.Outcome {
-	e := t.find(c, now)
+	e := t.certain(c, now)
 	if c.Limit.Algorithm.Counts() {
 		return t.leftOf(c, &e, now)
 	}

@@ -25,8 +25,13 @@ func (t *Table) Emptied(now budget.Instant) {
 	}
 	t.voided++
 	t.emptied = now
-	clear(t.changing) // the change may have been made
-	t.Disown()        // the present contents do not name them
+	for key := range t.changing { // the change may have been made
+		if e, known := t.keys[key]; known {
+			t.keys[key] = e.uncertain()
+		}
+	}
+	clear(t.changing)
+	t.Disown() // the present contents do not name them
 	for key, e := range t.keys {
 		most := e.asked
 		if d := t.debt[key]; d != nil {
@@ -95,8 +100,8 @@ func (t *Table) remembered(c *Charge, now budget.Instant) *limit.Memory {
 		return nil
 	}
 	e, known := t.keys[c.Key]
-	if was, changing := t.changing[c.Key]; changing {
-		e = was
+	if ch := t.changing[c.Key]; ch.was.told {
+		e = ch.was
 	}
 	if c.Limit.Algorithm.Counts() {
 		return t.usedBefore(c, &e, known, now)

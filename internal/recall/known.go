@@ -11,7 +11,7 @@ func (t *Table) Tells(c *Charge, now budget.Instant) bool {
 	if c.Bucket.Cap <= 0 {
 		return false
 	}
-	e := t.find(c, now)
+	e := t.certain(c, now)
 	if c.Limit.Algorithm.Counts() {
 		out := t.leftOf(c, &e, now)
 		return out.Bucket.Cap > 0 && e.told && (c.Limit.Algorithm == limit.Concurrency || !unsure(c))

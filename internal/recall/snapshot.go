@@ -67,6 +67,9 @@ func (t *Table) Snapshot(now budget.Instant) *Snapshot {
 	}
 	s := Snapshot{At: now, Whole: t.whole, Emptied: t.emptied, Keys: make([]SavedKey, 0, len(t.keys))}
 	for key, e := range t.keys {
+		if _, changing := t.changing[key]; changing {
+			e = e.uncertain()
+		}
 		k := SavedKey{
 			Key: key, Known: true, Left: e.left, Asked: e.asked, At: e.at, Basis: e.basis, Stamp: e.stamp,
 			Capacity: e.capacity, Told: e.told, Counts: e.counts, InUseUntil: e.lentUntil,

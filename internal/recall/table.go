@@ -1,6 +1,7 @@
 package recall
 
 import (
+	"math"
 	"time"
 
 	"aliquot/budget"
@@ -99,9 +100,8 @@ type Table struct {
 	emptied, heldUntil budget.Instant
 	// taken has what calls may have taken of keys before the store's contents changed.
 	taken map[budget.KeyID]taken
-	// changing has keys as they were before their share changed, while it is unknown what they
-	// hold.
-	changing map[budget.KeyID]entry
+	// changing has the keys whose share changes, while it is unknown what they hold.
+	changing map[budget.KeyID]change
 	// own has the slots that reservations of this daemon took in the store, and owns is their number.
 	// Those that are in use are among what the store reported.
 	own  map[budget.KeyID][]slot
@@ -138,6 +138,14 @@ type entry struct {
 	// told: the store has answered, and the key's share does not change since. counts: it is a counting
 	// limit.
 	told, counts bool
+}
+
+// change is a change of a key's share. An answer of the store that comes meanwhile may be of before it.
+type change struct {
+	// until is when the store can no longer make the change, MaxInt64 while its answer is awaited.
+	until budget.Instant
+	// was is what was known before, if the store had told it since its contents changed.
+	was entry
 }
 
 // unknown reports whether the store does not know itself what is in use of a counting limit.
@@ -184,7 +192,7 @@ type debt struct {
 // New returns an empty table of at most max keys. Since now the daemon must be the only one that
 // spends for its region, or must count on nothing from before.
 func New(max int, now budget.Instant) *Table {
-	return &Table{keys: map[budget.KeyID]entry{}, debt: map[budget.KeyID]*debt{}, taken: map[budget.KeyID]taken{}, changing: map[budget.KeyID]entry{}, own: map[budget.KeyID][]slot{}, lending: map[budget.KeyID]*meanwhile{}, max: max, whole: now}
+	return &Table{keys: map[budget.KeyID]entry{}, debt: map[budget.KeyID]*debt{}, taken: map[budget.KeyID]taken{}, changing: map[budget.KeyID]change{}, own: map[budget.KeyID][]slot{}, lending: map[budget.KeyID]*meanwhile{}, max: max, whole: now}
 }
 
 // Len returns how many keys the table knows.
@@ -218,15 +226,18 @@ func (t *Table) Void(now budget.Instant) {
 func (t *Table) Revise(now budget.Instant) { t.whole = now }
 
 // Forget starts a key from empty, before its share changes in the store. It is unknown what the key
-// will hold until Tell. Of a counting limit nothing is admitted until the store has answered a
-// call.
+// will hold until Tell, or until an answer after Untold. The store may answer calls meanwhile, before it
+// makes the change or after. Of a counting limit nothing is admitted.
 func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 	e, known := t.keys[key]
+	ch := t.changing[key]
+	if t.emptied != 0 && e.told {
+		ch.was = e
+	}
+	ch.until = math.MaxInt64
+	t.changing[key] = ch
 	if !known && !t.recordable(now) {
 		return
-	}
-	if t.emptied != 0 && e.told {
-		t.changing[key] = e
 	}
 	e.left, e.at, e.told, e.capacity = 0, now, false, 0
 	t.keys[key] = e
@@ -236,6 +247,7 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 // changed to one that earns at rate micro-tokens a second. If the store has answered a later call
 // meanwhile, that answer holds.
 func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, now budget.Instant) {
+	delete(t.changing, key)
 	e, known := t.keys[key]
 	if !known && !t.recordable(now) {
 		return
@@ -245,13 +257,13 @@ func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, n
 	}
 	e.basis, e.capacity = min(e.basis, rate), 0
 	t.replace(key, e)
-	delete(t.changing, key)
 }
 
 // TellUse is Tell for a counting limit: what is left of its rights, and what is in use. It reads the
 // charge's key and limit.
 func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now budget.Instant) {
 	key := c.Key
+	delete(t.changing, key)
 	e, known := t.keys[key]
 	if !known && !t.recordable(now) {
 		return
@@ -263,7 +275,32 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 		}
 	}
 	t.keys[key] = e
-	delete(t.changing, key)
+}
+
+// Untold ends a change of which it is not known whether the store has made it, and which it can no longer
+// make. It stays unknown what the key holds until the answer to a call that leaves from now on.
+func (t *Table) Untold(key budget.KeyID, now budget.Instant) {
+	if ch, changing := t.changing[key]; changing {
+		ch.until = now
+		t.changing[key] = ch
+	}
+}
+
+// decidedSince ends the doubt about a key's share: the store has decided a call that was sent then. If it
+// has made the change, that was before.
+func (t *Table) decidedSince(key budget.KeyID, sent budget.Instant) {
+	if ch, changing := t.changing[key]; changing && sent >= ch.until {
+		delete(t.changing, key)
+	}
+}
+
+// uncertain is what is known of a key whose share changes, if what the store told is of before.
+func (e entry) uncertain() entry {
+	if e.told && !e.counts {
+		e.left = min(e.left, 0)
+	}
+	e.told, e.capacity = false, 0
+	return e
 }
 
 // Spend subtracts from a bucket what is charged now in another way than by a call of Sent.
@@ -303,7 +340,21 @@ func (t *Table) find(c *Charge, now budget.Instant) entry {
 	if !known {
 		return t.untouched(c, now)
 	}
+	if _, changing := t.changing[c.Key]; changing {
+		told := e.told // what is known already must not be replaced by an earlier answer
+		e = e.uncertain()
+		e.told = told
+	}
 	return t.bring(e, c, now)
+}
+
+// certain is find for a decision: while a key's share changes the store has told nothing that counts.
+func (t *Table) certain(c *Charge, now budget.Instant) entry {
+	e := t.find(c, now)
+	if _, changing := t.changing[c.Key]; changing {
+		e.told = false
+	}
+	return e
 }
 
 // bring brings what was known of a charge's key to now.
@@ -425,6 +476,7 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 	}
 	delete(t.keys, oldest)
 	delete(t.taken, oldest)
+	t.decidedSince(oldest, now)
 	t.disown(oldest, func(slot) bool { return true })
 	if d := t.debt[oldest]; d != nil {
 		d.use = nil

@@ -183,6 +183,7 @@ func (n *Node) applied(c *change, results []budget.ShareResult, i int, storeNow 
 	n.recalled.Paid(c.rule.Key, c.carried, made)
 	switch tokens := limit.Tokens(results[i].Tokens); {
 	case !made:
+		n.recalled.Untold(c.rule.Key, n.Now())
 	case c.limit.Algorithm.Counts():
 		named := n.identify(&ask{rule: c.rule, limit: c.limit})
 		n.recalled.TellUse(&named, tokens, limit.Tokens(results[i].InUse), storeNow, n.Now())

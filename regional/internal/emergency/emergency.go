@@ -251,6 +251,7 @@ func (e *Limit) Applied(changed *charge.Transaction, shares []limit.Bucket, made
 		e.table.Paid(a.Key, e.paid(a), is)
 		switch {
 		case !is:
+			e.table.Untold(a.Key, now)
 		case a.Limit.Algorithm.Counts():
 			c := e.named(a)
 			e.table.TellUse(&c, made[i].Tokens, made[i].InUse, made[i].At, now)
