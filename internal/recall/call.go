@@ -142,8 +142,6 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 	t.landed(k, c)
 	if allowed {
 		t.uncover(k, c)
-	} else {
-		t.openUntil(k, c, 0)
 	}
 	t.Paid(c.Key, carried, true)
 	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp >= e.stamp || k.sent >= e.at) {
@@ -253,7 +251,6 @@ func (t *Table) NotSent(k *Ticket, c *Charge) {
 	}
 	t.landed(k, c)
 	t.asked(k, c.Key)
-	t.openUntil(k, c, 0)
 	k.state = refused
 }
 
@@ -264,7 +261,6 @@ func (t *Table) Lost(k *Ticket, c *Charge, until budget.Instant) {
 	}
 	t.landed(k, c)
 	t.asked(k, c.Key)
-	t.openUntil(k, c, until)
 	k.state = missing
 	if k.cost > 0 && k.voided == t.voided {
 		d := t.debtOf(c.Key)
@@ -292,7 +288,6 @@ func (t *Table) cover(k *Ticket, c *Charge, now budget.Instant) {
 	t.landed(k, c)
 	t.owe(c, c.Cost, now)
 	k.covered, k.cost, k.mark, k.slot = c.Cost, 0, t.debtOf(c.Key).mark, c.Slot
-	t.open(c)
 }
 
 // uncover handles a call that the store charged after its caller was admitted from memory. That

@@ -1,7 +1,6 @@
 package recall
 
 import (
-	"math"
 	"slices"
 
 	"aliquot/budget"
@@ -33,8 +32,8 @@ type slot struct {
 	// until is when it has ended, by this daemon's clock (given out here), or by the store's clock, in
 	// microseconds (taken in the store).
 	until budget.Instant
-	// open is until when the call that asked for a slot that was given out here may be decided, by a store
-	// of several servers. It may then release the slot, also after another call has entered it.
+	// open is until when a store of several servers may release a slot that was given out here, also after a
+	// call has entered it; see Charge.openUntil.
 	open budget.Instant
 }
 
@@ -63,7 +62,7 @@ func (t *Table) give(c *Charge, now budget.Instant) {
 		return
 	}
 	d.ended(now)
-	d.slots = append(d.slots, slot{name: c.Slot, cost: c.Cost, until: now + slower(lasts, c)})
+	d.slots = append(d.slots, slot{name: c.Slot, cost: c.Cost, until: now + slower(lasts, c), open: c.openUntil()})
 }
 
 // ended drops the slots that have ended.
@@ -78,24 +77,13 @@ func (d *debt) dropSlot(name uint64) bool {
 	return len(d.slots) < before
 }
 
-// open records that the call in flight for a slot that has just been given out may still be decided.
-func (t *Table) open(c *Charge) {
-	if d := t.debt[c.Key]; c.Spread && c.Limit.Algorithm == limit.Concurrency && c.Slot != 0 && c.Cost > 0 {
-		d.slots[len(d.slots)-1].open = math.MaxInt64
+// openUntil returns until when a store of several servers may release the slot that a charge asks for by
+// itself: a call that asked for it was sent, and may be denied by another limit.
+func (c *Charge) openUntil() budget.Instant {
+	if !c.Spread || c.Own == nil || c.Own.state == unsent {
+		return 0
 	}
-}
-
-// openUntil records until when that call may be decided.
-func (t *Table) openUntil(k *Ticket, c *Charge, until budget.Instant) {
-	d := t.debt[c.Key]
-	if c.Limit.Algorithm != limit.Concurrency || k.covered == 0 || d == nil || k.voided != t.voided {
-		return
-	}
-	for i := range d.slots {
-		if s := &d.slots[i]; s.name == k.slot && s.open != 0 {
-			s.open = until
-		}
-	}
+	return c.Own.sent.Add(LateAtMost)
 }
 
 // held returns what the slots that were given out here cost together.
