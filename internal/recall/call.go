@@ -222,6 +222,9 @@ func (t *Table) learnUse(c *Charge, e *entry, left, used limit.Tokens, stamp int
 	e.recent.roll(&c.Limit, e.stamp, stamp)
 	e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
 	e.told, e.counts = true, true
+	if e.unknown() {
+		e.left = -limit.MaxTokens // so there are no rights, whatever the store says to be left
+	}
 	e.reported(c, now)
 	t.disownEnded(c.Key, stamp)
 }

@@ -283,8 +283,8 @@ func TestCallsInFlightTakeExtraTokens(t *testing.T) {
 }
 
 // A daemon admits requests of a counting limit by itself, and has a call in flight, when its store loses its contents.
-// What the call may have taken is in use, from now on, and owed beside what was admitted. A share change in the store of
-// which it cannot say what is in use changes nothing about that.
+// What the call may have taken is in use, from now on, and owed beside what was admitted. Nothing is admitted after a share
+// change in which the store cannot say what is in use. When it can, what is owed still counts.
 func TestCallsInFlightBesideAdmissionsOfACountingLimit(t *testing.T) {
 	log := counting
 	log.Algorithm = limit.SlidingLog
@@ -320,6 +320,10 @@ func inFlightBesideAdmissions(t *testing.T, l limit.Limit) {
 		t.Errorf("%v: %d admitted while a share changes", l.Algorithm, n)
 	}
 	table.TellUse(&c, 0, limit.MaxTokens, int64(now)/1000+1, now)
+	if n := burst(table, l, 1, now); n != 0 {
+		t.Errorf("%v: %d admitted of rights that the store does not know", l.Algorithm, n)
+	}
+	table.TellUse(&c, 40*limit.Token, 60*limit.Token, int64(now)/1000+2, now)
 	if n := burst(table, l, 1, now); n != 30 {
 		t.Errorf("%v: %d admitted, want 40 less the 7 admitted and the 3 of the call", l.Algorithm, n)
 	}
@@ -343,6 +347,33 @@ func TestNothingIsGivenOutOfUseThatIsNotKnown(t *testing.T) {
 	table.TellUse(&c, 0, limit.MaxTokens, stamp+2, now)
 	if n := burst(table, counting, 1, now); n != 0 {
 		t.Errorf("%d admitted after the change", n)
+	}
+}
+
+// TestUseThatIsNotKnownBlocksTheNextWindow: the store does not know what is in use, and says so in its answer to a call, to a
+// share change or to a settlement. It admits nothing until the end of the next window, and nor does memory.
+func TestUseThatIsNotKnownBlocksTheNextWindow(t *testing.T) {
+	stamp, c := int64(hour)/1000, charge(counting, 1, 0, hour)
+	for name, tell := range map[string]func(*Table, *Ticket){
+		"call": func(t *Table, k *Ticket) {
+			t.Answered(k, &c, false, limit.Outcome{Tokens: -limit.MaxTokens, Reset: 60_000_000}, Debt{}, stamp, hour)
+		},
+		"change":     func(t *Table, _ *Ticket) { t.TellUse(&c, 0, limit.MaxTokens, stamp, hour) },
+		"settlement": func(t *Table, k *Ticket) { t.Adjusted(k, &c, 0, limit.MaxTokens, Debt{}, stamp, hour) },
+	} {
+		table := New(10, 0)
+		answered(table, counting, 1, 100, hour-second)
+		var k Ticket
+		table.Sent(&k, &c, hour)
+		tell(table, &k)
+		for _, after := range []budget.Instant{second, 61 * second, 119 * second} {
+			if n := burst(table, counting, 1, hour+after); n != 0 {
+				t.Errorf("%s: %d admitted %d s later, want 0", name, n, after/second)
+			}
+		}
+		if n := burst(table, counting, 1, hour+181*second); n != 100 {
+			t.Errorf("%s: %d admitted when nothing counts any more, want 100", name, n)
+		}
 	}
 }
 
