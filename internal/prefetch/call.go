@@ -34,6 +34,14 @@ type Call struct {
 	wants       bool
 	turn, drops uint32
 	forgets     uint32
+	spent       limit.Tokens // see Spent
+}
+
+// Spent returns the call with what was spent without the chunk of what it brings: the store has lent that
+// much more than the answer for Complete has as lent.
+func (t Call) Spent(spent limit.Tokens) Call {
+	t.spent = spent
+	return t
 }
 
 // Checkout prepares a call that decides a cost, or that decides nothing (0). The call returns the
@@ -130,7 +138,7 @@ func (k *Key) Complete(t Call, allowed bool, out limit.Outcome, storeNow int64, 
 			k.left, t.keep = 0, 0
 		}
 	}
-	k.out += t.keep + out.Lent
+	k.out += t.keep + out.Lent + t.spent
 	switch {
 	case out.LentUntil == 0:
 	case t.turn != k.turn:
@@ -150,7 +158,7 @@ func (k *Key) lend(t *Call, out *limit.Outcome, received budget.Instant) {
 		// The store has begun another loan, so the previous one is over. What an unmade call
 		// returned here of that loan is no longer lent.
 		k.lose(k.left)
-		k.left, k.out = 0, out.Lent
+		k.left, k.out = 0, out.Lent+t.spent
 	}
 	if k.live {
 		end = max(end, k.end)
@@ -166,7 +174,7 @@ func (k *Key) lend(t *Call, out *limit.Outcome, received budget.Instant) {
 // returned, unless there is a later chunk already.
 func (k *Key) tookLate(t *Call, out *limit.Outcome) {
 	if k.live {
-		k.out -= min(k.out, out.Lent)
+		k.out -= min(k.out, out.Lent+t.spent)
 		return
 	}
 	k.left += out.Lent

@@ -357,6 +357,34 @@ func TestLostCall(t *testing.T) {
 	}
 }
 
+// TestALoanIsReturnedAsItWasLent: of ten tokens that the store lends, four were spent without the chunk before its answer
+// came. Six may be spent, and the next call ends the whole loan, so that the record can fill up.
+func TestALoanIsReturnedAsItWasLent(t *testing.T) {
+	for spent, back := range map[limit.Tokens]limit.Tokens{0: 10, 4: 6, 10: 0} {
+		d := newDesk(t, 100, 1)
+		d.key.CountChecks(token, 10, d.now)
+		view, trip := d.key.Checkout(0, d.terms, d.now)
+		if view.Want == 0 {
+			t.Fatal("nothing is asked for")
+		}
+		view.Want, view.Least = 10*token, token
+		allowed, out := d.take(0, view)
+		out.Lent -= spent * token
+		d.key.Complete(trip.Spent(spent*token), allowed, out, d.us(), d.now)
+		if left := d.key.Left(); left != back*token {
+			t.Errorf("%d spent: %d left of the chunk, want %d", spent, left/token, back)
+		}
+		view, trip = d.key.Checkout(0, prefetch.Terms{}, d.now)
+		if view.Was != 10*token || view.Back != back*token {
+			t.Errorf("%d spent: %d returned of a loan of %d, want %d of 10", spent, view.Back/token, view.Was/token, back)
+		}
+		allowed, out = d.take(0, view)
+		if d.key.Complete(trip, allowed, out, d.us(), d.now); d.record.Lent != 0 || d.record.Tokens != (90+back)*token {
+			t.Errorf("%d spent: the record has %d and lends %d, want %d and 0", spent, d.record.Tokens/token, d.record.Lent/token, 90+back)
+		}
+	}
+}
+
 // TestEndedChunkIsBroughtBack, whole: another share is in force, and nothing is spent, or
 // denied, by what was known before.
 func TestEndedChunkIsBroughtBack(t *testing.T) {

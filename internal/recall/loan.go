@@ -55,22 +55,24 @@ func (t *Table) carriedBeside(key budget.KeyID) {
 // Borrowed follows Answered for a call with the given view of the key's chunk. It records what the daemon has
 // borrowed of the key's record, and when that loan ends at the latest. The daemon spends the loan besides
 // what the table knows, so until its end the record fills up to that much less. An answer that was overtaken
-// by a later one lowers nothing. Borrowed reduces out.Lent to what may be spent.
-func (t *Table) Borrowed(k *Ticket, c *Charge, chunk *limit.ChunkView, out *limit.Outcome, stamp int64, now budget.Instant) {
+// by a later one lowers nothing. Borrowed reduces out.Lent to what may be spent, and returns the rest, which the
+// store has lent as well.
+func (t *Table) Borrowed(k *Ticket, c *Charge, chunk *limit.ChunkView, out *limit.Outcome, stamp int64, now budget.Instant) (spent limit.Tokens) {
 	if lent, most, said := chunk.Holds(out); said {
 		t.borrowed(c.Key, lent, now.Add(most), stamp)
 	}
 	m := t.asked(k, c.Key)
 	if out.Lent == 0 {
-		return
+		return 0
 	}
 	if m == nil || k.voided != t.voided {
-		out.Lent = 0
-		return
+		spent, out.Lent = out.Lent, 0
+		return spent
 	}
-	spent := min(out.Lent, m.admitted)
+	spent = min(out.Lent, m.admitted)
 	out.Lent -= spent
 	t.paidByLoan(c.Key, min(spent, m.owed))
+	return spent
 }
 
 // borrowed is Borrowed without what was admitted meanwhile.

@@ -56,7 +56,9 @@ func (l *loan) brings(left int) int {
 	out, c := limit.Outcome{Tokens: limit.Tokens(left) * limit.Token, Bucket: limit.Bucket{Cap: bucket.Capacity, Rate: bucket.Rate}, Lent: 29 * limit.Token, LentFor: 100_000}, l.charge()
 	stamp := int64(hour)/1000 + 1
 	l.table.Answered(&l.ticket, &c, true, out, l.carry, stamp, hour)
-	l.table.Borrowed(&l.ticket, &c, &wants, &out, stamp, hour)
+	if spent := l.table.Borrowed(&l.ticket, &c, &wants, &out, stamp, hour); spent+out.Lent != 29*limit.Token {
+		l.t.Errorf("%d are spent and %d may be, want 29 in all, which the store has lent", spent/limit.Token, out.Lent/limit.Token)
+	}
 	return int(out.Lent / limit.Token)
 }
 

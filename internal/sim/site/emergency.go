@@ -135,7 +135,7 @@ func (c *takeCall) settled(rep *taken) {
 			charge.Cost = c.cost
 		}
 		c.n.recalled.Answered(&a.ticket, &charge, rep.admitted == c.tries, last[i], a.carried, rep.time, c.n.Now())
-		c.n.recalled.Borrowed(&a.ticket, &charge, &a.view.Chunk, &rep.try(0)[i], rep.time, c.n.Now())
+		a.spent = c.n.recalled.Borrowed(&a.ticket, &charge, &a.view.Chunk, &rep.try(0)[i], rep.time, c.n.Now())
 	}
 }
 

@@ -172,7 +172,7 @@ func (c *takeCall) took(rep *taken) {
 		a.brought = false
 		out, first := rep.try(last)[i], &rep.try(0)[i]
 		out.Lent, out.LentFor, out.LentUntil, out.Kept = first.Lent, first.LentFor, first.LentUntil, first.Kept
-		k.Complete(a.trip, last < rep.admitted, out, rep.time, n.Now())
+		k.Complete(a.trip.Spent(a.spent), last < rep.admitted, out, rep.time, n.Now())
 		if out.Lent > 0 {
 			n.w.Quiet("borrows", n.Region, int64(a.rule.Key.Rule), int64(n.Name), int64(out.Lent), 0)
 		}

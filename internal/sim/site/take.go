@@ -27,6 +27,7 @@ type ask struct {
 	// trip is what the key's chunk has to remember of the call, if brought.
 	trip    prefetch.Call
 	brought bool
+	spent   limit.Tokens // of what the call borrowed, by memory meanwhile
 }
 
 // asks prepares a request under some rules. It reuses the memory of out.

@@ -19,6 +19,8 @@ type Borrowing struct {
 	checkedOut bool
 	// prepared: the janitor has set Chunk already.
 	prepared bool
+	// Spent is how much of what the call borrowed memory has admitted meanwhile.
+	Spent limit.Tokens
 	// Left is the rest of the chunk after the call. The daemon can spend it without the store.
 	Left limit.Tokens
 	// admitted and denied are what memory decided and the state machine does not know yet.
@@ -128,7 +130,7 @@ func (g *Transaction) Complete(t *Table, r *lua.Result, storeNow int64, received
 func (e *Entry) complete(t *Table, a *Charge, allowed bool, out limit.Outcome, storeNow int64, received budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.Chunk.Complete(a.call, allowed, out, storeNow, received)
+	e.Chunk.Complete(a.call.Spent(a.Spent), allowed, out, storeNow, received)
 	e.Stalled = false
 	e.finishLocked()
 	e.floorCap, e.coldCap, e.lent = a.FloorCap, a.ColdCap, a.Lent

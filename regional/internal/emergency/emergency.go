@@ -193,7 +193,7 @@ func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, r
 		}
 		decided := r.Clock(i, storeNow)
 		e.table.Answered(&a.Ticket, &c, r.Allowed, r.Limits[i], e.paid(a), decided, received)
-		e.table.Borrowed(&a.Ticket, &c, &a.Chunk, &r.Limits[i], decided, received)
+		a.Spent = e.table.Borrowed(&a.Ticket, &c, &a.Chunk, &r.Limits[i], decided, received)
 	}
 	e.count()
 }

@@ -446,8 +446,8 @@ func TestWhatIsAdmittedMeanwhileComesOutOfTheLoan(t *testing.T) {
 	}
 	lends := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 37 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}, Lent: 12 * limit.Token, LentUntil: 200_000, LentFor: 100_000}}}
 	e.Answered(g, &lends, 2, now)
-	if got := lends.Limits[0].Lent; got != 7*limit.Token || e.Owes() {
-		t.Errorf("%d of 12 tokens may be spent, want 7; something is owed: %t", got/limit.Token, e.Owes())
+	if got, spent := lends.Limits[0].Lent, g.Charges[0].Spent; got != 7*limit.Token || spent != 5*limit.Token || e.Owes() {
+		t.Errorf("%d of 12 tokens may be spent and %d are, want 7 and 5; something is owed: %t", got/limit.Token, spent/limit.Token, e.Owes())
 	}
 }
 
