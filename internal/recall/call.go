@@ -161,9 +161,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 		t.took(c, stamp)
 	}
 	if d := t.debt[c.Key]; d != nil {
-		if d.lost > 0 && k.sent > d.lostUntil {
-			d.lost, d.lostMark = 0, t.nextMark()
-		}
+		d.decided(t, k.sent)
 		t.settle(c.Key, d)
 	}
 	if k.state = refused; allowed {
@@ -189,6 +187,10 @@ func (t *Table) Adjusted(k *Ticket, c *Charge, left, used limit.Tokens, carried 
 	t.learnUse(c, &e, left, used, stamp, now)
 	t.recount(c, &e, now)
 	t.keys[c.Key] = e
+	if d := t.debt[c.Key]; d != nil {
+		d.decided(t, k.sent)
+		t.settle(c.Key, d)
+	}
 }
 
 // date records when the store charged a call's cost and what it carried. A time beyond that of the
@@ -209,6 +211,7 @@ func (t *Table) date(k *Ticket, c *Charge, allowed bool, carried Debt, stamp int
 // is owed.
 func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome, stamp int64, now budget.Instant) {
 	if !c.Limit.Algorithm.Counts() {
+		t.unfold(c.Key)
 		e.left, e.at, e.stamp, e.told = left, now, stamp, true
 		e.basis, e.capacity = out.Bucket.Rate.Micro, out.Bucket.Cap
 		return
@@ -232,6 +235,7 @@ func (t *Table) learnUse(c *Charge, e *entry, left, used limit.Tokens, stamp int
 // recount records what the store reports as in use of a counting limit, besides what was admitted
 // here and not reported to it.
 func (t *Table) recount(c *Charge, e *entry, now budget.Instant) {
+	t.unfold(c.Key)
 	d := t.debt[c.Key]
 	if d == nil || d.use == nil {
 		return
@@ -255,22 +259,6 @@ func (t *Table) NotSent(k *Ticket, c *Charge) {
 	t.landed(k, c)
 	t.asked(k, c.Key)
 	k.state = refused
-}
-
-// Lost keeps a charge: the store may decide the call until an instant.
-func (t *Table) Lost(k *Ticket, c *Charge, until budget.Instant) {
-	if k.state != underway {
-		return
-	}
-	t.landed(k, c)
-	t.asked(k, c.Key)
-	k.state = missing
-	if k.cost > 0 && k.voided == t.voided {
-		d := t.debtOf(c.Key)
-		d.lost += k.cost
-		k.mark = d.lostMark
-		d.lostUntil = max(d.lostUntil, until)
-	}
 }
 
 // landed records that a call is no longer in flight.

@@ -11,7 +11,8 @@
 //   - A cost is charged when its call leaves (Sent). The answer says what is left after the call
 //     (Answered), or that nothing was charged (NotSent).
 //   - The store may still decide a call without an answer until its deadline. The cost of such a call
-//     stays charged (Lost) until the answer to a later call shows what became of it.
+//     stays charged (Lost) until then, and comes off what was left then. The answer to a later call shows
+//     what became of it.
 //   - The caller of such a call may be admitted from memory. The charge that remains covers it. The
 //     cost is owed only if the store turns out not to have taken it, or if that cannot be known.
 //   - Earnings count from the receipt of an answer, at the slowest rate in force since.
@@ -21,7 +22,7 @@
 // So the debt never exceeds what the record holds, and no client gains by an outage.
 //
 // Worked number: a bucket of 100 tokens that earns 10 a second. The store answered 60 at 0 s; a call
-// for 1 left at 1 s and was not answered. At 2 s there are 60 + 20 - 1 = 79, and the caller of that
+// for 1 left at 1.9 s and was not answered. At 2 s there are 60 + 20 - 1 = 79, and the caller of that
 // call may have the one that is charged. It takes 5 more: 74 are left and 6 are owed. The store is
 // back at 3 s. It took the lost call, so its record holds 60 + 30 - 1 = 89, less 6: 83. The clients got
 // 6, and 7 were taken, because it could not be known that the store had taken the lost call.

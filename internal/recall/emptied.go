@@ -33,9 +33,15 @@ func (t *Table) Emptied(now budget.Instant) {
 	clear(t.changing)
 	t.Disown() // the present contents do not name them
 	for key, e := range t.keys {
-		most := e.asked
+		most, by := e.asked, now
 		if d := t.debt[key]; d != nil {
 			most += d.lost
+			if e.asked == 0 {
+				by = min(now, d.lostUntil)
+			}
+			if e.counts {
+				most += d.folded // which is not owed yet
+			}
 		}
 		if most == 0 {
 			continue
@@ -43,12 +49,12 @@ func (t *Table) Emptied(now budget.Instant) {
 		if e.asked = 0; e.counts {
 			t.takenOfUse(key, most, now)
 		} else {
-			t.taken[key] = taken{most: most + t.taken[key].most, owed: t.Owed(key, now), at: now}
+			t.take(key, most, by)
 		}
 		t.keys[key] = e
 	}
 	for key, d := range t.debt {
-		d.lost, d.lostMark = 0, t.nextMark()
+		d.lost, d.folded, d.lostMark = 0, 0, t.nextMark()
 		t.settle(key, d)
 	}
 }

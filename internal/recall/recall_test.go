@@ -52,12 +52,13 @@ func TestWorkedNumber(t *testing.T) {
 	table := New(10, 0)
 	answered(table, bucket, 1, 60, second)
 	var lost Ticket
-	c := charge(bucket, 1, 1, 2*second)
-	table.Sent(&lost, &c, 2*second)
-	c.Own = &lost
 	now := 3 * second
+	sent := now - second/10
+	c := charge(bucket, 1, 1, sent)
+	table.Sent(&lost, &c, sent)
+	c.Own = &lost
 	out := make([]limit.Outcome, 1)
-	table.Lost(&lost, &c, 2*second+second/2)
+	table.Lost(&lost, &c, sent+second/2)
 	if !table.Decide([]Charge{c}, false, now, out) || out[0].Tokens != 79*limit.Token {
 		t.Fatalf("the caller of the lost call: %+v", out[0])
 	}
@@ -442,6 +443,14 @@ func TestNoOutageGivesWindows(t *testing.T) {
 					c := charge(l, 1, rapid.IntRange(1, 4).Draw(t, "cost"), now)
 					c.StoreNow, c.StoreLatest = store-unsure, store+unsure
 					is := store + int64(rapid.IntRange(-1000, 1000).Draw(t, "is"))*unsure/1000
+					if rapid.IntRange(0, 3).Draw(t, "lost") == 0 {
+						var k Ticket
+						table.Sent(&k, &c, now)
+						is = max(is, real.At)
+						take(c.Cost, is)
+						table.Lost(&k, &c, now)
+						continue
+					}
 					if !table.Decide([]Charge{c}, false, now, make([]limit.Outcome, 1)) {
 						continue
 					}

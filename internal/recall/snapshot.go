@@ -104,6 +104,7 @@ func (k *SavedKey) addDebt(d *debt) {
 	if d.use == nil {
 		return
 	}
+	k.Lost += d.folded // of a bucket TakenMost or Left has it
 	k.Admitted, k.Undated, k.Window = true, d.use.undated, d.use.window
 	for _, w := range d.use.windows {
 		k.Windows = append(k.Windows, SavedUse{w.label, w.used, w.here})
@@ -127,9 +128,7 @@ func Restore(s *Snapshot, max int, now budget.Instant, sameClock bool) *Table {
 		if e := k.entry(shift); k.Known && !t.add(k.Key, e) {
 			t.whole = now // a key that is not known may have been used
 		}
-		if k.TakenAt != 0 {
-			t.taken[k.Key] = taken{most: k.TakenMost, owed: k.TakenOwed, at: k.TakenAt + shift}
-		}
+		t.restoreTaken(k, shift)
 		t.restoreDebt(k, shift)
 	}
 	return t
@@ -146,6 +145,7 @@ func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
 			// No call of the last run is in flight any more, but the store may have decided them late.
 			k.Lost, k.LostUntil, k.Asked = k.Lost+k.Asked, max(k.LostUntil, s.At.Add(LateAtMost)), 0
 			whole = t.add(k.Key, k.entry(shift)) && whole
+			t.restoreTaken(k, shift)
 		} else if known && !e.counts {
 			e.left -= k.Owed
 			t.keys[k.Key] = e
@@ -154,7 +154,9 @@ func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
 			continue
 		}
 		// When a counting limit was used is not kept: it counts from now on.
+		t.unfold(k.Key)
 		d := t.debtOf(k.Key)
+		d.lostSince = 0
 		d.total, d.full, d.lost, d.lostUntil = d.total+k.Owed, max(d.full, k.Full+shift), d.lost+k.Lost, max(d.lostUntil, k.LostUntil+shift)
 		d.slots = append(d.slots, k.slots(shift)...)
 		d.use = nil
@@ -199,6 +201,12 @@ func (t *Table) add(key budget.KeyID, e entry) bool {
 	}
 	t.keys[key] = e
 	return true
+}
+
+func (t *Table) restoreTaken(k *SavedKey, shift budget.Instant) {
+	if k.TakenAt != 0 {
+		t.taken[k.Key] = taken{most: k.TakenMost, owed: k.TakenOwed, at: k.TakenAt + shift}
+	}
 }
 
 func (t *Table) restoreDebt(k *SavedKey, shift budget.Instant) {

@@ -98,7 +98,8 @@ type Table struct {
 	// emptied is when the store's contents began that Memory is for; 0: never. heldUntil is up to
 	// when no other daemon can have spent.
 	emptied, heldUntil budget.Instant
-	// taken has what calls may have taken of keys before the store's contents changed.
+	// taken has what calls without an answer may have taken of buckets, and those in flight before the store's contents
+	// changed.
 	taken map[budget.KeyID]taken
 	// changing has the keys whose share changes, while it is unknown what they hold.
 	changing map[budget.KeyID]change
@@ -151,9 +152,8 @@ type change struct {
 // unknown reports whether the store does not know itself what is in use of a counting limit.
 func (e *entry) unknown() bool { return limit.Tokens(e.basis) >= limit.MaxTokens }
 
-// taken is what calls in flight may have taken of a bucket when the store's contents changed. No
-// call takes more than there is, so the record then held at least nothing, whenever the calls were
-// decided.
+// taken is what calls may have taken of a bucket by an instant. No call takes more than there is, so the
+// record then held at least nothing, whenever the calls were decided.
 type taken struct {
 	most limit.Tokens
 	owed limit.Tokens // by the key, at that time
@@ -175,10 +175,14 @@ type debt struct {
 	// it.
 	carrier uint64
 	carried int
-	// lost is the cost of calls without an answer. The store may decide them until lostUntil.
-	lost      limit.Tokens
-	lostUntil budget.Instant
-	// lostMark changes whenever it becomes known what became of those calls.
+	// lost is the cost of calls without an answer, see Lost. The store may decide them until lostUntil, and slots that
+	// they took end by lostEnds.
+	lost limit.Tokens
+	// lostSince is when the first of them was sent; 0: not known.
+	lostSince, lostUntil, lostEnds budget.Instant
+	// folded is the cost of such calls that what is known of the key counts as taken; see fold.
+	folded limit.Tokens
+	// lostMark changes whenever those calls count otherwise than before.
 	lostMark uint64
 	// mark changes whenever a call carries the debt.
 	mark uint64
@@ -217,7 +221,7 @@ func (t *Table) Void(now budget.Instant) {
 	t.whole, t.emptied = now, 0
 	t.voided++
 	for _, d := range t.debt {
-		d.lost, d.use, d.lostMark = 0, nil, t.nextMark()
+		d.lost, d.folded, d.use, d.lostMark = 0, 0, nil, t.nextMark()
 	}
 }
 
@@ -253,10 +257,11 @@ func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, n
 		return
 	}
 	if left := tokens - t.Owed(key, now); !e.told || stamp > e.stamp || stamp == e.stamp && left < e.left {
+		t.unfold(key)
 		e.left, e.at, e.basis, e.stamp, e.told = left, now, rate, stamp, true
 	}
 	e.basis, e.capacity = min(e.basis, rate), 0
-	t.replace(key, e)
+	t.keys[key] = e
 }
 
 // TellUse is Tell for a counting limit: what is left of its rights, and what is in use. It reads the
@@ -333,9 +338,10 @@ func (t *Table) Owed(key budget.KeyID, now budget.Instant) limit.Tokens {
 	return owed
 }
 
-// find returns what is known of a charge's key, brought to now. It changes nothing: frequent calls
+// find returns what is known of a charge's key, brought to now. It does not record that: frequent calls
 // would round a slow limit's earnings away.
 func (t *Table) find(c *Charge, now budget.Instant) entry {
+	t.fold(c, now)
 	e, known := t.keys[c.Key]
 	if !known {
 		return t.untouched(c, now)
@@ -436,7 +442,7 @@ func (t *Table) unused(c *Charge, now budget.Instant) bool {
 	case limit.SlidingCounter:
 		begins -= c.StoreNow % window
 	}
-	return begins >= c.StoreLatest-age+(age*c.RhoPPM+999_999)/1_000_000
+	return begins >= c.StoreLatest-age+drift(age, c)
 }
 
 // earned returns what a bucket holds at an instant if it held tokens at an earlier one. It rounds
@@ -479,7 +485,8 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 	t.decidedSince(oldest, now)
 	t.disown(oldest, func(slot) bool { return true })
 	if d := t.debt[oldest]; d != nil {
-		d.use = nil
+		d.paid, d.slots, d.lost, d.folded, d.use = d.total, nil, 0, 0, nil // none of it matters any more
+		at = max(at, d.lostUntil)
 		t.settle(oldest, d)
 	}
 	t.whole = max(t.whole, at)
@@ -495,10 +502,11 @@ func (t *Table) recordable(now budget.Instant) bool {
 	return false
 }
 
-// nothingOwed reports whether nothing is owed of a key, and no earlier debt of it is in use.
+// nothingOwed reports whether nothing is owed of a key any more, nor in use of an earlier debt of it, and whether the
+// store can decide no call of it any more.
 func (t *Table) nothingOwed(key budget.KeyID, now budget.Instant) bool {
 	d := t.debt[key]
-	return d == nil || d.total == d.paid && len(d.slots) == 0 && d.lost == 0 && d.carried == 0 && now > d.full
+	return d == nil || d.carried == 0 && d.held(now) == 0 && now > max(d.full, d.lostUntil, d.lostEnds)
 }
 
 // debtOf finds or creates a key's debt.
@@ -519,7 +527,7 @@ func (t *Table) nextMark() uint64 {
 // settle drops a debt of nothing. Use of a counting limit stays known, even after it was paid,
 // until the store has reported what is in use.
 func (t *Table) settle(key budget.KeyID, d *debt) {
-	if d.total == d.paid && len(d.slots) == 0 && d.lost == 0 && d.carried == 0 && d.use == nil {
+	if d.total == d.paid && len(d.slots) == 0 && d.lost == 0 && d.folded == 0 && d.carried == 0 && d.use == nil {
 		t.settled = max(t.settled, d.total)
 		delete(t.debt, key)
 	}

@@ -118,6 +118,9 @@ func (u *use) forget(c *Charge) {
 	u.windows = slices.DeleteFunc(u.windows, func(w windowUse) bool { return w.label < oldest })
 }
 
+// empty reports whether nothing is in use.
+func (u *use) empty() bool { return u.undated == 0 && len(u.windows) == 0 && len(u.entries) == 0 }
+
 // most returns the most that may be in use now, and how much of that was admitted here. A window
 // that has not begun, by a clock that has changed, counts as the present one. Without any clock all
 // windows do.
@@ -189,6 +192,9 @@ func (t *Table) useOf(c *Charge, e *entry, now budget.Instant) *use {
 	if !c.OldClock {
 		d.use.forget(c)
 	}
+	if d.use.empty() {
+		d.folded = 0
+	}
 	return d.use
 }
 
@@ -223,7 +229,7 @@ func (t *Table) leftOf(c *Charge, e *entry, now budget.Instant) limit.Outcome {
 		return out
 	}
 	used, _ := t.useOf(c, e, now).most(c)
-	if d := t.debt[c.Key]; d.total == d.paid && d.lost == 0 && d.carried == 0 {
+	if d := t.debt[c.Key]; d.total == d.paid && d.lost == 0 && d.folded == 0 && d.carried == 0 {
 		d.use = nil // reading leaves nothing behind
 		t.settle(c.Key, d)
 	}

@@ -49,7 +49,7 @@ func emptied() []Plant {
 		},
 		{
 			Name: "emptied-calls-forgotten", Breaks: "what calls under way took of contents that the store has lost is given out again",
-			Edits: []Edit{{emptied, "\t\tmost := e.asked\n", "\t\tmost := limit.Tokens(0)\n"}},
+			Edits: []Edit{{emptied, "\t\tmost, by := e.asked, now\n", "\t\tmost, by := limit.Tokens(0), now\n"}},
 		},
 		{
 			Name: "emptied-lost-calls-forgotten", Breaks: "what calls without an answer took of contents that the store has lost is given out again",

@@ -112,8 +112,12 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-forgets-calls", Breaks: "what a call under way may take is not taken off what the daemon remembers",
-			Edits: []Edit{{"internal/recall/call.go", "	e.asked += c.Cost\n", ""}, {"internal/recall/call.go", "		d.lost += k.cost\n", "		d.lost += 0\n"}},
+			Edits: []Edit{{"internal/recall/call.go", "	e.asked += c.Cost\n", ""}, {"internal/recall/lost.go", "d.lost+k.cost, min(", "d.lost, min("}},
 			World: World{Regions: 2, Keys: 2, Burst: 10, Rate: 100, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true},
+		},
+		{
+			Name: "lost-calls-before-an-earlier-answer", Breaks: "what a call without an answer may take is forgotten at the late answer to a call before it",
+			Edits: []Edit{{"internal/recall/lost.go", "	delete(t.taken, key)\n	if d := t.debt[key]; d != nil && d.folded > 0 {", "	delete(t.taken, key)\n	if d := t.debt[key]; false {"}},
 		},
 		{
 			Name: "recall-pays-unheard", Breaks: "a debt counts as paid by a call that was not answered",

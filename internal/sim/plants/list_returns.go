@@ -53,7 +53,7 @@ func returns() []Plant {
 		},
 		{
 			Name: "snapshot-loses-what-was-taken", Breaks: "what calls may have taken before an earlier loss is forgotten when a daemon stops",
-			Edits: []Edit{{snapshot, "\t\tif k.TakenAt != 0 {\n", "\t\tif k.TakenAt < 0 {\n"}}, World: stops,
+			Edits: []Edit{{snapshot, "\tif k.TakenAt != 0 {\n", "\tif k.TakenAt < 0 {\n"}}, World: stops,
 		},
 		{
 			Name: "snapshot-without-slots", Breaks: "slots that were given out without the store are forgotten when a daemon stops",

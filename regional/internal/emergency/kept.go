@@ -60,9 +60,6 @@ func (e *Limit) Resume(contents string) (keys int) {
 	now, before, k := e.now(), e.table, e.kept
 	e.kept = nil
 	same := k != nil && k.Contents == contents
-	if same {
-		k.lower()
-	}
 	if k != nil {
 		e.resumeSince(k, now)
 		if !same && e.table.Owing() > 0 {
@@ -89,17 +86,6 @@ func (e *Limit) Resume(contents string) (keys int) {
 	e.see(contents, now)
 	e.count()
 	return e.table.Len()
-}
-
-// lower takes off what calls may have taken that were under way when earlier contents were lost: a table that goes on with
-// the same contents has no place for that. Nothing counts as earned before.
-func (k *Kept) lower() {
-	for i := range k.Records.Keys {
-		if key := &k.Records.Keys[i]; key.TakenAt != 0 {
-			key.Left = max(key.Left-key.TakenMost, min(key.Left, -key.TakenOwed))
-			key.At, key.TakenMost, key.TakenOwed, key.TakenAt = max(key.At, key.TakenAt), 0, 0, 0
-		}
-	}
 }
 
 // add adds what this run owes of buckets: of a limit that counts nothing is admitted before the store's clock is known. Its
