@@ -44,3 +44,34 @@ func TestAKeyForWhichThereIsNoRoomWasUsed(t *testing.T) {
 		}
 	}
 }
+
+// TestTheNextRunKnowsThatATableWasFull: a call of a key for which there was no room spends all 100 of it, and the daemon
+// stops before it looks at another key. The next run tells a store that has lost its contents what the key has earned since.
+func TestTheNextRunKnowsThatATableWasFull(t *testing.T) {
+	for name, is := range map[string]struct {
+		end  func(*Table, *Ticket, *Charge)
+		left limit.Tokens
+	}{
+		"in flight": {func(*Table, *Ticket, *Charge) {}, 10}, // it may be decided up to two seconds after the stop
+		"answered": {func(table *Table, k *Ticket, c *Charge) {
+			table.Answered(k, c, true, limit.Outcome{Bucket: c.Bucket}, Debt{}, int64(hour)/1000, hour)
+		}, 30},
+	} {
+		table := New(1, 0)
+		var other, k Ticket
+		c, crowding := charge(bucket, 1, 1, hour), charge(bucket, 2, 100, hour)
+		answered(table, bucket, 1, 100, second)
+		table.Sent(&other, &c, hour)
+		table.Sent(&k, &crowding, hour)
+		is.end(table, &k, &crowding)
+		table.HoldsUntil(hour + second)
+		later := hour + 3*second
+		next := Restore(table.Snapshot(hour), DefaultKeys, later, true)
+		next.HoldsUntil(later + second)
+		next.Emptied(later)
+		q := charge(bucket, 2, 1, later)
+		if m := next.Memory(&q, later); m == nil || m.Tokens != is.left*limit.Token {
+			t.Errorf("%s: the store is told %+v, want %d", name, m, is.left)
+		}
+	}
+}

@@ -65,6 +65,10 @@ func (t *Table) Snapshot(now budget.Instant) *Snapshot {
 	if now >= t.heldUntil {
 		return nil
 	}
+	t.missed(now)
+	if t.unrecorded > 0 {
+		t.whole = max(t.whole, now.Add(LateAtMost)) // the store may still decide them
+	}
 	s := Snapshot{At: now, Whole: t.whole, Emptied: t.emptied, Keys: make([]SavedKey, 0, len(t.keys))}
 	for key, e := range t.keys {
 		if _, changing := t.changing[key]; changing {

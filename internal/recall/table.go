@@ -403,9 +403,7 @@ func (e entry) to(c *Charge, now budget.Instant) entry {
 
 // untouched returns what a key holds that was not used since the table is whole.
 func (t *Table) untouched(c *Charge, now budget.Instant) entry {
-	if t.unrecorded > 0 || t.unseen {
-		t.whole, t.unseen = max(t.whole, now), false
-	}
+	t.missed(now)
 	if c.Limit.Algorithm.Counts() {
 		if !t.unused(c, now) {
 			return entry{at: now, counts: true}
@@ -417,6 +415,13 @@ func (t *Table) untouched(c *Charge, now budget.Instant) entry {
 		capacity = c.Room.Most
 	}
 	return entry{left: earned(0, rate, c.Bucket.Cap, max(t.whole, c.From), now), at: now, basis: rate, capacity: capacity}
+}
+
+// missed has the table not be whole before now, if there were calls for whose keys it had no room.
+func (t *Table) missed(now budget.Instant) {
+	if t.unrecorded > 0 || t.unseen {
+		t.whole, t.unseen = max(t.whole, now), false
+	}
 }
 
 // unused reports whether nothing can be in use of a counting limit whose key was not used since the

@@ -44,6 +44,10 @@ func returns() []Plant {
 			Edits: []Edit{{snapshot, "\t\tt.restoreDebt(k, shift)\n", ""}}, World: stops,
 		},
 		{
+			Name: "snapshot-of-a-crowded-table", Breaks: "a key for which a stopped daemon had no room counts as unused since then",
+			Edits: []Edit{{snapshot, "\tt.missed(now)\n", ""}},
+		},
+		{
 			Name: "snapshot-of-a-younger-table", Breaks: "a key that a stopped daemon did not know counts as unused since the clock began",
 			Edits: []Edit{{snapshot, "\tt := New(max, s.Whole+shift)\n", "\tt := New(max, 0)\n"}}, World: stops,
 		},
