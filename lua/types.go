@@ -40,16 +40,17 @@ type KeyView struct {
 
 // Result is the answer to one Group. Limits are in the order of the request. Err says why a store
 // of several servers could not decide this group while it decided others; nothing was admitted
-// then, and Undecided lists the limits that it could not ask about. Clocks has the clock by which
-// each limit was decided, if several decided the limits of one call; nil: the call's clock decided
-// all. Crowded lists the limits of cold keys that have no record of their own for want of room:
-// several share one, or are denied without any.
+// then. Undecided has why, for each limit that it could not ask about. The other limits have their
+// outcomes: their charge was given back, but a debit was taken. Clocks has the clock by which each limit
+// was decided, if several decided the limits of one call; nil: the call's clock decided all. Crowded
+// lists the limits of cold keys that have no record of their own for want of room: several share one, or
+// are denied without any.
 type Result struct {
 	Allowed   bool
 	Limits    []limit.Outcome
 	Clocks    []int64
 	Err       error
-	Undecided []int
+	Undecided map[int]error
 	Crowded   []int
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -25,7 +26,11 @@ const (
 	excusedFor = time.Second
 )
 
-var errOpen = errors.New("the node has not answered recently and gets no calls for now")
+var (
+	errOpen = errors.New("the node has not answered recently and gets no calls for now")
+	// errNotBegun: the call failed before it charged anything.
+	errNotBegun = errors.New("store: nothing was charged")
+)
 
 // NodeError is the failure of one node of a Redis Cluster. Each node has a breaker of its own, so
 // the failure says nothing about the other nodes.
@@ -130,6 +135,30 @@ func (b *nodeBreaker) trialIn(now time.Time) time.Duration {
 
 // refusing are the error prefixes of a server that decides nothing for now.
 var refusing = [...]string{"LOADING", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "NOAUTH", "WRONGPASS", "NOPERM"}
+
+// untouched are the error prefixes of a server that has not executed a script, or that has ended it before
+// its first write.
+var untouched = [...]string{
+	"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "NOSCRIPT",
+	"LOADING", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "NOAUTH", "WRONGPASS",
+}
+
+// ChargedNothing reports whether a call that failed with err has charged nothing, and will charge nothing.
+// A call that was sent and brought no answer may still charge.
+func ChargedNothing(err error) bool {
+	for _, before := range [...]error{errOpen, errNoOwner, errNotBegun, errTurn, errUnvouched} {
+		if errors.Is(err, before) {
+			return true
+		}
+	}
+	for _, prefix := range untouched {
+		if redis.HasErrorPrefix(err, prefix) {
+			return true
+		}
+	}
+	op, network := errors.AsType[*net.OpError](err)
+	return network && op.Op == "dial"
+}
 
 // unwell reports whether a failure counts against the node's breaker. errUnvouched does not, because
 // a process answers.

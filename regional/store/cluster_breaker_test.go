@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
+	"aliquot/limit"
 	"aliquot/lua"
 )
 
@@ -127,5 +129,49 @@ func TestANodeThatFailsIsTriedAfterAWait(t *testing.T) {
 	}
 	if in := b.trialIn(now.Add(maxOpen)); in != 0 {
 		t.Errorf("later it is tried in %v", in)
+	}
+}
+
+func TestChargedNothing(t *testing.T) {
+	for err, want := range map[error]bool{
+		&NodeError{Node: "h:1", Err: errOpen}: true,
+		errNoOwner:                            true,
+		fmt.Errorf("%w: %w", errNotBegun, context.DeadlineExceeded):            true,
+		&NodeError{Node: noNode, Err: errTurn}:                                 true,
+		&net.OpError{Op: "dial", Err: errors.New("connection refused")}:        true,
+		&NodeError{Node: "h:1", Err: answer("MOVED 1 127.0.0.1:1")}:            true,
+		&NodeError{Node: "h:1", Err: answer("TRYAGAIN Multiple keys request")}: true,
+		answer("READONLY You can't write against a read only replica."):        true,
+		answer("OOM command not allowed when used memory > 'maxmemory'."):      true,
+		answer("NOPERM this user has no permissions"):                          false, // a script may have written before
+		answer("ERR user_script:1: a bug"):                                     false,
+		&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}:  false,
+		&NodeError{Node: "h:1", Err: context.DeadlineExceeded}:                 false,
+		errors.New("EOF"): false,
+	} {
+		if got := ChargedNothing(err); got != want {
+			t.Errorf("%v: %t", err, got)
+		}
+	}
+}
+
+// TestACallOfNodesSaysWhyForEachLimit: the breaker of one node is open, and no node is known for the other slot.
+func TestACallOfNodesSaysWhyForEachLimit(t *testing.T) {
+	s, err := NewCluster(DefaultRedisConfig("redis+cluster://127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	keys := [2]string{lua.Key(limit.TokenBucket, 1, [16]byte{1}), lua.Key(limit.TokenBucket, 2, [16]byte{2})}
+	lost := s.nodes.at("127.0.0.1:1")
+	s.nodes.owners[lua.SlotOf(keys[0])].Store(lost)
+	for range tripAfter {
+		lost.breaker.enter(time.Now(), true)
+		lost.breaker.leave(time.Now(), true, 0, time.Second)
+	}
+	view := coldView("e1", bucket(10, 0))
+	got, _, err := s.Take(t.Context(), "e1", []Group{{Cost: limit.Token, Limits: []KeyView{{Key: keys[0], View: view}, {Key: keys[1], View: view}}}})
+	if err == nil || len(got) != 1 || got[0].Allowed || !errors.Is(got[0].Undecided[0], errOpen) || !errors.Is(got[0].Undecided[1], errNoOwner) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -15,10 +15,10 @@ var errEnded = errors.New("store: the reservation ended just now; call again")
 
 // Reserve decides the groups of one request and remembers the result; see lua.Scripts.Reserve. The
 // reservation's name is in a slot of its own, so Reserve writes it after the charges. If another caller
-// has written the name first, Reserve gives back what it charged. Callers of one name in this process
-// take turns, because two of them at once could deny each other. If it is unknown whether the name was
-// written, Reserve gives nothing back, because a settlement may do so; the client may then be charged
-// for nothing.
+// has written the name first, or the name cannot have been written, Reserve gives back what it charged; the
+// results have what is left then. Callers of one name in this process take turns, because two of them at
+// once could deny each other. If it is unknown whether the name was written, Reserve gives nothing back,
+// because a settlement may do so; the client may then be charged for nothing.
 func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r lua.Reservation) (out lua.Reserved, now int64, err error) {
 	if err := errors.Join(lua.CheckReservation(groups, r), lua.CheckGroups(epoch, groups), s.current()); err != nil {
 		return out, 0, err
@@ -28,14 +28,17 @@ func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r l
 		return out, 0, err
 	}
 	defer done()
-	if out.Earlier, err = s.Reservation(ctx, r.Key); err != nil || out.Earlier != nil {
-		return out, 0, err
+	if out.Earlier, err = s.Reservation(ctx, r.Key); err != nil {
+		return out, 0, fmt.Errorf("%w: %w", errNotBegun, err)
+	}
+	if out.Earlier != nil {
+		return out, 0, nil
 	}
 	t, err := s.take(ctx, epoch, groups, true)
-	if err != nil {
-		return out, 0, err
-	}
 	out.Results = t.results
+	if err != nil {
+		return out, t.now, err
+	}
 	if len(groups) == 0 {
 		if _, t.now, err = s.applyNothing(ctx, epoch); err != nil {
 			return lua.Reserved{}, 0, err
@@ -48,12 +51,15 @@ func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r l
 	write := &job{slot: lua.SlotOf(r.Key), plain: []any{"set", r.Key, kept.Stored(), "nx", "px", r.Keep.Milliseconds()}}
 	s.run(ctx, []*job{write})
 	switch {
-	case write.err != nil:
+	case write.err != nil && !ChargedNothing(write.err):
 		return lua.Reserved{}, 0, fmt.Errorf("store: reserve: %w", write.err)
-	case write.reply != nil:
+	case write.err == nil && write.reply != nil:
 		return out, t.now, nil
 	}
-	s.giveBack(ctx, epoch, t, true)
+	s.undo(ctx, epoch, t)
+	if write.err != nil {
+		return out, t.now, fmt.Errorf("store: reserve: %w", write.err)
+	}
 	earlier, err := s.Reservation(ctx, r.Key)
 	if err == nil && earlier == nil {
 		err = errEnded

@@ -34,8 +34,9 @@ type bundle struct {
 // never gives back what may not have been charged.
 //
 // A group whose decision needs a node that did not answer has Result.Err. Its Limits on other nodes
-// have their outcomes, and those of that node have the zero outcome. If no node answered, the call
-// fails. now is the latest clock of the nodes that answered.
+// have their outcomes, and those of that node have the zero outcome. If no node answered, or one has other
+// contents, the call fails. It then has results too, of which none is allowed: a node that decided has
+// taken what the call carried. now is the latest clock of the nodes that answered.
 func (s *Cluster) Take(ctx context.Context, epoch string, groups []Group) ([]Result, int64, error) {
 	if err := lua.CheckGroups(epoch, groups); err != nil {
 		return nil, 0, err
@@ -44,10 +45,7 @@ func (s *Cluster) Take(ctx context.Context, epoch string, groups []Group) ([]Res
 		return nil, 0, err
 	}
 	t, err := s.take(ctx, epoch, groups, false)
-	if err != nil {
-		return nil, 0, err
-	}
-	return t.results, t.now, nil
+	return t.results, t.now, err
 }
 
 // taken is a take that was made, with its results.
@@ -58,12 +56,12 @@ type taken struct {
 	now     int64
 }
 
-// take implements Take. With whole, it fails if any group could not be decided.
+// take implements Take. With whole, it fails if any group could not be decided. Its result is never nil.
 func (s *Cluster) take(ctx context.Context, epoch string, groups []Group, whole bool) (*taken, error) {
 	t := &taken{groups: s.groupsForNodes(ctx, groups)}
 	var err error
 	if t.bundles, err = s.bundle(epoch, t.groups); err != nil {
-		return nil, err
+		return t, err
 	}
 	jobs := make([]*job, len(t.bundles))
 	for i, b := range t.bundles {
@@ -77,9 +75,20 @@ func (s *Cluster) take(ctx context.Context, epoch string, groups []Group, whole 
 		}
 		b.err = err
 	}
-	err = t.merge(whole)
-	s.giveBack(ctx, epoch, t, err != nil)
-	return t, err
+	if err = t.merge(whole); err != nil {
+		s.undo(ctx, epoch, t)
+		return t, err
+	}
+	s.giveBack(ctx, epoch, t, false)
+	return t, nil
+}
+
+// undo gives back the charges of all groups, of which none is admitted then.
+func (s *Cluster) undo(ctx context.Context, epoch string, t *taken) {
+	s.giveBack(ctx, epoch, t, true)
+	for i := range t.results {
+		t.results[i].Allowed = false
+	}
 }
 
 // bundle sorts the limits of groups by slot, into at most lua.TakeChunk groups a call.
@@ -160,7 +169,12 @@ func (b *bundle) addTo(results []Result) {
 		r := &results[p.group]
 		if b.err != nil {
 			r.Allowed, r.Err = false, b.err
-			r.Undecided = append(r.Undecided, p.limits...)
+			if r.Undecided == nil {
+				r.Undecided = map[int]error{}
+			}
+			for _, j := range p.limits {
+				r.Undecided[j] = b.err
+			}
 			continue
 		}
 		r.Allowed = r.Allowed && b.out[k].Allowed

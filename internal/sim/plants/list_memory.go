@@ -33,6 +33,14 @@ func memory() []Plant {
 			Edits: []Edit{{"regional/internal/emergency/emergency.go", "decided := r.Clock(i, storeNow)", "decided := storeNow"}},
 		},
 		{
+			Name: "unsent-calls-cost", Breaks: "a call that no node of a cluster has got counts as charged, so the client is refused while the node is silent",
+			Edits: []Edit{{"regional/internal/storeguard/guard.go", "errors.Is(err, ErrBusy) || store.ChargedNothing(err)", "errors.Is(err, ErrBusy)"}},
+		},
+		{
+			Name: "debts-taken-by-each-call", Breaks: "what a call carried counts as owed still when another node of the cluster did not decide its part",
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "if err := r.Undecided[i]; err != nil {", "if err := r.Err; err != nil {"}},
+		},
+		{
 			Name: "debt-of-a-day", Breaks: "what a slow bucket owes is forgotten after a day, when the bucket is far from full",
 			Edits: []Edit{{"internal/entitlement/emergency.go", "const longest = 100 * 365 * 24 * time.Hour", "const longest = 24 * time.Hour"}},
 		},

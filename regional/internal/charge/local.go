@@ -115,11 +115,12 @@ func (e *Entry) terms(t *Table, head *Header, a *Charge, lends bool) prefetch.Te
 	}
 }
 
-// Complete gives the results of a group's call to the entries of its keys.
+// Complete gives the results of a group's call to the entries of its keys, except those of limits that the
+// store did not decide.
 func (g *Transaction) Complete(t *Table, r *lua.Result, storeNow int64, received budget.Instant) {
 	for i := range g.Charges {
 		a := &g.Charges[i]
-		if !a.checkedOut {
+		if _, undecided := r.Undecided[i]; undecided || !a.checkedOut {
 			continue
 		}
 		a.checkedOut = false

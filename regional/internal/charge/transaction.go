@@ -40,8 +40,8 @@ type Transaction struct {
 	// retried; nil otherwise.
 	Before *ChargedBefore
 	// Undecided has the indexes of the charges that the store could not decide, although it decided
-	// the others. Answer is its answer to the others.
-	Undecided []int
+	// the others, and why. Answer is its answer to the others.
+	Undecided map[int]error
 	Answer    lua.Result
 	// abandoned is 1 if the caller has given up the call that charges the group. It is set
 	// atomically, because the call may be under way.
@@ -241,7 +241,7 @@ var (
 func (g *Transaction) Split() (lost, rest *Transaction) {
 	lost, rest = &Transaction{Cost: g.Cost, Shadow: g.Shadow, Until: g.Until}, &Transaction{Cost: g.Cost, Shadow: g.Shadow, Until: g.Until}
 	for i := range g.Charges {
-		if slices.Contains(g.Undecided, i) {
+		if _, undecided := g.Undecided[i]; undecided {
 			lost.Charges = append(lost.Charges, g.Charges[i])
 		} else {
 			rest.Charges = append(rest.Charges, g.Charges[i])
@@ -257,7 +257,7 @@ func (g *Transaction) Join(lost, rest *Transaction) {
 	next := map[*Transaction]int{}
 	for i := range g.Charges {
 		from := rest
-		if slices.Contains(g.Undecided, i) {
+		if _, undecided := g.Undecided[i]; undecided {
 			from = lost
 		}
 		at := next[from]

@@ -2,6 +2,7 @@ package emergency
 
 import (
 	"errors"
+	"net"
 	"testing"
 
 	"aliquot/budget"
@@ -28,7 +29,7 @@ func TestTheEndOfACallCountsOnce(t *testing.T) {
 	owe()
 	e.Sent([]*charge.Transaction{answered}, &head)
 	owe()
-	e.Answered(answered, &lua.Result{Limits: []limit.Outcome{{}}}, 1, now)
+	e.Answered(answered, &lua.Result{Limits: []limit.Outcome{{}}}, 1, now, now)
 	e.Sent([]*charge.Transaction{other}, &head)
 	if other.Charges[0].Carried.Amount == 0 || !e.Settling(group(), &Turn{}) {
 		t.Fatal("the other call carries nothing")
@@ -36,5 +37,42 @@ func TestTheEndOfACallCountsOnce(t *testing.T) {
 	e.Failed([]*charge.Transaction{answered}, errors.New("not made"), now)
 	if !e.Settling(group(), &Turn{}) {
 		t.Error("the other call's debt counts as carried by none")
+	}
+}
+
+// TestANodeThatDecidedHasTakenWhatACallCarried: one of two nodes does not get its part of a call. The other one has denied
+// its part, and has taken what its key owed. The key of the first one was charged nothing.
+func TestANodeThatDecidedHasTakenWhatACallCarried(t *testing.T) {
+	now := second
+	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
+	now = 100 * second // every bucket is full by now
+	unsent, decided := anAsk(1), anAsk(2)
+	out := make([]limit.Outcome, 1)
+	if !e.Take([]*charge.Charge{&decided}, false, "", out) {
+		t.Fatal("nothing is admitted without the store")
+	}
+	both := []*charge.Transaction{{Charges: []charge.Charge{unsent, decided}}}
+	head := &charge.Header{At: now, Latest: now + second}
+	if e.Sent(both, head); both[0].Charges[1].Carried.Amount != limit.Token {
+		t.Fatalf("the call carries %v, want 1 token", both[0].Charges[1].Carried.Amount)
+	}
+	unsentErr := &net.OpError{Op: "dial", Err: errors.New("refused")}
+	left := limit.Outcome{Tokens: 7 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token}}
+	e.Answered(both[0], &lua.Result{
+		Limits: []limit.Outcome{{}, left}, Err: unsentErr, Undecided: map[int]error{0: unsentErr},
+	}, 1, now, now+second)
+	if e.Owes() {
+		t.Error("something is owed still")
+	}
+	if e.Sent(both, head); both[0].Charges[1].Carried.Amount != 0 {
+		t.Errorf("the next call carries %v once more", both[0].Charges[1].Carried.Amount)
+	}
+	e.Failed(both, lua.ErrNoRoom, now)
+	passed := 0
+	for e.Take([]*charge.Charge{&decided}, false, "", out) {
+		passed++
+	}
+	if passed != 7 {
+		t.Errorf("the node that decided has 7 left, and %d pass", passed)
 	}
 }

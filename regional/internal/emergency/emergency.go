@@ -2,7 +2,6 @@
 package emergency
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,12 +180,17 @@ func (e *Limit) carry(groups []*charge.Transaction, now budget.Instant) {
 }
 
 // Answered takes the store's answer to a group of a call. storeNow is the clock of the call. What was
-// admitted here meanwhile comes out of what the store has lent.
-func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, received budget.Instant) {
+// admitted here meanwhile comes out of what the store has lent. The limits that the store did not decide
+// have failed; latest is as in Failed.
+func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, received, latest budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range g.Charges {
 		a := &g.Charges[i]
+		if err := r.Undecided[i]; err != nil {
+			e.failed(a, err, latest)
+			continue
+		}
 		c := e.named(a)
 		if c.Cost = a.Cost; g.Peek || g.ChunkOnly {
 			c.Cost = 0
@@ -203,27 +207,22 @@ func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, r
 func (e *Limit) Failed(groups []*charge.Transaction, err error, latest budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	nothing := decidedNothing(err)
 	for _, g := range groups {
 		for i := range g.Charges {
-			a := &g.Charges[i]
-			c := e.named(a)
-			if e.table.Paid(a.Key, carried(a), false); nothing {
-				e.table.NotSent(&a.Ticket, &c)
-			} else {
-				e.table.Lost(&a.Ticket, &c, latest)
-			}
+			e.failed(&g.Charges[i], err, latest)
 		}
 	}
 	e.count()
 }
 
-// decidedNothing reports whether an error means that the store has charged nothing, and will charge
-// nothing.
-func decidedNothing(err error) bool {
-	_, otherContents := errors.AsType[*lua.EpochError](err)
-	_, late := errors.AsType[*lua.LateError](err)
-	return otherContents || late || errors.Is(err, lua.ErrInvalid) || errors.Is(err, lua.ErrNoRoom) || storeguard.IsOpen(err) || errors.Is(err, storeguard.ErrBusy)
+// failed is Failed for one charge. The caller holds mu.
+func (e *Limit) failed(a *charge.Charge, err error, latest budget.Instant) {
+	c := e.named(a)
+	if e.table.Paid(a.Key, carried(a), false); storeguard.ChargedNothing(err) {
+		e.table.NotSent(&a.Ticket, &c)
+	} else {
+		e.table.Lost(&a.Ticket, &c, latest)
+	}
 }
 
 // Applying prepares share changes that leave now. They carry what their keys owe. What the keys

@@ -91,18 +91,9 @@ func (a *storeClient) attempt(ctx context.Context, groups []*charge.Transaction)
 		return w.CallOf(&head, groups, a.slots)
 	})
 	ended = true
+	a.end(groups, results, err, storeNow, &head)
 	if err != nil {
-		a.emergency.Failed(groups, err, head.Latest)
 		return err
-	}
-	received := a.auth.Now()
-	for i, g := range groups {
-		if err := results[i].Err; err != nil {
-			a.emergency.Failed(groups[i:i+1], err, head.Latest)
-			continue
-		}
-		a.emergency.Answered(g, &results[i], storeNow, received)
-		g.Complete(local, &results[i], storeNow, received)
 	}
 	seen := w.Seen[:0]
 	for i, g := range groups {
@@ -118,6 +109,20 @@ func (a *storeClient) attempt(ctx context.Context, groups []*charge.Transaction)
 	w.Seen = seen
 	a.putBuffer(w)
 	return nil
+}
+
+// end gives the end of a call to what this daemon remembers. A call of several servers that failed may have been
+// decided by some of them.
+func (a *storeClient) end(groups []*charge.Transaction, results []lua.Result, err error, storeNow int64, head *charge.Header) {
+	if results == nil {
+		a.emergency.Failed(groups, err, head.Latest)
+		return
+	}
+	received := a.auth.Now()
+	for i, g := range groups {
+		a.emergency.Answered(g, &results[i], storeNow, received, head.Latest)
+		g.Complete(a.auth.Local, &results[i], storeNow, received)
+	}
 }
 
 // failUnended ends the charges of a call that has not ended otherwise, because it panicked. The store may have

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 
 	"aliquot/lua"
 	"aliquot/regional/internal/charge"
@@ -26,7 +25,7 @@ func (l *Engine) decideInParts(ctx context.Context, g *charge.Transaction) error
 		// The store's earlier answer about these limits holds. Nothing is charged.
 		answer := lua.Result{Allowed: len(rest.Charges) == 0}
 		for i := range g.Charges {
-			if !slices.Contains(g.Undecided, i) {
+			if _, undecided := g.Undecided[i]; !undecided {
 				answer.Limits = append(answer.Limits, g.Answer.Limits[i])
 			}
 		}

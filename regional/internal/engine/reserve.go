@@ -243,8 +243,8 @@ func (a *storeClient) attemptReserve(
 		return storeNow, err
 	})
 	if err != nil {
+		a.end(groups, out.Results, err, storeNow, &head)
 		charge.Fail(groups)
-		a.emergency.Failed(groups, err, head.Latest)
 		return err
 	}
 	if out.Earlier != nil && out.Results == nil {
@@ -257,22 +257,15 @@ func (a *storeClient) attemptReserve(
 func (a *storeClient) completeReserve(
 	groups []*charge.Transaction, r lua.Reservation, head *charge.Header, out lua.Reserved, storeNow int64, found *reserveAnswer, made *atomic.Bool,
 ) error {
-	received := a.auth.Now()
 	// made is set before the emergency limit learns of the charge: that may admit a caller that has given
 	// up, which then reads made.
 	made.Store(out.Earlier == nil && (!r.Decided || out.Results[0].Allowed))
 	if made.Load() {
 		a.held.drop(r.Key)
 	}
-	if out.Results == nil {
-		a.emergency.Failed(groups, lua.ErrNoRoom, head.Latest) // the reservation was made before, so nothing was charged
-	}
-	for i := range out.Results {
-		a.emergency.Answered(groups[i], &out.Results[i], storeNow, received)
-		groups[i].Complete(a.auth.Local, &out.Results[i], storeNow, received)
-	}
+	a.end(groups, out.Results, lua.ErrNoRoom, storeNow, head) // without results the reservation was made before, so nothing was charged
 	if made.Load() {
-		a.recordSlots(r.Key, groups, out.Results, received)
+		a.recordSlots(r.Key, groups, out.Results, a.auth.Now())
 	}
 	if out.Earlier != nil {
 		if out.Earlier.Stamp != limit.Stamp(head.Epoch) {

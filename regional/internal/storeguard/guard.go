@@ -134,8 +134,17 @@ func inPart(err error) bool {
 	return node
 }
 
+// ChargedNothing reports whether an error means that the store has charged nothing, and will charge nothing.
+func ChargedNothing(err error) bool {
+	_, otherContents := errors.AsType[*lua.EpochError](err)
+	_, late := errors.AsType[*lua.LateError](err)
+	return otherContents || late || errors.Is(err, lua.ErrInvalid) || errors.Is(err, lua.ErrNoRoom) || IsOpen(err) ||
+		errors.Is(err, ErrBusy) || store.ChargedNothing(err)
+}
+
 // Take decides groups under the contents named by epoch. It calls build for them once the breaker has
-// let the call pass. storeNow is the store's clock at the decision, in microseconds.
+// let the call pass. storeNow is the store's clock at the decision, in microseconds. A failed call of
+// several servers may have results too; see store.Cluster.Take.
 func (g *Guard) Take(ctx context.Context, epoch string, build func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
 	return g.TakeAs(ctx, "take", epoch, build)
 }
@@ -151,10 +160,7 @@ func (g *Guard) TakeAs(ctx context.Context, op, epoch string, build func() []lua
 		results, storeNow, err = g.Store.Take(ctx, epoch, groups)
 		return storeNow, err
 	})
-	if err != nil {
-		return nil, 0, err
-	}
-	return results, storeNow, nil
+	return results, storeNow, err
 }
 
 // Call makes a store call for a waiting caller, if the breaker lets it pass. do returns the store's
