@@ -15,6 +15,7 @@ import (
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/storeguard"
 )
 
 // Without the store the daemon holds a reservation in memory. When the store answers again, the daemon
@@ -186,14 +187,19 @@ func (l *Engine) HandOver(ctx context.Context) {
 	}
 }
 
+// handOverAll hands over what the store takes, and makes the settlements that are due. One node of the store that
+// does not answer holds up only its own reservations.
 func (l *Engine) handOverAll(ctx context.Context) {
 	for _, one := range l.direct.held.all() {
 		if now := l.Auth.Now(); now >= one.over.Add(keepReservation) {
 			l.direct.held.drop(one.key)
 			continue
 		}
-		if l.direct.guard.Breaker.Open.Load() || l.handOver(ctx, one) != nil {
+		if l.direct.guard.Silent() {
 			return
+		}
+		if err := l.handOver(ctx, one); err != nil && !storeguard.InPart(err) {
+			break
 		}
 	}
 	l.settleDue(ctx)

@@ -12,6 +12,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/storeguard"
 )
 
 // A reservation that is settled while the store does not answer is settled later: the daemon keeps the
@@ -165,7 +166,8 @@ func errSettledLater(err error) error {
 	return fmt.Errorf("%w; it will be made as you said when the store answers, and its slots are free", err)
 }
 
-// settleDue makes the settlements that are due, one after the other, until one fails. Callers who settle
+// settleDue makes the settlements that are due, one after the other, until the store fails. One node of it that
+// does not answer holds up only its own. Callers who settle
 // again meanwhile do not reach the store: after an outage there may be thousands of them at once.
 func (l *Engine) settleDue(ctx context.Context) {
 	for _, one := range l.direct.own.due(l.Auth.Now()) {
@@ -176,7 +178,11 @@ func (l *Engine) settleDue(ctx context.Context) {
 		if p.Hasher == nil || p.Set == nil {
 			return
 		}
-		if _, err := l.settleNow(ctx, p, one.key, *one.usage); errors.Is(err, ErrNotSettled) {
+		_, err := l.settleNow(ctx, p, one.key, *one.usage)
+		switch failure, failed := errors.AsType[*unsettled](err); {
+		case failed && storeguard.InPart(failure.cause):
+			continue
+		case errors.Is(err, ErrNotSettled):
 			return
 		}
 		l.direct.own.drop(one.key)

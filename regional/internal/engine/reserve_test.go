@@ -64,7 +64,7 @@ func TestTheLongestReservationFits(t *testing.T) {
 // TestSettleDoesNotShowTheStoresWords: a client hears that its reservation was not settled, and of what kind
 // the failure is.
 func TestSettleDoesNotShowTheStoresWords(t *testing.T) {
-	err := notSettled(errors.New("NOAUTH Authentication required by 10.1.2.3 for aq:{secret}"))
+	var err error = &unsettled{errors.New("NOAUTH Authentication required by 10.1.2.3 for aq:{secret}")}
 	if text := err.Error(); !errors.Is(err, ErrNotSettled) || strings.Contains(text, "10.1.2.3") || strings.Contains(text, "secret") || !strings.Contains(text, "noauth") {
 		t.Errorf("%v", err)
 	}

@@ -97,20 +97,20 @@ func (l *Engine) Settle(ctx context.Context, namespace, id string, usage Usage) 
 func (l *Engine) settleNow(ctx context.Context, p *policy.Policy, key string, usage Usage) (SettledResult, error) {
 	if one := l.direct.held.get(key); one != nil {
 		if err := l.handOver(ctx, one); err != nil {
-			return SettledResult{}, notSettled(err)
+			return SettledResult{}, &unsettled{err}
 		}
 	}
 	for range settleTries {
 		kept, err := l.readReservation(ctx, key)
 		if err != nil {
-			return SettledResult{}, notSettled(err)
+			return SettledResult{}, &unsettled{err}
 		}
 		if kept == nil {
 			return SettledResult{}, ErrNoReservation
 		}
 		out, changed, err := l.settleRead(ctx, p, key, kept, usage)
 		if err != nil {
-			return SettledResult{}, notSettled(err)
+			return SettledResult{}, &unsettled{err}
 		}
 		if !changed {
 			return out, nil
@@ -119,9 +119,14 @@ func (l *Engine) settleNow(ctx context.Context, p *policy.Policy, key string, us
 	return SettledResult{}, ErrNotSettled
 }
 
-// notSettled returns ErrNotSettled for a failure of the store. The client sees the kind of the
-// failure, but not the store's text, which may contain addresses and keys.
-func notSettled(err error) error { return fmt.Errorf("%w (%s)", ErrNotSettled, storeguard.Reason(err)) }
+// unsettled is ErrNotSettled by a failure of the store. The client sees the kind of the failure, but not
+// the store's text, which may contain addresses and keys.
+type unsettled struct{ cause error }
+
+func (e *unsettled) Error() string {
+	return fmt.Sprintf("%v (%s)", ErrNotSettled, storeguard.Reason(e.cause))
+}
+func (e *unsettled) Unwrap() error { return ErrNotSettled }
 
 // settleRead settles a reservation that was read from the store. changed: it has changed there since
 // then, and nothing was settled.

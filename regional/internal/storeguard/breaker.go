@@ -75,7 +75,7 @@ func (b *Breaker) do(trial bool, call func() error) error {
 // countResult reports whether a call's error shows that the store is well, and counts the failures in
 // a row.
 func (b *Breaker) countResult(err error) bool {
-	if answered(err) || inPart(err) {
+	if answered(err) || InPart(err) {
 		b.failures.Store(0)
 		return true
 	}

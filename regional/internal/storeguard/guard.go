@@ -127,9 +127,9 @@ func answered(err error) bool {
 	return err == nil || otherContents || late || errors.Is(err, lua.ErrInvalid) || errors.Is(err, lua.ErrNoRoom)
 }
 
-// inPart reports whether an error is the failure of one node of several. The breaker of the whole
+// InPart reports whether an error is the failure of one node of several. The breaker of the whole
 // store ignores it, because the node has a breaker of its own.
-func inPart(err error) bool {
+func InPart(err error) bool {
 	_, node := errors.AsType[*store.NodeError](err)
 	return node
 }
