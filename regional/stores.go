@@ -68,7 +68,11 @@ func (d *Daemon) redisConfig(url string) store.RedisConfig {
 	store.LogLibrary(d.cfg.Logger)
 	c := store.DefaultRedisConfig(url)
 	c.Logger = d.log
-	c.OnEpoch = func(epoch string) { observer{d.auth, d.emergency, &d.lists}.StoreEpoch(epoch) }
+	c.OnEpoch = func(epoch string) {
+		observer{d.auth, d.emergency, &d.lists}.StoreEpoch(epoch)
+		d.guard.Breaker.TryNow()
+		d.wakeProbe()
+	}
 	c.OnPrimary = d.newPrimary
 	c.OnCircuit = d.shardBreakerChanged
 	return c

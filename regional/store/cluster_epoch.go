@@ -17,6 +17,8 @@ const (
 	createWithin = 2 * time.Second
 	// learnedFor is how long the result of learning is kept for callers that have stopped to wait.
 	learnedFor = 2 * time.Second
+	// failedFor is how long a learning that failed stands: each costs the nodes a reading of all slots.
+	failedFor = 500 * time.Millisecond
 	// learnPause is the minimum pause between looks at an epoch that another daemon is writing.
 	learnPause = 20 * time.Millisecond
 )
@@ -29,14 +31,23 @@ type learning struct {
 	ended time.Time
 }
 
+// stands reports whether the result is still that of the next caller.
+func (l *learning) stands() bool {
+	if l == nil {
+		return false
+	}
+	age := time.Since(l.ended)
+	return age < failedFor || l.err == nil && age < learnedFor
+}
+
 // Epoch returns the epoch of the contents, which is the same in all slots. It creates a new one if
 // something was lost: a slot has no epoch or another one, a node is another process than before, or a
 // node is new. Learning goes on when ctx ends, and the next caller gets its result. So it may take
-// longer than any caller can wait.
+// longer than any caller can wait. A failure is the answer for failedFor.
 func (s *Cluster) Epoch(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	l := s.learning
-	if l == nil && s.learned != nil && time.Since(s.learned.ended) < learnedFor {
+	if l == nil && s.learned.stands() {
 		l = s.learned
 	}
 	if l == nil {
@@ -50,7 +61,7 @@ func (s *Cluster) Epoch(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("store: learn the Redis Cluster's contents: %w", ctx.Err())
 	case <-l.done:
 		s.mu.Lock()
-		if s.learned == l {
+		if s.learned == l && l.err == nil {
 			s.learned = nil // the next caller needs a new look
 		}
 		s.mu.Unlock()
@@ -67,10 +78,10 @@ func (s *Cluster) learn(l *learning) {
 	})
 	l.ended = time.Now()
 	s.mu.Lock()
-	s.learning = nil
+	s.learning, s.learned = nil, l
 	before := s.lastEpoch
 	if l.err == nil {
-		s.learned, s.lastEpoch = l, l.epoch
+		s.lastEpoch = l.epoch
 	}
 	check := l.err == nil && !s.policyChecked
 	s.policyChecked = s.policyChecked || check

@@ -146,10 +146,11 @@ func TestWhoeverAsksNextFindsWhatWasLearned(t *testing.T) {
 		_, _ = s.Epoch(hurried)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if learned = s.learned; learned != nil {
-			learned.ended = time.Now().Add(time.Hour)
+		if learned = s.learned; learned == nil || learned.err != nil {
+			return false
 		}
-		return learned != nil
+		learned.ended = time.Now().Add(time.Hour)
+		return true
 	})
 	if epoch := learnCluster(t, s); epoch == "" || epoch != learned.epoch {
 		t.Errorf("%q after %q", epoch, learned.epoch)
@@ -164,5 +165,31 @@ func TestWhoeverAsksNextFindsWhatWasLearned(t *testing.T) {
 	defer s.mu.Unlock()
 	if s.learned != nil {
 		t.Error("what was taken is kept")
+	}
+}
+
+// TestALearningThatFailedStands for a while: the next callers get its failure, and nobody asks the nodes.
+func TestALearningThatFailedStands(t *testing.T) {
+	s, err := NewCluster(DefaultRedisConfig("redis+cluster://127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	learn := func() *learning {
+		if _, err := s.Epoch(t.Context()); err == nil {
+			t.Fatal("learned from no server")
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.learned
+	}
+	first := learn()
+	first.ended = time.Now().Add(time.Hour)
+	if learn() != first {
+		t.Error("the next caller asks again")
+	}
+	first.ended = time.Now().Add(-failedFor)
+	if learn() == first {
+		t.Error("it stands for ever")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"aliquot/budget"
+	"aliquot/lua"
 	"aliquot/regional/internal/background"
 )
 
@@ -31,6 +32,8 @@ type Breaker struct {
 	// failures counts the calls that failed since the last success. gobreaker's own count forgets
 	// failures older than tripWindow.
 	failures atomic.Int64
+	// unlearned: the store had other contents, and could not be asked which. Then its answers decide nothing.
+	unlearned atomic.Bool
 
 	mu     sync.Mutex
 	wait   time.Duration // the latest one, without jitter; 0: never opened
@@ -75,12 +78,16 @@ func (b *Breaker) do(trial bool, call func() error) error {
 // countResult reports whether a call's error shows that the store is well, and counts the failures in
 // a row.
 func (b *Breaker) countResult(err error) bool {
-	if answered(err) || InPart(err) {
-		b.failures.Store(0)
-		return true
+	_, otherContents := errors.AsType[*lua.EpochError](err)
+	switch {
+	case err == nil:
+		b.unlearned.Store(false)
+	case otherContents && b.unlearned.Load(), !answered(err) && !InPart(err):
+		b.failures.Add(1)
+		return false
 	}
-	b.failures.Add(1)
-	return false
+	b.failures.Store(0)
+	return true
 }
 
 // Suspects reports whether the last call failed while the breaker is still closed.

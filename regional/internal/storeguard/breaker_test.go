@@ -221,3 +221,57 @@ func TestStarvationIsNoExcuseForLong(t *testing.T) {
 }
 
 func noGroups() []lua.Group { return nil }
+
+// otherStore has other contents than expected, and says which unless it fails.
+type otherStore struct {
+	Store
+	learned bool
+	fails   error
+}
+
+func (s *otherStore) Take(context.Context, string, []lua.Group) ([]lua.Result, int64, error) {
+	if !s.learned {
+		return nil, 0, &lua.EpochError{}
+	}
+	return nil, 1, nil
+}
+
+func (s *otherStore) Epoch(context.Context) (string, error) {
+	s.learned = s.fails == nil
+	return "e2", s.fails
+}
+
+// TestContentsThatCannotBeLearnedOpenTheBreaker: a store says that it has other contents, and fails when it is asked which.
+// Nothing is decided by it then, however well it answers. Once it says which, it is tried at once.
+func TestContentsThatCannotBeLearnedOpenTheBreaker(t *testing.T) {
+	clock := &handClock{at: 100 * second}
+	s := &otherStore{fails: errors.New("store: give slot 5461 its epoch: NOREPLICAS Not enough good replicas to write.")}
+	var open bool
+	var reason string
+	g := New(Config{
+		Store: s, Observer: unseen{}, Now: clock.now, Metrics: telemetry.New("us", "test", prometheus.NewRegistry()),
+		Changed: func(now bool, cause error) { open, reason = now, Reason(cause) }, Failed: func() {},
+		Bugs: &background.Panics{},
+	})
+	check := func() {
+		if _, _, err := g.Take(t.Context(), "e1", noGroups); Reason(err) == "epoch" {
+			_ = g.Learn(t.Context())
+		}
+	}
+	for range TripAfter {
+		check()
+	}
+	if open {
+		t.Fatal("the answer before the first failure counts as one")
+	}
+	if check(); !open || reason != "noreplicas" {
+		t.Fatalf("open %t for %q after %d answers that nobody can use", open, reason, TripAfter)
+	}
+	s.fails = nil
+	if err := g.Learn(t.Context()); err != nil || g.Breaker.TrialIn() != 0 {
+		t.Fatalf("%v, tried in %v", err, g.Breaker.TrialIn())
+	}
+	if _, _, err := g.TakeAs(t.Context(), OpProbe, "e2", noGroups); err != nil || open {
+		t.Errorf("%v, open %t by contents that are known", err, open)
+	}
+}

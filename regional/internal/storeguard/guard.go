@@ -120,7 +120,8 @@ func New(c Config) *Guard {
 }
 
 // answered reports whether a call's error shows that the store is well. An error about other contents
-// than expected is an answer, and wrong arguments are this daemon's fault.
+// than expected is an answer, as long as they can be learned; see Breaker.unlearned. Wrong arguments are
+// this daemon's fault.
 func answered(err error) bool {
 	_, otherContents := errors.AsType[*lua.EpochError](err)
 	_, late := errors.AsType[*lua.LateError](err)
@@ -256,7 +257,8 @@ func (g *Guard) ReadClock(ctx context.Context, epoch string) error {
 // since. A call that names the contents of before would do nothing.
 func (g *Guard) Doubted() bool { return g.doubts.Load() > g.settled.Load() }
 
-// Learn asks which contents the store has, and tells the state machine.
+// Learn asks which contents the store has, and tells the state machine. While that fails, answers about other
+// contents count as failures of the store, and open the breaker.
 func (g *Guard) Learn(ctx context.Context) error {
 	doubts := g.doubts.Load()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnDeadline)
@@ -270,10 +272,15 @@ func (g *Guard) Learn(ctx context.Context) error {
 	g.metrics.StoreSeconds.WithLabelValues("epoch").Observe(g.now().Sub(sent).Seconds())
 	if err != nil {
 		g.metrics.StoreErrors.WithLabelValues("epoch", Reason(err)).Inc()
+		g.failure.Store(&err)
+		g.Breaker.unlearned.Store(true)
 		return err
 	}
 	g.observer.StoreEpoch(epoch)
 	g.settled.Store(doubts)
+	if g.Breaker.unlearned.Swap(false) {
+		g.Breaker.TryNow()
+	}
 	return nil
 }
 
