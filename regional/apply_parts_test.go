@@ -93,11 +93,11 @@ func TestARegionWhoseStoreIsDownIsReadyWithoutASession(t *testing.T) {
 			l.session++
 		})
 		eventually(t, "it has had no session for long", func() bool { return !d.readiness().Ready })
-		d.storeBreakerChanged(true, errors.New("no answer"))
+		d.storeChanged(true, errors.New("no answer"))
 		if r := d.readiness(); !r.Ready || !r.StoreReached || r.StoreAnswers {
 			t.Errorf("the store does not answer: %+v", r)
 		}
-		d.storeBreakerChanged(false, nil)
+		d.storeChanged(false, nil)
 		if r := d.readiness(); r.Ready || !r.StoreAnswers || !strings.Contains(r.Reason, "no session") {
 			t.Errorf("the store answers again: %+v", r)
 		}

@@ -172,7 +172,7 @@ func (d *Daemon) build(kept *state) error {
 	d.lists.Store(d.others)
 	d.stateFile = newStateFile(c.StateFile, c.Region, id, kept, d.policies, d.others, d.log)
 	d.guard = storeguard.New(storeguard.Config{
-		Store: d.store, Observer: observer{d.auth, d.emergency, &d.lists}, Now: c.Now, Metrics: d.metrics, Changed: d.storeBreakerChanged, Failed: d.wakeProbe,
+		Store: d.store, Observer: observer{d.auth, d.emergency, &d.lists}, Now: c.Now, Metrics: d.metrics, Changed: d.storeChanged, Failed: d.wakeProbe,
 		Spends: d.spends, Bugs: d.bugs,
 	})
 	d.door = overload.NewDoor(runtime.GOMAXPROCS(0), d.metrics.Overload)
@@ -340,15 +340,15 @@ func (d *Daemon) wakeProbe() {
 	}
 }
 
-// storeBreakerChanged records that the breaker before the store has opened, tries or has closed. It
-// logs an outage once.
-func (d *Daemon) storeBreakerChanged(open bool, cause error) {
-	d.metrics.SetDegraded(telemetry.DegradedStore, open)
+// storeChanged records that the breaker before the store has opened, tries or has closed, or that the store has begun
+// or ceased to answer later than callers wait. It logs an outage once.
+func (d *Daemon) storeChanged(down bool, cause error) {
+	d.metrics.SetDegraded(telemetry.DegradedStore, down)
 	d.wakeProbe()
-	if d.storeDown.Swap(open) == open {
+	if d.storeDown.Swap(down) == down {
 		return
 	}
-	if open {
+	if down {
 		d.log.Error("the regional store does not answer: each rule's on_redis_failure decides until it does",
 			"reason", storeguard.Reason(cause), "what_to_do", remedy(storeguard.Reason(cause)), "error", cause)
 	} else {

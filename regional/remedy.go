@@ -32,6 +32,8 @@ func remedy(reason string) string {
 		return "nothing answers at the address of --redis: is the Redis running, and reachable from here?"
 	case "reply":
 		return "the server at the address of --redis is not a Redis, or answers through something else: check what listens there, and the proxies between"
+	case "stall":
+		return "this Redis answers later than checks wait for it, 40 ms: look for CPU that it or the daemon lacks, and for slow scripts of others"
 	case "timeout":
 		return "this Redis accepts connections and does not answer: is it stopped, paused, or overloaded?"
 	}

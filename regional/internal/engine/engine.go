@@ -80,7 +80,7 @@ func New(c Config) *Engine {
 		Send: direct.decide, direct: direct, unbatched: callNow, turns: c.Turns, clock: c.Clock,
 	}
 	if c.Shared {
-		b := &storeguard.Batcher{Send: direct.decide, Refused: c.Guard.CountRefused, Caught: func(cause any) { _ = c.Bugs.Caught("a call of the store", cause) }}
+		b := &storeguard.Batcher{Send: direct.decide, Refused: c.Guard.GaveUp, Caught: func(cause any) { _ = c.Bugs.Caught("a call of the store", cause) }}
 		l.Send, l.unbatched = c.Guard.WhileClosed(b.Decide), b.Unbatched
 	}
 	return l

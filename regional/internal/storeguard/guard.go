@@ -79,6 +79,8 @@ type Guard struct {
 	// doubts counts the calls that found other contents than they expected. settled is how many of them
 	// came before the contents were asked for that were learned last.
 	doubts, settled atomic.Int64
+	late            lateness
+	changed         func(down bool, cause error)
 	// failed is called after each failed call, once the breaker has counted it.
 	failed func()
 	// inFlight counts the calls that callers wait for.
@@ -94,9 +96,9 @@ type Config struct {
 	Observer Observer
 	Now      func() budget.Instant // the boot clock
 	Metrics  *telemetry.Metrics
-	// Changed is called whenever the breaker changes between closed and not closed, with the store's
-	// last error.
-	Changed func(open bool, cause error)
+	// Changed is called with the store's last error whenever the breaker changes, or callers begin or cease to
+	// be answered without the store for a while. down: they are, or the breaker is not closed.
+	Changed func(down bool, cause error)
 	// Failed is called after each failed call.
 	Failed func()
 	// Spends reports whether this daemon may spend by the store at all; nil: it may.
@@ -107,14 +109,12 @@ type Config struct {
 
 // New returns a guard whose breaker is closed.
 func New(c Config) *Guard {
-	g := &Guard{Store: c.Store, observer: c.Observer, metrics: c.Metrics, now: c.Now, failed: c.Failed, spends: c.Spends, bugs: c.Bugs}
+	g := &Guard{changed: c.Changed, Store: c.Store, observer: c.Observer, metrics: c.Metrics, now: c.Now, failed: c.Failed, spends: c.Spends, bugs: c.Bugs}
 	g.Breaker = newBreaker(c.Now, func(state gobreaker.State) {
 		c.Metrics.SetBreaker(state)
-		var cause error
-		if last := g.failure.Load(); last != nil {
-			cause = *last
-		}
-		c.Changed(state != gobreaker.StateClosed, cause)
+		g.late.mu.Lock()
+		defer g.late.mu.Unlock()
+		g.tellLocked()
 	})
 	return g
 }
@@ -200,7 +200,11 @@ func (g *Guard) WhileClosed(send func(context.Context, []*charge.Transaction) er
 			g.CountRefused(errOpen)
 			return errOpen
 		}
-		return send(ctx, groups)
+		err := send(ctx, groups)
+		if err == nil {
+			g.inTime()
+		}
+		return err
 	}
 }
 
@@ -210,6 +214,9 @@ func (g *Guard) WhileClosed(send func(context.Context, []*charge.Transaction) er
 func (g *Guard) classify(sent, now budget.Instant, err error) error {
 	if answered(err) {
 		g.lastReply.Store(int64(now))
+		if now.Sub(sent) <= CallerPatience {
+			g.inTime()
+		}
 		return err
 	}
 	late := now.Sub(sent) - Deadline

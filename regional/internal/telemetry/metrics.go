@@ -52,7 +52,7 @@ type Metrics struct {
 
 // The reasons for which the daemon is degraded.
 const (
-	DegradedStore = "store"    // the breaker is open
+	DegradedStore = "store"    // the breaker is open, or the store answers too late for its callers
 	degradedShard = "shard"    // the breaker of one node of a Redis Cluster is open
 	DegradedLease = "lease"    // there is no lease, so shares do not hold
 	DegradedRules = "no_rules" // the daemon does not know yet whether there are rules
