@@ -34,7 +34,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "unsent-calls-cost", Breaks: "a call that no node of a cluster has got counts as charged, so the client is refused while the node is silent",
-			Edits: []Edit{{"regional/internal/storeguard/guard.go", "errors.Is(err, ErrBusy) || store.ChargedNothing(err)", "errors.Is(err, ErrBusy)"}},
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "; storeguard.ChargedNothing(err) {", "; storeguard.IsOpen(err) {"}},
 		},
 		{
 			Name: "debts-taken-by-each-call", Breaks: "what a call carried counts as owed still when another node of the cluster did not decide its part",
