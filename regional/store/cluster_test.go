@@ -175,6 +175,13 @@ func TestClusterNodeKilled(t *testing.T) {
 			t.Fatalf("decided without one of its nodes: %+v, %v", got, err)
 		}
 	}
+	part, _, err := s.Reserve(t.Context(), epoch, mixed, lua.Reservation{Key: well + ":r", Text: "{}", Keep: time.Minute, Decided: true})
+	if !errors.Is(err, lua.ErrPartly) || part.Results[0].Allowed || !ChargedNothing(part.Results[0].Undecided[0]) || part.Results[0].Limits[1].Tokens != (1000-21)*limit.Token {
+		t.Errorf("%+v, %v: what the node that decided has is not told", part, err)
+	}
+	if _, _, err := s.Reserve(t.Context(), epoch, groups(well), lua.Reservation{Key: lost + ":r", Text: "{}", Keep: time.Minute, Decided: true}); !ChargedNothing(err) {
+		t.Errorf("a reservation whose name is of the lost node: %v", err)
+	}
 	got, _, err := s.Take(t.Context(), epoch, groups(well))
 	if err != nil || got[0].Limits[0].Tokens != (1000-22)*limit.Token {
 		t.Fatalf("%v, %+v: what the mixed requests were charged is not back", err, got)
