@@ -347,7 +347,7 @@ func (t *Table) find(c *Charge, now budget.Instant) entry {
 		return t.untouched(c, now)
 	}
 	if _, changing := t.changing[c.Key]; changing {
-		told := e.told // what is known already must not be replaced by an earlier answer
+		told := e.told // so that no earlier answer replaces what is known
 		e = e.uncertain()
 		e.told = told
 	}

@@ -53,6 +53,11 @@ func chunks() []Plant {
 			Edits: []Edit{{loan, "	out.Lent -= spent\n", ""}}, World: still,
 		},
 		{
+			Name: "loan-returned-in-part", Breaks: "what memory admitted of a loan stays lent after the chunk is returned, and the bucket fills up to that much less",
+			Edits: []Edit{{call, "	k.out += t.keep + out.Lent + t.spent\n", "	k.out += t.keep + out.Lent\n"}, {call, "k.left, k.out = 0, out.Lent+t.spent", "k.left, k.out = 0, out.Lent"}},
+			World: still,
+		},
+		{
 			Name: "loan-pays-what-was-carried", Breaks: "a loan pays for a debt that another call carries, which the store takes off the record too",
 			Edits: []Edit{{loan, "		m.owed = 0\n", ""}}, World: still,
 		},

@@ -73,7 +73,11 @@ func emptied() []Plant {
 		},
 		{
 			Name: "memory-of-a-change-that-was-made", Breaks: "what a key held before its share changed is told to contents after those in which it may have changed",
-			Edits: []Edit{{emptied, "\tclear(t.changing) // the change may have been made\n", ""}},
+			Edits: []Edit{{emptied, "\tclear(t.changing)\n", ""}},
+		},
+		{
+			Name: "memory-of-an-answer-before-a-change", Breaks: "what the store answered just before a key's share changed is told to contents after those in which it may have changed",
+			Edits: []Edit{{emptied, "			t.keys[key] = e.uncertain()\n", "			t.keys[key] = e\n"}},
 		},
 		{
 			Name: "memory-of-what-nobody-said", Breaks: "use of a counting limit that its store did not know is told to the next contents as known",

@@ -142,6 +142,24 @@ func memory() []Plant {
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
 		},
 		{
+			Name: "recall-while-a-share-changes", Breaks: "what the store answers before it changes a share counts while that change is under way",
+			Edits: []Edit{
+				{"internal/recall/table.go", "		e = e.uncertain()\n		e.told = told\n", "		e.told = told\n"},
+				{"internal/recall/table.go", "	e := t.find(c, now)\n	if _, changing := t.changing[c.Key]; changing {\n", "	e := t.find(c, now)\n	if false {\n"},
+			},
+			World: World{Regions: 2, Keys: 1, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true},
+		},
+		{
+			Name: "recall-after-a-lost-change", Breaks: "what the store answers before it changes a share counts once the change's answer is lost",
+			Edits: []Edit{{"internal/recall/table.go", "changing && sent >= ch.until {", "changing && ch.until != math.MaxInt64 {"}},
+			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
+		},
+		{
+			Name: "recall-rights-that-the-store-does-not-know", Breaks: "where a store does not know what is in use, a share change or a settlement leaves rights in the next window",
+			Edits: []Edit{{"internal/recall/call.go", "		e.left = -limit.MaxTokens // so there are no rights, whatever the store says to be left\n", "		e.left += 0\n"}},
+			World: World{Algorithms: []string{"fixed_window"}, Regions: 2, Keys: 2, Faults: []string{"all store commands stuck", "store flushed"}, Just: true},
+		},
+		{
 			Name: "recall-beside-a-loan", Breaks: "what a daemon remembers of a bucket fills up beside what it has borrowed of it",
 			Edits: []Edit{{"internal/recall/table.go", "max(0, most-e.lent)", "most"}},
 		},

@@ -15,6 +15,11 @@ func slots() []Plant {
 			World: stuck,
 		},
 		{
+			Name: "slots-of-ended-calls-entered", Breaks: "a slot that was given out after the call that asked for it had ended counts as entered, though a store of several servers may give it back",
+			Edits: []Edit{{slots, "|| c.Own.state == unsent {", "|| c.Own.state != underway {"}},
+			World: stuck,
+		},
+		{
 			Name: "slots-reported-forgotten", Breaks: "slots that the store has reported to be in use do not count in an outage",
 			Edits: []Edit{{slots, "		used += limit.Tokens(e.basis)\n", "		used += 0\n"}},
 			World: stuck,
