@@ -20,6 +20,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/boottime"
+	"aliquot/internal/durable"
 	"aliquot/internal/hashslot"
 	"aliquot/internal/httpanswer"
 	"aliquot/internal/identity"
@@ -84,6 +85,8 @@ type Daemon struct {
 	drainer   *drainer
 	// drainWithin and leaveFor are the constants of these names. A test sets longer times.
 	drainWithin, leaveFor time.Duration
+	// writeFile is durable.WriteFile. A test makes it slow.
+	writeFile func(path string, data []byte) error
 	// incarnation is the random number of this run.
 	incarnation uint64
 
@@ -118,7 +121,8 @@ func New(c Config) (*Daemon, error) {
 	}
 	d := &Daemon{
 		cfg: c, log: log, registry: c.Registry, incarnation: incarnation(), drainWithin: drainWithin, leaveFor: leaveFor,
-		ready: make(chan struct{}), stopping: make(chan struct{}), probeWake: make(chan struct{}, 1), failed: make(chan error, 1),
+		writeFile: durable.WriteFile,
+		ready:     make(chan struct{}), stopping: make(chan struct{}), probeWake: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
 	if d.sockets, err = openSockets(&c); err != nil {
 		return nil, err
@@ -461,9 +465,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	open := d.auth.Session() // read before stop, because a report that is given up ends the session
 	stop()
 	work.Wait()
+	place := d.keepRecords(open) // before the time for the last word begins: it takes as long as the disk does
 	leaving, cancel := context.WithTimeout(context.Background(), d.leaveFor)
 	defer cancel()
-	d.session.Leave(leaving, open, d.keepRecords(open))
+	d.session.Leave(leaving, open, place)
 	return errors.Join(err, d.store.Close())
 }
 

@@ -51,11 +51,16 @@ func (d *Daemon) recordsFile() string { return d.cfg.StateFile + recordsSuffix }
 // keepRecords writes what this daemon remembers, and returns the place to ask for; 0 if nothing is worth a
 // place. open is the session that was open when the daemon stopped to spend.
 func (d *Daemon) keepRecords(open budget.SessionID) (place uint64) {
-	if d.cfg.StateFile == "" || open == (budget.SessionID{}) {
+	if d.cfg.StateFile == "" {
+		return 0
+	}
+	if open == (budget.SessionID{}) {
+		d.nothingKept("no session with the coordinators is open, so they cannot keep its place")
 		return 0
 	}
 	kept := d.emergency.Keep()
 	if kept == nil {
+		d.nothingKept("another daemon of the region may have spent, or too little is known of the store's contents")
 		return 0
 	}
 	var number [8]byte
@@ -66,7 +71,7 @@ func (d *Daemon) keepRecords(open budget.SessionID) (place uint64) {
 	}
 	data, err := encodeRecords(&r)
 	if err == nil {
-		err = durable.WriteFile(d.recordsFile(), data)
+		err = d.writeFile(d.recordsFile(), data)
 	}
 	if err != nil {
 		d.log.Error("what this daemon remembers of its store cannot be written: if the store is restarted too, its limits start from empty",
@@ -74,6 +79,12 @@ func (d *Daemon) keepRecords(open budget.SessionID) (place uint64) {
 		return 0
 	}
 	return r.Place
+}
+
+// nothingKept logs why this daemon leaves nothing to its next run.
+func (d *Daemon) nothingKept(why string) {
+	d.log.Info("this daemon leaves nothing of what it remembers of its store: if the store loses its contents before the daemon is back, its limits start from empty",
+		"reason", why)
 }
 
 // boot identifies the clock that Config.Now reads; empty: it is no boot clock.

@@ -192,6 +192,28 @@ func TestARestartAfterNoCheck(t *testing.T) {
 	})
 }
 
+// TestADaemonHasItsPlaceHoweverSlowTheDisk: the write of what it remembers does not use up the time for its last word.
+func TestADaemonHasItsPlaceHoweverSlowTheDisk(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}]")
+		c := testConfig(l.address())
+		c.StateFile = filepath.Join(t.TempDir(), "state.json")
+		_, stop := startLive(t, c, func(d *Daemon) {
+			write := d.writeFile
+			d.writeFile = func(path string, data []byte) error {
+				<-time.After(time.Minute)
+				return write(path, data)
+			}
+		})
+		stop()
+		l.set(func() {
+			if l.place.Token == 0 {
+				t.Error("no place was asked for")
+			}
+		})
+	})
+}
+
 // damage changes the last byte of a file.
 func damage(t *testing.T, file string) {
 	t.Helper()
