@@ -347,9 +347,10 @@ func (d *Daemon) wakeProbe() {
 // storeChanged records that the breaker before the store has opened, tries or has closed, or that the store has begun
 // or ceased to answer later than callers wait. It logs an outage once.
 func (d *Daemon) storeChanged(down bool, cause error) {
-	d.metrics.SetDegraded(telemetry.DegradedStore, down)
+	changed := d.storeDown.Swap(down) != down
+	d.showStore()
 	d.wakeProbe()
-	if d.storeDown.Swap(down) == down {
+	if !changed {
 		return
 	}
 	if down {

@@ -40,14 +40,12 @@ func (d *Daemon) probeStore(ctx context.Context) {
 		switch {
 		case d.auth.CurrentEpoch() == "":
 			err := d.guard.Learn(ctx)
-			d.metrics.SetDegraded(telemetry.DegradedStore, err != nil)
-			d.session.StoreAnswers(err == nil)
 			if err == nil {
 				wait = 0
-				if silence.Reset() {
-					d.log.Info("the regional store answers")
-				}
-			} else if why := storeguard.Reason(err); silence.Allow(why, time.Now()) {
+				break
+			}
+			d.session.StoreFailed()
+			if why := storeguard.Reason(err); silence.Allow(why, time.Now()) {
 				d.log.Error("the regional store has not answered since the start; asking again each second, and each rule's on_redis_failure decides until it does",
 					"reason", why, "what_to_do", remedy(why), "error", err)
 			}
@@ -62,10 +60,21 @@ func (d *Daemon) probeStore(ctx context.Context) {
 				wait = suspectEvery
 			}
 		}
+		if d.showStore() && silence.Reset() {
+			d.log.Info("the regional store answers")
+		}
 		if !d.pauseProbe(ctx, wait) {
 			return
 		}
 	}
+}
+
+// showStore exports whether the store answers, and reports whether its contents are known. A new connection
+// may have learnt them although the question itself had no answer.
+func (d *Daemon) showStore() (known bool) {
+	known = d.auth.CurrentEpoch() != ""
+	d.metrics.SetDegraded(telemetry.DegradedStore, d.storeDown.Load() || !known && d.session.Storeless())
+	return known
 }
 
 // reconnect tries by new connections whether a store that did not answer is back. If the store becomes

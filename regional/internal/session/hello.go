@@ -35,7 +35,7 @@ func (s *Session) hello(ctx context.Context, h budget.Hello) budget.RegionEvent 
 		return budget.CallFailed{}
 	}
 	h.Rules = s.policies.Load().State() // it may have waited since the state machine made it
-	h.Standing = s.others.standing(s.noStore())
+	h.Standing = s.others.standing(s.store.Silent())
 	in := leasewire.HelloRequest(s.region, h)
 	in.Address, in.OpsAddress, in.DaemonVersion = s.address, s.opsAddress, s.version
 	since, spent := s.auth.TellUnreported()
@@ -60,9 +60,6 @@ func (s *Session) hello(ctx context.Context, h budget.Hello) budget.RegionEvent 
 	}
 	return ev
 }
-
-// noStore reports whether the store does not answer this daemon.
-func (s *Session) noStore() bool { return s.storeless.Load() || s.store.Silent() }
 
 // sendHello sends a Hello to a coordinator and takes its answer. out is nil if none answered, and ev is
 // nil if the answer is useless. The caller holds helloMu.

@@ -18,11 +18,7 @@ const introduceEvery = time.Second
 // pass, although every coordinator is there.
 func (s *Session) introduceIfDue(ctx context.Context) {
 	now := time.Now()
-	if !s.storeless.Load() || now.Sub(s.introduced) < introduceEvery {
-		return
-	}
-	// A connection may have learnt the contents when the probe of the store has not.
-	if s.auth.CurrentEpoch() != "" || !s.introducing.CompareAndSwap(false, true) {
+	if now.Sub(s.introduced) < introduceEvery || !s.Storeless() || !s.introducing.CompareAndSwap(false, true) {
 		return
 	}
 	s.introduced = now

@@ -14,13 +14,30 @@ import (
 // Hello.
 func TestNobodyIsIntroducedWhoseStoreIsKnown(t *testing.T) {
 	s := newTestSession(t, &lastHello{})
-	s.storeless.Store(true)
+	s.StoreFailed()
 	s.auth.StoreEpoch("e1")
 	s.introduceIfDue(t.Context())
 	if !s.introduced.IsZero() {
 		t.Error("a Hello without a store, of a daemon that knows its store")
 	}
 	s.calls.Wait()
+}
+
+// TestADaemonThatKnowsItsStoreSaysSo: once the contents are known, only the breaker decides whether a Hello says that the
+// store does not answer, whatever failed before.
+func TestADaemonThatKnowsItsStoreSaysSo(t *testing.T) {
+	leader := &lastHello{}
+	s := newTestSession(t, leader)
+	s.others = NewOthers(OthersConfig{
+		Store: slowList{}, Authority: s.auth, Emergency: s.emergency, Policies: s.policies, Metrics: s.metrics, Log: s.log,
+		Now: s.auth.Now, Self: 7,
+	})
+	s.StoreFailed()
+	s.auth.StoreEpoch("e1")
+	s.hello(t.Context(), budget.Hello{RedisEpoch: "e1"})
+	if leader.heard.GetDaemon() != 7 || leader.heard.GetStoreless() {
+		t.Errorf("%v", leader.heard)
+	}
 }
 
 // TestEveryHelloNamesThePlace: one that does not would end it.

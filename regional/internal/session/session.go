@@ -67,9 +67,9 @@ type Session struct {
 	sharedWith string
 	// second: by the latest word of a coordinator, another daemon of the region is heard.
 	second atomic.Bool
-	// storeless: the store has not answered since the start. holderKnown: since then a coordinator
-	// has said whether another daemon of the region is heard.
-	storeless   atomic.Bool
+	// storeFailed: the store was asked for its contents and did not answer; see Storeless. holderKnown:
+	// since then a coordinator has said whether another daemon of the region is heard.
+	storeFailed atomic.Bool
 	holderKnown atomic.Bool
 	introducing atomic.Bool
 	introduced  time.Time // when it was last due; used by Run only
@@ -243,8 +243,12 @@ func (s *Session) background(what string, call func()) {
 // safe for concurrent use.
 func (s *Session) CoordinatorIndex() int { return s.peers.index() }
 
-// StoreAnswers records whether the store has answered since the start. It is safe for concurrent use.
-func (s *Session) StoreAnswers(answers bool) { s.storeless.Store(!answers) }
+// StoreFailed records that the store was asked for its contents and did not answer. It is safe for concurrent use.
+func (s *Session) StoreFailed() { s.storeFailed.Store(true) }
+
+// Storeless reports whether the store has not answered since the start, although it was asked. It is safe for
+// concurrent use.
+func (s *Session) Storeless() bool { return s.storeFailed.Load() && s.auth.CurrentEpoch() == "" }
 
 // watchPhase logs and exports a change of the phase.
 func (s *Session) watchPhase() {
