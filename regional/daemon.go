@@ -47,8 +47,9 @@ import (
 const (
 	// drainFor is how long calls under way may take at shutdown.
 	drainFor = 5 * time.Second
-	// leaveFor is how long telling the coordinators that this daemon stops may take.
-	leaveFor = time.Second
+	// leaveFor is how long telling the coordinators that this daemon stops may take. The first one
+	// that it calls may be stopping too.
+	leaveFor = 3 * time.Second
 	// readyPoll is how often a daemon checks whether it is ready.
 	readyPoll = 20 * time.Millisecond
 )

@@ -75,6 +75,15 @@ func (c *Floors) Claim(region string, incarnation uint64, session aliquotv1.Floo
 	return session
 }
 
+// Claimed reports whether a daemon without a store was told that the region's floor may be its own, and has not been told
+// otherwise since.
+func (c *Floors) Claimed(region string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, claimed := c.byRegion[region]
+	return claimed
+}
+
 // sessionWanted reports whether another daemon has recently asked for a session, or is opening one. The
 // caller holds c.mu.
 func (c *Floors) sessionWanted(region string, incarnation uint64, now budget.Instant) bool {

@@ -26,6 +26,8 @@ var (
 	errFenced         = errors.New("fenced region")
 	errUndeclared     = errors.New("undeclared region")
 	errUnknownRule    = errors.New("unknown rule")
+	errPlaceWaits     = errors.New("a Hello of the region is being answered; retry")
+	errNoPlace        = errors.New("the place is not kept: this leader has not opened the daemon's session, or another daemon of the region has come since")
 	errInvalid        = errors.New("invalid request")
 	errTooManyWatches = errors.New("too many watches")
 )
@@ -37,6 +39,8 @@ var errorTable = rpc.Table{
 	{Err: errTakingCharge, Code: connect.CodeUnavailable},
 	{Err: leader.ErrLeadershipOver, Code: connect.CodeUnavailable},
 	{Err: errStopping, Code: connect.CodeUnavailable},
+	{Err: errPlaceWaits, Code: connect.CodeUnavailable},
+	{Err: errNoPlace, Code: connect.CodeFailedPrecondition},
 	{Err: leader.ErrOverloaded, Code: connect.CodeResourceExhausted},
 	{Err: errTooManyWatches, Code: connect.CodeResourceExhausted},
 	{Err: plan.ErrBusy, Code: connect.CodeResourceExhausted},

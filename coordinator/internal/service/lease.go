@@ -51,24 +51,24 @@ func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest)
 		return nil, toRPC(err)
 	}
 	if req.GetLeaving() {
-		return &aliquotv1.ReportResponse{}, toRPC(s.daemonLeaves(ctx, loop, region, req))
+		// The answer is not empty, because a coordinator that forwards it would take an empty one for none.
+		return &aliquotv1.ReportResponse{Epoch: loop.Epoch(), LeaderClockMicros: clockMicros(loop)}, toRPC(s.daemonLeaves(ctx, loop, region, req))
 	}
 	res, err := s.report(ctx, loop, region, req)
 	s.metrics.countReport(req.GetRegion(), res, err)
 	return res, toRPC(err)
 }
 
-// daemonLeaves handles the last report of a daemon that stops.
-func (s *leaseService) daemonLeaves(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.ReportRequest) error {
+// daemonLeaves handles the last report of a daemon that stops. An error says that its place may not be kept; the
+// daemon has left all the same.
+func (s *leaseService) daemonLeaves(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.ReportRequest) (err error) {
 	if req.GetSession() != 0 {
 		if req.GetPlace() != 0 {
-			if err := s.places.keep(ctx, loop, region, req); err != nil {
-				return err
-			}
+			err = s.places.keep(ctx, loop, region, req, &s.claims)
 		}
 		s.stopped.Add(req.GetRegion(), leader.SessionID{Epoch: req.GetEpoch(), Session: req.GetSession()})
 	}
-	return loop.DaemonLeft(region, budget.DaemonID(req.GetDaemon()))
+	return errors.Join(err, loop.DaemonLeft(region, budget.DaemonID(req.GetDaemon())))
 }
 
 // report answers a report on the node that is in charge.

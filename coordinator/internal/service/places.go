@@ -8,6 +8,7 @@ import (
 	"aliquot/budget"
 	"aliquot/cluster"
 	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/claims"
 	"aliquot/coordinator/internal/leader"
 	"aliquot/internal/place"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -47,20 +48,23 @@ func (p *places) byName(region string) *regionPlace {
 	return p.byRegion[region]
 }
 
-// keep keeps the place of a daemon that stops, if it has the region's session and no Hello is being
-// answered.
-func (p *places) keep(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.ReportRequest) error {
+// keep keeps the place of a daemon that stops, if it has the region's session, no Hello is being answered, and no daemon
+// without a store was told that the floor may be its own.
+func (p *places) keep(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.ReportRequest, floors *claims.Floors) error {
 	r := p.byName(req.GetRegion())
 	if !r.TryLock() {
-		return nil
+		return errPlaceWaits
 	}
 	defer r.Unlock()
 	has := false
 	err := loop.Query(ctx, func(m *budget.Leader, now budget.Instant) {
 		has = loop.Epoch() == req.GetEpoch() && m.Region(region, now, 0).Session == req.GetSession()
 	})
-	if err != nil || !has {
+	if err != nil {
 		return err
+	}
+	if !has || floors.Claimed(req.GetRegion()) {
+		return errNoPlace
 	}
 	r.unsure.Store(true)
 	if err := p.node.KeepPlace(ctx, req.GetRegion(), req.GetPlace()); err != nil {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -30,15 +31,21 @@ func (h *helloTest) open(incarnation, place uint64) *aliquotv1.HelloResponse {
 // leave has a daemon stop that has a session, and asks for a place.
 func (h *helloTest) leave(session *aliquotv1.HelloResponse, place uint64) {
 	h.t.Helper()
+	if err := h.lastWord(session, place); err != nil {
+		h.t.Fatal(err)
+	}
+	h.now = h.now.Add(claims.DaemonTimeout)
+}
+
+// lastWord is leave, and returns why the place is not kept.
+func (h *helloTest) lastWord(session *aliquotv1.HelloResponse, place uint64) error {
+	h.t.Helper()
 	done := make(chan error, 1)
 	req := &aliquotv1.ReportRequest{Region: "us", Epoch: session.GetEpoch(), Session: session.GetSession(), Leaving: true, Place: place}
 	go func() { done <- h.service.daemonLeaves(h.t.Context(), h.Loop, 0, req) }()
 	h.runPosted() // whether it has the session
 	h.runPosted() // that it has left
-	if err := get(h.t, "the end of the last word", done); err != nil {
-		h.t.Fatal(err)
-	}
-	h.now = h.now.Add(claims.DaemonTimeout)
+	return get(h.t, "the end of the last word", done)
 }
 
 // TestAPlaceIsKeptForTheDaemonThatComesBack: a daemon that had the session when it stopped finds its place, as often as
@@ -89,7 +96,23 @@ func TestAnotherDaemonTakesThePlace(t *testing.T) {
 		first := h.open(2, 0)
 		h.now = h.now.Add(claims.DaemonTimeout)
 		h.open(5, 0)
-		h.leave(first, 77)
+		if err := h.lastWord(first, 77); !errors.Is(err, errNoPlace) {
+			t.Error(err)
+		}
+		h.now = h.now.Add(claims.DaemonTimeout)
+		if h.open(3, 77).GetPlaceKept() {
+			t.Error("the place is kept")
+		}
+	})
+	t.Run("another one may have the floor already", func(t *testing.T) {
+		h := newHelloTest(t)
+		first := h.open(2, 0)
+		h.now = h.now.Add(claims.DaemonTimeout)
+		h.expectFloor("a daemon without a store", 5, aliquotv1.FloorHolder_FLOOR_HOLDER_NOBODY)
+		if err := h.lastWord(first, 77); !errors.Is(err, errNoPlace) {
+			t.Error(err)
+		}
+		h.now = h.now.Add(claims.DaemonTimeout)
 		if h.open(3, 77).GetPlaceKept() {
 			t.Error("the place is kept")
 		}
@@ -101,9 +124,9 @@ func TestAnotherDaemonTakesThePlace(t *testing.T) {
 		opening := h.sendHello(t.Context(), 5, "n:r:1")
 		h.runPosted()
 		proof := get(t, "the proof of leadership", h.Proof())
-		err := h.service.places.keep(t.Context(), h.Loop, 0, &aliquotv1.ReportRequest{Region: "us", Epoch: first.GetEpoch(), Session: first.GetSession(), Place: 77})
-		if err != nil {
-			t.Fatal(err)
+		err := h.service.places.keep(t.Context(), h.Loop, 0, &aliquotv1.ReportRequest{Region: "us", Epoch: first.GetEpoch(), Session: first.GetSession(), Place: 77}, &h.service.claims)
+		if !errors.Is(err, errPlaceWaits) {
+			t.Error(err)
 		}
 		h.ProofDone(t.Context(), proof)
 		get(t, "the session", opening)

@@ -20,6 +20,10 @@ func returns() []Plant {
 			Edits: []Edit{{place, "\treturn Place{}\n", "\treturn p\n"}}, World: stops,
 		},
 		{
+			Name: "place-beside-a-claim", Breaks: "a daemon's place is kept though another one without a store was told that the floor may be its own",
+			Edits: []Edit{{"coordinator/internal/service/places.go", "if !has || floors.Claimed(req.GetRegion()) {", "if !has {"}}, World: stops,
+		},
+		{
 			Name: "place-given-twice", Breaks: "a second run has the place that the first one has taken",
 			Edits: []Edit{{place, "token != 0 && (p.TakenBy == 0 || p.TakenBy == incarnation)", "token != 0"}}, World: stops,
 		},

@@ -23,6 +23,9 @@ const (
 	// for a moment.
 	helloDeadline  = 2 * time.Second
 	reportDeadline = 2*time.Second + 500*time.Millisecond
+	// leaveDeadline bounds each call that tells of a stop, and leavePause is the wait once all coordinators have failed.
+	leaveDeadline = time.Second
+	leavePause    = 50 * time.Millisecond
 	// helloKey is how much longer a Hello may take for each key that it names, in every second
 	// round in which all coordinators have failed. A Hello of 200,000 keys has 10 MB. If processors
 	// or the network are too slow to handle it within helloDeadline, to give it up and repeat it
@@ -124,11 +127,29 @@ func (c *coordinators) report(ctx context.Context, in *aliquotv1.ReportRequest) 
 	return out, err
 }
 
-// leave reports that this daemon stops. It makes no difference here whether a coordinator gets the
-// message.
-func (c *coordinators) leave(ctx context.Context, in *aliquotv1.ReportRequest) {
+// leave reports that this daemon stops, to one coordinator after the other until one passes on the leader's answer. For a
+// place it goes through the list again until ctx ends, because a place that is not kept is lost. It returns why the leader
+// has not taken the report.
+func (c *coordinators) leave(ctx context.Context, in *aliquotv1.ReportRequest) (err error) {
+	for {
+		for range c.clients {
+			if err = c.reportLeaving(ctx, in); err == nil || refusal(err) || ctx.Err() != nil {
+				return err
+			}
+			c.moveOn()
+		}
+		if in.GetPlace() == 0 || !background.Pause(ctx, leavePause) {
+			return err
+		}
+	}
+}
+
+func (c *coordinators) reportLeaving(ctx context.Context, in *aliquotv1.ReportRequest) error {
+	call, cancel := context.WithTimeout(ctx, leaveDeadline)
+	defer cancel()
 	client, _ := c.pick()
-	_, _ = client.Report(ctx, in)
+	_, err := client.Report(call, in)
+	return err
 }
 
 func (c *coordinators) pick() (aliquotv1connect.LeaseServiceClient, int) {
@@ -144,7 +165,7 @@ func (c *coordinators) index() int {
 	return c.current
 }
 
-// moveOn leaves a coordinator that answered for an earlier leader.
+// moveOn leaves a coordinator that failed, or that answered for an earlier leader.
 func (c *coordinators) moveOn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

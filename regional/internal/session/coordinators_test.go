@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/regional/internal/telemetry"
 )
 
@@ -111,4 +113,66 @@ func TestARefusalIsToldUntilTheNextWord(t *testing.T) {
 			t.Errorf("with no leader to ask: %q", c.refusal())
 		}
 	}
+}
+
+// lastWords is a coordinator that answers each report with the next of its errors, and with none once these are used up.
+type lastWords struct {
+	aliquotv1connect.LeaseServiceClient
+	errs  []error
+	asked int
+}
+
+// Report returns the coordinator's next error.
+func (l *lastWords) Report(context.Context, *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
+	l.asked++
+	if l.asked <= len(l.errs) {
+		return nil, l.errs[l.asked-1]
+	}
+	return &aliquotv1.ReportResponse{}, nil
+}
+
+// TestTheLastWordReachesACoordinator: a daemon that stops goes on to the next coordinator where one fails. It tries them
+// again only for a place, and until the leader has answered.
+func TestTheLastWordReachesACoordinator(t *testing.T) {
+	down := connect.NewError(connect.CodeUnavailable, errors.New("no leader"))
+	refused := connect.NewError(connect.CodeFailedPrecondition, errors.New("the place is not kept"))
+	for name, is := range map[string]struct {
+		place         uint64
+		first, second []error
+		asked         [2]int
+		want          error
+	}{
+		"the first answers":          {asked: [2]int{1, 0}},
+		"the first is down":          {first: []error{down}, asked: [2]int{1, 1}},
+		"both are down":              {first: []error{down}, second: []error{down}, asked: [2]int{1, 1}, want: down},
+		"both are down for a moment": {place: 7, first: []error{down, down}, second: []error{down}, asked: [2]int{2, 2}},
+		"the leader refuses":         {place: 7, first: []error{refused}, asked: [2]int{1, 0}, want: refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				first, second := &lastWords{errs: is.first}, &lastWords{errs: is.second}
+				c := &coordinators{clients: []aliquotv1connect.LeaseServiceClient{first, second}}
+				err := c.leave(ctx, &aliquotv1.ReportRequest{Leaving: true, Place: is.place})
+				if asked := [2]int{first.asked, second.asked}; err != is.want || asked != is.asked {
+					t.Errorf("asked %v times, want %v; %v, want %v", asked, is.asked, err, is.want)
+				}
+			})
+		})
+	}
+}
+
+// TestTheLastWordIsSaidUntilItsTimeIsOver: a place is asked for once at the start, and again after each pause.
+func TestTheLastWordIsSaidUntilItsTimeIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*leavePause+1)
+		defer cancel()
+		down := connect.NewError(connect.CodeUnavailable, errors.New("no leader"))
+		leader := &lastWords{errs: slices.Repeat([]error{down}, 100)}
+		c := &coordinators{clients: []aliquotv1connect.LeaseServiceClient{leader}}
+		if err := c.leave(ctx, &aliquotv1.ReportRequest{Leaving: true, Place: 7}); err != down || leader.asked != 4 {
+			t.Errorf("asked %d times, want 4; %v", leader.asked, err)
+		}
+	})
 }

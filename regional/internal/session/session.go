@@ -200,8 +200,16 @@ func (s *Session) Leave(ctx context.Context, session budget.SessionID, place uin
 	if session == (budget.SessionID{}) && !s.opened {
 		return
 	}
-	s.peers.leave(ctx, &aliquotv1.ReportRequest{Region: s.region, Epoch: session.Epoch, Session: session.Number, Leaving: true,
+	err := s.peers.leave(ctx, &aliquotv1.ReportRequest{Region: s.region, Epoch: session.Epoch, Session: session.Number, Leaving: true,
 		Daemon: uint64(s.others.Self()), Place: place})
+	switch {
+	case err != nil && place != 0:
+		s.log.Warn("the coordinators have not kept this daemon's place: if its store loses its contents before the daemon is back, its limits start from empty",
+			"error", err)
+	case err != nil:
+		s.log.Warn("no coordinator was told that this daemon stops: the next daemon of the region waits until this one was silent for long enough",
+			"error", err)
+	}
 }
 
 // tellReach tells the state machine which of the store's keys cannot be reached, when that has
