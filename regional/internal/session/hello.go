@@ -81,11 +81,20 @@ func (s *Session) sendHello(ctx context.Context, in *aliquotv1.HelloRequest) (ou
 }
 
 // outOfDate reports whether the answer is that of a deposed leader that does not know yet that it
-// was deposed. An answer with "busy" has no epoch.
+// was deposed, and logs that. An answer with "busy" has no epoch. Where the coordinators were set back
+// to older data, every answer is out of date.
 func (s *Session) outOfDate(out *aliquotv1.HelloResponse) bool {
-	known := s.policies.Load().Cluster
-	return known.ClusterID == out.GetConfig().GetClusterId() &&
-		(out.GetConfig().GetConfigVersion() < known.Version || !out.GetBusy() && out.GetEpoch() < known.LeaderEpoch)
+	known, config := s.policies.Load().Cluster, out.GetConfig()
+	if known.ClusterID != config.GetClusterId() ||
+		config.GetConfigVersion() >= known.Version && (out.GetBusy() || out.GetEpoch() >= known.LeaderEpoch) {
+		return false
+	}
+	if s.older.Allow("", time.Now()) {
+		s.log.Warn("a coordinator's answer to a Hello is older than what this region knows, and is refused",
+			"epoch", out.GetEpoch(), "known_epoch", known.LeaderEpoch, "config", config.GetConfigVersion(), "known_config", known.Version,
+			"what_to_do", "nothing, if this ends within seconds: that leader was deposed; if it goes on, the coordinators were given an older copy of their data: give them the latest")
+	}
+	return true
 }
 
 // sharesStore logs that another region uses this region's store, once for each such region.

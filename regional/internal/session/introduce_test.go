@@ -107,3 +107,31 @@ func TestASharedStoreIsLoggedOnce(t *testing.T) {
 		t.Errorf("logged %d times, want 3:\n%s", n, log.String())
 	}
 }
+
+// TestAnOlderAnswerIsLogged: an answer of an older leader or configuration is refused, and the log has it with what the
+// region knows: once, however often it comes.
+func TestAnOlderAnswerIsLogged(t *testing.T) {
+	t.Parallel()
+	for what, is := range map[string]struct {
+		epoch, config uint64
+		lines         int
+		want          string
+	}{
+		"an older leader":        {4, 9, 1, "epoch=4 known_epoch=5 config=9 known_config=9"},
+		"an older configuration": {5, 8, 1, "epoch=5 known_epoch=5 config=8 known_config=9"},
+		"neither":                {5, 9, 0, ""},
+	} {
+		var log bytes.Buffer
+		s := newSession(&lastHello{}, nil, func() budget.Instant { return second }, &log)
+		s.policies.SetCluster(policy.Cluster{ClusterID: "c1", Version: 9, LeaderEpoch: 5})
+		answer := &aliquotv1.HelloResponse{Epoch: is.epoch, Config: &aliquotv1.RegionConfig{ClusterId: "c1", ConfigVersion: is.config}}
+		for range 2 {
+			if s.outOfDate(answer) != (is.lines > 0) {
+				t.Errorf("%s: out of date is %v", what, is.lines == 0)
+			}
+		}
+		if strings.Count(log.String(), "is older than what this region knows") != is.lines || !strings.Contains(log.String(), is.want) {
+			t.Errorf("%s: %s", what, log.String())
+		}
+	}
+}

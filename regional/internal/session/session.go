@@ -82,6 +82,7 @@ type Session struct {
 	watch     sessionWatch
 	lastPart  time.Duration   // how long the latest part of a directive took to apply
 	notMade   ratelog.Limiter // for directives that could not be applied; see applyFailed
+	older     ratelog.Limiter // for answers that are out of date
 	returns   *Return         // nil: there is nothing to return to, or it is decided; guarded by helloMu
 }
 
@@ -150,8 +151,8 @@ type StateFile interface {
 // New returns a session that Run opens, and exports its metrics.
 func New(c Config) *Session {
 	s := &Session{
-		notMade: ratelog.Limiter{Every: notMadeEvery},
-		region:  c.Region, address: c.Address, opsAddress: c.OpsAddress, version: c.Version, incarnation: c.Incarnation,
+		notMade: ratelog.Limiter{Every: notMadeEvery}, older: ratelog.Limiter{Every: complainEvery},
+		region: c.Region, address: c.Address, opsAddress: c.OpsAddress, version: c.Version, incarnation: c.Incarnation,
 		auth: c.Authority, store: c.Store, policies: c.Policies, emergency: c.Emergency, others: c.Others, file: c.File,
 		planner: c.Planner, recent: c.Recent, peers: newCoordinators(c.Coordinators, c.HTTP, c.Log, c.Metrics),
 		metrics: c.Metrics, log: c.Log, bugs: c.Bugs, unreached: c.Unreached, live: c.Live, wrongCluster: c.WrongCluster,
