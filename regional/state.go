@@ -83,6 +83,9 @@ func openState(c *Config, log *slog.Logger) (*state, error) {
 		return nil, nil
 	}
 	err := makeStateDir(c.StateFile)
+	if left := errors.Join(durable.RemoveTemp(c.StateFile), durable.RemoveTemp(c.StateFile+recordsSuffix)); left != nil && err == nil {
+		log.Warn("what a crash has left beside the state file cannot be removed", "file", c.StateFile, "error", left)
+	}
 	var kept *state
 	if err == nil {
 		kept, err = readState(c.StateFile, c.Region, log)

@@ -193,7 +193,7 @@ func TestPortInUseNamesTheFlag(t *testing.T) {
 }
 
 // TestStateFileDirectory: a missing directory is made, for the owner alone; one that
-// cannot be made or written to ends the start with the reason.
+// cannot be made or written to ends the start with the reason. A start removes what a crash has left.
 func TestStateFileDirectory(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -206,6 +206,18 @@ func TestStateFileDirectory(t *testing.T) {
 		}
 		if left, err := filepath.Glob(file + ".*"); err != nil || !slices.Equal(left, []string{file + recordsSuffix}) {
 			t.Errorf("left behind: %v, %v", left, err)
+		}
+		cutOff := []string{file + ".1.tmp", file + recordsSuffix + ".2.tmp"} // by a crash
+		for _, name := range cutOff {
+			if err := os.WriteFile(name, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start(t, c)
+		for _, name := range cutOff {
+			if _, err := os.Stat(name); !os.IsNotExist(err) {
+				t.Errorf("after a start %s: %v", name, err)
+			}
 		}
 		c.StateFile = filepath.Join(file, "state") // below a file
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "--state-file "+c.StateFile) || !strings.Contains(err.Error(), "cannot be made") {

@@ -5,12 +5,30 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // CreateTemp creates a temporary file beside a file that it may replace, with mode 0600 and a name of
 // its own.
 func CreateTemp(path string) (*os.File, error) {
 	return os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+}
+
+// RemoveTemp removes the temporary files that a crash has left beside a file. Nobody may write the file meanwhile.
+func RemoveTemp(path string) error {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		number, temp := strings.CutPrefix(e.Name(), filepath.Base(path)+".")
+		number, is := strings.CutSuffix(number, ".tmp")
+		if !temp || !is || strings.Trim(number, "0123456789") != "" {
+			continue
+		}
+		err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(path), e.Name())))
+	}
+	return err
 }
 
 // WriteFile replaces a file in one step. A reader finds the old file or the new one, even after a power
