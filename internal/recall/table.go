@@ -285,7 +285,10 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 // Untold ends a change of which it is not known whether the store has made it, and which it can no longer
 // make. It stays unknown what the key holds until the answer to a call that leaves from now on.
 func (t *Table) Untold(key budget.KeyID, now budget.Instant) {
-	if ch, changing := t.changing[key]; changing {
+	ch, changing := t.changing[key]
+	if _, known := t.keys[key]; !known {
+		delete(t.changing, key) // no call of it is under way, and nothing is known that could be wrong
+	} else if changing {
 		ch.until = now
 		t.changing[key] = ch
 	}
