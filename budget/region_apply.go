@@ -143,12 +143,15 @@ func (r *Region) recordApplied(act Action, res ShareResult, now Instant) {
 		return
 	}
 	if h == nil {
-		h = &hotKey{granted: act.Granted, limit: act.Limit}
+		h = &hotKey{granted: act.Granted}
 		if c := r.candidates[act.Key]; c != nil {
 			h.limit, h.rejecting = c.limit, c.rejecting
 			r.dropCandidate(act.Key)
 		}
 		r.hot[act.Key] = h
+	}
+	if a := r.applying; h.limit.Capacity == 0 && act.Limit.Capacity > 0 && !a.oldRules && !a.noGrants {
+		h.limit = act.Limit // the next looks at its use have no other limit
 	}
 	h.gen, h.share = act.Gen, act.Share
 	if !r.applying.oldRules {

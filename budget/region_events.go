@@ -77,7 +77,12 @@ type ClockStopped struct{}
 
 // RulesReplaced says that other rules are in force in this region. The limits that the region knows
 // of keys may be older, and so may tokens on their way here: none of those are counted.
-type RulesReplaced struct{ Rules RulesState }
+type RulesReplaced struct {
+	Rules RulesState
+	// Same reports whether every key of a rule has the limit that it had by the rules of before. Nil:
+	// not known of any rule.
+	Same func(rule uint32) bool
+}
 
 // RegionTick lets time pass.
 type RegionTick struct{}

@@ -34,7 +34,7 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 		r.leaseEnd = 0
 		r.abandonSession()
 	case RulesReplaced:
-		r.rulesReplaced(e.Rules)
+		r.rulesReplaced(e)
 	case RegionTick:
 		return r.sendDue(now)
 	default:
@@ -222,15 +222,18 @@ func validGens(actions []Action) bool {
 	return !slices.ContainsFunc(actions, func(a Action) bool { return !a.Gen.Valid() })
 }
 
-// rulesReplaced forgets the limits of keys by older rules, until a request brings the new ones. It also
-// forgets the released tokens on their way to the pool, which are of those older limits.
-func (r *Region) rulesReplaced(rules RulesState) {
-	r.rules = rules
+// rulesReplaced forgets the limits of keys whose rules have changed, until a request or the leader brings the new
+// ones. It also forgets the released tokens on their way to the pool, which may be of older limits.
+func (r *Region) rulesReplaced(e RulesReplaced) {
+	r.rules = e.Rules
 	clear(r.candidates)
 	r.asking, r.asked = nil, nil
-	for _, h := range r.hot {
-		h.limit.Capacity, h.limit.Rate, h.limit.RateFrac = 0, 0, 0
-		h.asked, h.released = false, h.reportedReleased
+	for k, h := range r.hot {
+		h.released = h.reportedReleased
+		if e.Same == nil || !e.Same(k.Rule) {
+			h.limit.Capacity, h.limit.Rate, h.limit.RateFrac = 0, 0, 0
+			h.asked = false
+		}
 	}
 	r.newRules = true
 	if r.applying != nil {

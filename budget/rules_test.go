@@ -12,7 +12,7 @@ func (w *world) inForce(version uint64, limit KeyLimit, without ...int) {
 	w.rules = RulesState{Version: version}
 	for i, r := range w.regions {
 		if len(without) == 0 || without[0] != i {
-			r.Step(RulesReplaced{w.rules}, w.now)
+			r.Step(RulesReplaced{Rules: w.rules}, w.now)
 		}
 	}
 	w.lead(w.leader.Step(w.rulesChanged(version), w.now))
@@ -62,7 +62,7 @@ func TestAnOverridesEndVoidsItsTokens(t *testing.T) {
 	w.runUntil("the limit is known again", 5*time.Second, func() bool { return key.limitNow().Capacity > 0 })
 	w.rules.Ended, w.load = 1, []int64{0, 0, 0}
 	for _, r := range w.regions {
-		r.Step(RulesReplaced{w.rules}, w.now)
+		r.Step(RulesReplaced{Rules: w.rules}, w.now)
 	}
 	w.runUntil("a region reports the end", 5*time.Second, func() bool { return w.leader.rules == RulesState{2, 1} })
 	if l := key.limitNow(); l != (KeyLimit{}) {
@@ -124,7 +124,7 @@ func TestADecisionByReplacedRules(t *testing.T) {
 	before := Usage{Limit: KeyLimit{Capacity: 2 * w.limit.Capacity, Rate: 2 * w.limit.Rate}, Cost: microToken}
 	r.Observe(cold, before, w.now)
 	now := Usage{Rules: RulesState{Version: 2, Ended: 1}, Limit: w.limit, Cost: microToken}
-	r.Step(RulesReplaced{now.Rules}, w.now)
+	r.Step(RulesReplaced{Rules: now.Rules}, w.now)
 	offered := h.offered
 	r.Observe(w.key, before, w.now.Add(time.Minute))
 	r.Observe(cold, before, w.now.Add(time.Minute))

@@ -258,6 +258,10 @@ func (w *world) store(i int, c ShareChange) ShareResult {
 	if w.rights != nil {
 		return w.storeRights(i, c)
 	}
+	return w.storeBucket(i, c)
+}
+
+func (w *world) storeBucket(i int, c ShareChange) ShareResult {
 	old, share := c.Before.Effective(), c.Share
 	keep := w.bank[i]
 	if share.Burst < old.Burst {

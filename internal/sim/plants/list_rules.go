@@ -32,6 +32,26 @@ func unknownRules() []Plant {
 			Edits: []Edit{{"regional/internal/policy/policy.go", "	if r.RequestLimit {\n", "	if false {\n"}},
 		},
 		{
+			Name: "all-limits-forgotten", Breaks: "a change of rules forgets the limits of keys whose rules are as before",
+			Edits: []Edit{{"budget/region_step.go", "if e.Same == nil || !e.Same(k.Rule) {", "if e.Same == nil || !e.Same(k.Rule) || true {"}},
+		},
+		{
+			Name: "changed-limit-kept", Breaks: "the limit that requests told by an earlier version of a rule counts as that of the present one",
+			Edits: []Edit{{"regional/internal/policy/former.go", "&& old.SameLimits(r) ", ""}},
+		},
+		{
+			Name: "ended-override-kept", Breaks: "the limit of an override that has ended counts as that of its client's keys",
+			Edits: []Edit{{"regional/internal/policy/former.go", " && sameHold(r, before.unixMS, p.unixMS)", ""}},
+		},
+		{
+			Name: "leaders-limit-dropped", Breaks: "a region that was sent a key's limit does not know it when it looks at the key's use again",
+			Edits: []Edit{{"budget/region_apply.go", "		h.limit = act.Limit //", "		_ = act.Limit //"}},
+		},
+		{
+			Name: "earlier-limit-kept", Breaks: "a limit in an answer to a report by earlier rules counts as that of the present ones",
+			Edits: []Edit{{"budget/region_apply.go", " && !a.oldRules && !a.noGrants {", " && a != nil {"}},
+		},
+		{
 			Name: "settled-by-no-override", Breaks: "a settlement goes by the rule's own limit though an override names the client's key",
 			Edits: []Edit{{"rules/again.go", "		key, is = named()\n", "		_ = named\n"}},
 		},

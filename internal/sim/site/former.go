@@ -132,8 +132,19 @@ func (n *Node) rulesInForce() budget.RulesState {
 // tellRules tells a daemon's state machine of rules that it does not know, before the machine gets an answer.
 func (n *Node) tellRules() {
 	if in := n.rulesInForce(); in != n.Machine.Rules() {
-		n.step(budget.RulesReplaced{Rules: in})
+		before, now := n.told, rulesAt{n.Version, n.Wall()}
+		n.told = now
+		n.step(budget.RulesReplaced{Rules: in, Same: func(number uint32) bool {
+			r := n.w.Rules[number-1]
+			return r.InForce(before.version) && r.InForce(now.version) && r.At(before.version, before.wall) == r.At(now.version, now.wall)
+		}})
 	}
+}
+
+// rulesAt are the rules in force by a wall clock.
+type rulesAt struct {
+	version uint64
+	wall    int64
 }
 
 // takeRules lets a daemon adopt the rules that came with an answer.

@@ -38,9 +38,10 @@ type Node struct {
 	Cut     bool // no message passes
 	pauseTo int64
 
-	Version  uint64 // of its rules; 0: it knows none
-	epoch    string // the store's contents, as this daemon knows them
-	stamp    uint32 // of epoch
+	Version  uint64  // of its rules; 0: it knows none
+	told     rulesAt // those that the state machine was last told
+	epoch    string  // the store's contents, as this daemon knows them
+	stamp    uint32  // of epoch
 	birth    int64
 	clockMap shell.ClockMap
 	oldClock shell.ClockMap // of the store's earlier contents

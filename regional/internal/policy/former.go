@@ -170,15 +170,37 @@ func (p *Policies) updateLocked(unixMS int64) *Policy {
 	at := p.now()
 	late := at.Sub(budget.Instant(p.seen.Load())) > unseen
 	next.former = p.remember(before, &next, func(r *rules.Rule) []formerRule {
-		for _, o := range r.Overrides() {
-			if o.Holds(before.unixMS) != o.Holds(unixMS) {
-				return []formerRule{{at: at, rule: r, unixMS: before.unixMS, missed: late}}
-			}
+		if !sameHold(r, before.unixMS, unixMS) {
+			return []formerRule{{at: at, rule: r, unixMS: before.unixMS, missed: late}}
 		}
 		return nil
 	})
 	p.install(&next)
 	return &next
+}
+
+// sameHold reports whether the same overrides of a rule hold at two times, in Unix milliseconds.
+func sameHold(r *rules.Rule, a, b int64) bool {
+	for _, o := range r.Overrides() {
+		if o.Holds(a) != o.Holds(b) {
+			return false
+		}
+	}
+	return true
+}
+
+// SameLimits returns whether every key of a rule, by its number, has the limit that it had by an earlier policy. What
+// limit a request brings does not depend on the rule's own.
+func (p *Policy) SameLimits(before *Policy) func(number uint32) bool {
+	same := map[uint32]bool{}
+	if p.Set == nil || before.Set == nil {
+		return func(uint32) bool { return false }
+	}
+	for _, r := range p.Set.Rules() {
+		old, number := before.Set.Rule(r.ID), p.Numbers[r.ID]
+		same[number] = old != nil && before.Numbers[r.ID] == number && old.SameLimits(r) && sameHold(r, before.unixMS, p.unixMS)
+	}
+	return func(number uint32) bool { return same[number] }
 }
 
 // superseded returns, for the rules that next changes, what they were in the policy before.

@@ -62,9 +62,15 @@ func (s *Session) takeRules(in *aliquotv1.Rules) {
 
 // tellRules tells the state machine of rules that it does not know. The end of an override is such a change.
 func (s *Session) tellRules() {
-	if now := s.policies.At(time.Now().UnixMilli()).State(); now != s.auth.Rules() {
-		s.auth.Post(budget.RulesReplaced{Rules: now})
+	now, known := s.policies.At(time.Now().UnixMilli()), s.auth.Rules()
+	if now.State() == known {
+		return
 	}
+	ev := budget.RulesReplaced{Rules: now.State()}
+	if before := s.toldRules.Swap(now); before != nil && before.State() == known {
+		ev.Same = now.SameLimits(before)
+	}
+	s.auth.Post(ev)
 }
 
 // countEarly counts what passed before the first rules were known, by those rules. Only a daemon that

@@ -54,6 +54,7 @@ type Session struct {
 	log       *slog.Logger
 	bugs      *background.Panics
 
+	toldRules atomic.Pointer[policy.Policy] // the rules that the state machine was last told
 	unreached func() *hashslot.Set
 	told      *hashslot.Set // the set that the state machine was last told
 	live      func()
