@@ -33,8 +33,8 @@ type Adjusted struct {
 	Spare Tokens
 	// Charged is what was taken beyond Reserved, including the debt this made.
 	Charged Tokens
-	// Tokens is what is left, including a record's Extra; 0 if the record owes tokens. For a
-	// counting limit it is the rights that are left.
+	// Tokens is what is left, including a record's Extra; below 0 it is a debt. For a counting limit it
+	// is the rights that are left.
 	Tokens Tokens
 	// InUse is what is in use of a counting limit, MaxTokens if that is not known; 0 for a bucket. It may
 	// be more than the rights, which may have changed since the charge.
@@ -74,8 +74,9 @@ func Adjust(r Record, a Adjustment, now int64) (Record, Adjusted) {
 			out.Spare = back - out.Refunded
 		}
 	}
-	out.Tokens = max(0, r.available(&a.View, in, now))
+	out.Tokens = r.available(&a.View, in, now)
 	if a.View.Algorithm.Counts() {
+		out.Tokens = max(0, out.Tokens)
 		out.InUse = r.Use.inUse(&a.View, now)
 	}
 	return r, out

@@ -36,7 +36,7 @@ local function adjust(key)
   end
   keep(key, r, v[4] + extra, v[5], v[6])
   reply[n + 1], reply[n + 2], reply[n + 3] = refunded, spare, charged
-  reply[n + 4], reply[n + 5], reply[n + 6] = max(0, r.tokens + r.extra), amnesia, 0
+  reply[n + 4], reply[n + 5], reply[n + 6] = r.tokens + r.extra, amnesia, 0
 end
 
 local function adjust_all()

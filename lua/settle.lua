@@ -8,8 +8,8 @@
 --            debt it may have; for a limit that counts what counted.lua says
 -- ARGV[# - 2] what the caller read under the key    ARGV[# - 1] the reservation's end on
 --            this clock    ARGV[#] the caller's note
--- Reply      {now, then per limit: refunded, spare, charged, tokens or rights left,
---             1 for amnesia, in use (of a limit that counts; else 0)}
+-- Reply      {now, then per limit: refunded, spare, charged, tokens (below 0: a debt) or
+--             rights left, 1 for amnesia, in use (of a limit that counts; else 0)}
 --            {-2, now} after the deadline, {-3, what is kept or ''} if it is not what was
 --            read, {-4, now} after its end: nothing was written
 -- Writes every record named, with its TTL if it is cold, and adds two lines to what is

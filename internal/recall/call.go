@@ -169,12 +169,17 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 	}
 }
 
-// Adjusted records the store's answer to a call that settled a charge of a counting limit, or released a slot:
-// what is left and in use, at stamp of its clock. If another answer about the key came meanwhile, it is not known
-// which of the two was first: then that one holds, and what this call charged and carried counts once more, because
-// it may not count in that one.
+// Adjusted records the store's answer to a call that settled a charge, or released a slot: what is left and in use, at
+// stamp of its clock. For a bucket it is an answer like any other. If another answer about a counting limit came
+// meanwhile, it is not known which of the two was first: then that one holds, and what this call charged and carried
+// counts once more, because it may not count in that one.
 func (t *Table) Adjusted(k *Ticket, c *Charge, left, used limit.Tokens, carried Debt, stamp int64, now budget.Instant) {
 	e, known := t.keys[c.Key]
+	if !c.Limit.Algorithm.Counts() {
+		same := limit.Bucket{Cap: e.capacity, Rate: limit.Rate{Micro: e.basis}}
+		t.Answered(k, c, true, limit.Outcome{Tokens: left, Bucket: same}, carried, stamp, now)
+		return
+	}
 	latest := known && k.voided == t.voided && k.sent > e.at && stamp >= e.stamp && e.told
 	if t.Paid(c.Key, carried, latest); !latest {
 		t.Lost(k, c, now)

@@ -69,15 +69,59 @@ func TestASettlementBesideAnotherAnswer(t *testing.T) {
 	}
 }
 
-// TestWhatIsUsedBeyondAReservationIsSpentNow: a bucket had 90 left half a minute ago, so it is full. 80 are charged now.
-func TestWhatIsUsedBeyondAReservationIsSpentNow(t *testing.T) {
-	table, now := New(10, 0), hour
-	answered(table, bucket, 1, 90, now)
-	now += 30 * second
-	c := charge(bucket, 1, 1, now)
-	table.Spend(&c, 80*limit.Token, now)
-	if n := burst(table, bucket, 1, now); n != 20 {
-		t.Errorf("%d admitted, want 20", n)
+// TestASettlementOfABucket: a bucket had 90 left half a minute ago, so it is full. A settlement of 80 beyond its reservation
+// leaves now: 20 are left, whatever the store answers to an earlier call, until it answers the settlement.
+func TestASettlementOfABucket(t *testing.T) {
+	const ms = second / 1000
+	for name, is := range map[string]struct {
+		end  func(*Table, *Ticket, *Charge)
+		left int
+	}{
+		"under way": {func(*Table, *Ticket, *Charge) {}, 20},
+		"answered": {func(table *Table, k *Ticket, c *Charge) {
+			table.Adjusted(k, c, 20*limit.Token, 0, Debt{}, int64(hour+3*ms)/1000, hour+4*ms)
+		}, 20},
+		"answered, with a debt": {func(table *Table, k *Ticket, c *Charge) {
+			table.Adjusted(k, c, -20*limit.Token, 0, Debt{}, int64(hour+3*ms)/1000, hour+4*ms)
+		}, 0},
+		"without an answer": {func(table *Table, k *Ticket, c *Charge) { table.Lost(k, c, hour+second) }, 20},
+		"not made":          {func(table *Table, k *Ticket, c *Charge) { table.NotSent(k, c) }, 100},
+	} {
+		for _, late := range []bool{false, true} { // the answer to the earlier call comes last
+			table := New(10, 0)
+			answered(table, bucket, 1, 90, hour-30*second)
+			var k Ticket
+			earlier := charge(bucket, 1, 0, hour)
+			table.Sent(&k, &earlier, hour)
+			answer := func() {
+				table.Answered(&k, &earlier, true, limit.Outcome{Tokens: 100 * limit.Token, Bucket: earlier.Bucket}, Debt{}, int64(hour+ms)/1000, hour+5*ms)
+			}
+			settlement, c, _ := settling(table, bucket, 80, hour+2*ms)
+			if !late {
+				answer()
+			}
+			is.end(table, &settlement, &c)
+			if late {
+				answer()
+			}
+			if left := fits(table, bucket, hour+6*ms); left != is.left {
+				t.Errorf("%s, the earlier answer late: %v: %d left, want %d", name, late, left, is.left)
+			}
+		}
+	}
+}
+
+// TestASettlementOfAKeyThatIsNotKnown: the daemon has not seen a bucket's key for an hour when a settlement of all 100 of it
+// leaves. They are not left, until the answer says 40.
+func TestASettlementOfAKeyThatIsNotKnown(t *testing.T) {
+	table := New(10, 0)
+	k, c, d := settling(table, bucket, 100, hour)
+	if n := burst(table, bucket, 1, hour); n != 0 {
+		t.Errorf("%d admitted that the settlement takes", n)
+	}
+	table.Adjusted(&k, &c, 40*limit.Token, 0, d, int64(hour)/1000, hour)
+	if n := burst(table, bucket, 1, hour); n != 40 {
+		t.Errorf("%d admitted where the store has 40 left", n)
 	}
 }
 

@@ -311,15 +311,6 @@ func (e entry) uncertain() entry {
 	return e
 }
 
-// Spend subtracts from a bucket what is charged now in another way than by a call of Sent.
-func (t *Table) Spend(c *Charge, cost limit.Tokens, now budget.Instant) {
-	if _, known := t.keys[c.Key]; known {
-		e := t.find(c, now)
-		e.left -= cost
-		t.replace(c.Key, e)
-	}
-}
-
 // credit adds to what is known of a bucket, as of the instant of that knowledge.
 func (t *Table) credit(key budget.KeyID, amount limit.Tokens) {
 	if e, known := t.keys[key]; known {

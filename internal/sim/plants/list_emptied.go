@@ -25,15 +25,15 @@ func emptied() []Plant {
 		},
 		{
 			Name: "settlement-says-nothing", Breaks: "a debt of a counting limit that a settlement has paid is forgotten, though it is in use",
-			Edits: []Edit{{"regional/internal/emergency/emergency.go", "if answered && a.Limit.Algorithm.Counts() {", "if answered && a.Limit.Algorithm == limit.Concurrency {"}},
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "case len(adjusted) > 0 && adjusted[i].At != 0:", "case len(adjusted) > 0 && adjusted[i].At != 0 && a.Limit.Algorithm == limit.Concurrency:"}},
 		},
 		{
 			Name: "settlement-in-flight-forgotten", Breaks: "what a settlement of a counting limit charges is given out while another answer overtakes it",
 			Edits: []Edit{{"internal/recall/call.go", "		t.Lost(k, c, now)\n", "		t.landed(k, c)\n"}},
 		},
 		{
-			Name: "spent-at-an-old-instant", Breaks: "what was used beyond a reservation is earned again for the time before it",
-			Edits: []Edit{{table, "		e := t.find(c, now)\n		e.left -= cost\n", "		e := t.keys[c.Key]\n		e.left -= cost\n"}},
+			Name: "settlement-beside-an-earlier-answer", Breaks: "what a settlement takes of a bucket beyond its reservation is given out after the answer to an earlier call",
+			Edits: []Edit{{"internal/recall/call.go", "		t.Answered(k, c, true, limit.Outcome{Tokens: left, Bucket: same}, carried, stamp, now)\n", "		_, _ = same, carried\n		t.landed(k, c)\n"}},
 		},
 		{
 			Name: "earned-before-it-was-owed", Breaks: "a bucket of which this run has spent fills up for the time before it",

@@ -39,7 +39,7 @@ func (a *Authority) Adjusted(charges []charge.Charge, adjusted []limit.Adjusted)
 			a.region.Release(c.Key, c.Right.Gen, int64(out.Spare))
 		}
 		seen = append(seen, charge.Observation{Key: c.Key, Lost: out.Amnesia, Usage: budget.Usage{
-			Rules: c.Rules, Limit: c.KeyLimit(), Admitted: true, Tokens: int64(out.Tokens),
+			Rules: c.Rules, Limit: c.KeyLimit(), Admitted: true, Tokens: int64(max(0, out.Tokens)),
 			FloorCap: int64(c.FloorCap), ColdCap: int64(c.ColdCap),
 		}})
 	}

@@ -1,6 +1,7 @@
 package emergency
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"aliquot/internal/recall"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
+	"aliquot/lua"
 	"aliquot/regional/internal/charge"
 )
 
@@ -58,7 +60,7 @@ func TestASettlementTellsWhatIsInUse(t *testing.T) {
 	e.table.Answered(&k, &c, true, limit.Outcome{Tokens: 80 * limit.Token, Bucket: c.Bucket}, recall.Debt{}, 7199e6, now-second)
 	parts := &charge.Transaction{Charges: []charge.Charge{a}}
 	e.Overran(parts, []limit.Tokens{30*limit.Token + a.Cost}, "")
-	e.Adjusted(parts, []limit.Adjusted{{Charged: 30 * limit.Token, Tokens: 50 * limit.Token, InUse: 50 * limit.Token, At: 7200e6}})
+	e.Adjusted(parts, []limit.Adjusted{{Charged: 30 * limit.Token, Tokens: 50 * limit.Token, InUse: 50 * limit.Token, At: 7200e6}}, nil)
 	e.table.HoldsUntil(now + 1)
 	e.table.Emptied(now)
 	if m := e.table.Memory(&c, now); m == nil || m.Used != 50*limit.Token {
@@ -77,5 +79,47 @@ func TestNothingIsEarnedBeforeWhatIsOwed(t *testing.T) {
 	k.add(of(recall.SavedKey{Owed: 99 * limit.Token, At: 71 * second}), second)
 	if got := k.Records.Keys[0]; got.Left != limit.Token || got.At != 70*second {
 		t.Errorf("%d left at %d s, want 1 token at 70 s", got.Left, got.At/second)
+	}
+}
+
+// TestASettlementThatWasNotMade: 60 beyond a reservation are not left of a bucket of 100 that earns 10 a second while the
+// call for them is under way. They are left again if it was late, or if the reservation had ended. Otherwise they may have
+// been taken until two seconds later, and are earned from then on.
+func TestASettlementThatWasNotMade(t *testing.T) {
+	for _, is := range []struct {
+		err               error
+		left, later, last int
+	}{{&lua.LateError{}, 100, 100, 100}, {nil, 100, 100, 100}, {context.DeadlineExceeded, 40, 50, 100}} {
+		now := 7200 * second
+		e, a := New(func() budget.Instant { return now }, storeclock.New(), nil), anAsk(1)
+		c := recall.Charge{Key: a.Key, Limit: a.Limit, Bucket: limit.Bucket{Cap: 100 * limit.Token, Rate: limit.Rate{Micro: 10e6}}}
+		left := func(later budget.Instant) int {
+			for c.Cost = 0; e.table.Holds(&c, now+later); c.Cost += limit.Token {
+			}
+			return int(c.Cost/limit.Token) - 1
+		}
+		var k recall.Ticket
+		e.table.Sent(&k, &c, now)
+		e.table.Answered(&k, &c, true, limit.Outcome{Tokens: 100 * limit.Token, Bucket: c.Bucket}, recall.Debt{}, int64(now)/1000, now)
+		parts := &charge.Transaction{Charges: []charge.Charge{a}}
+		for range 3 { // the call is tried again
+			e.Overran(parts, []limit.Tokens{a.Cost + 60*limit.Token}, "")
+			if n := left(0); is.left == 100 && n != 40 {
+				t.Errorf("%v: %d left beside the call", is.err, n)
+			}
+			e.Adjusted(parts, nil, is.err)
+			if n := left(0); n != is.left {
+				t.Errorf("%v: %d left after the call, want %d", is.err, n, is.left)
+			}
+			if is.left != 100 {
+				break
+			}
+		}
+		if n := left(3 * second); n != is.later {
+			t.Errorf("%v: %d left three seconds later, want %d", is.err, n, is.later)
+		}
+		if n := left(10 * second); n != is.last {
+			t.Errorf("%v: %d left ten seconds later, want %d", is.err, n, is.last)
+		}
 	}
 }

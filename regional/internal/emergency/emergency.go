@@ -276,38 +276,36 @@ func (e *Limit) Overran(parts *charge.Transaction, used []limit.Tokens, contents
 			e.table.Releasing(&a.Ticket, &c, now)
 			continue
 		}
-		c, over := e.charge(a, now), max(0, used[i]-a.Cost)
-		if !a.Limit.Algorithm.Counts() {
-			e.table.Spend(&c, over, now)
-			continue
-		}
 		if used[i] < a.Cost {
 			e.table.Undate(a.Key)
 		}
-		c.Cost = over
+		c := e.charge(a, now)
+		c.Cost = max(0, used[i]-a.Cost)
 		e.table.Sent(&a.Ticket, &c, now)
 	}
 	e.count()
 }
 
-// Adjusted ends the call of Overran. adjusted is parallel to the asks; it is nil if the call made
-// nothing, or if that is not known.
-func (e *Limit) Adjusted(parts *charge.Transaction, adjusted []limit.Adjusted) {
+// Adjusted ends the call of Overran. adjusted is parallel to the asks. Without an error it is nil if the call made nothing;
+// by err a call made nothing, or the store may still make it.
+func (e *Limit) Adjusted(parts *charge.Transaction, adjusted []limit.Adjusted, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
+	nothing := len(adjusted) == 0 && (err == nil || decidedNothing(err))
 	for i := range parts.Charges {
 		a := &parts.Charges[i]
-		debt := e.paid(a)
-		// A node of a cluster may not have been reached.
-		answered := len(adjusted) > 0 && adjusted[i].At != 0
 		c := e.named(a)
-		if answered && a.Limit.Algorithm.Counts() {
-			e.table.Adjusted(&a.Ticket, &c, adjusted[i].Tokens, adjusted[i].InUse, debt, adjusted[i].At, now)
-			continue
+		switch {
+		case nothing:
+			e.table.Paid(a.Key, carried(a), false)
+			e.table.NotSent(&a.Ticket, &c)
+		case len(adjusted) > 0 && adjusted[i].At != 0:
+			e.table.Adjusted(&a.Ticket, &c, adjusted[i].Tokens, adjusted[i].InUse, e.paid(a), adjusted[i].At, now)
+		default: // a node of a cluster was not reached, or the call failed
+			e.table.Paid(a.Key, e.paid(a), false)
+			e.table.Lost(&a.Ticket, &c, now.Add(recall.LateAtMost))
 		}
-		e.table.Paid(a.Key, debt, answered)
-		e.table.Lost(&a.Ticket, &c, now.Add(recall.LateAtMost))
 	}
 	e.count()
 }

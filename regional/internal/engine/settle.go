@@ -296,7 +296,8 @@ func (a *storeClient) adjust(
 	ctx context.Context, op string, head *charge.Header, parts *charge.Transaction, used []limit.Tokens,
 	call func(context.Context) (adjusted []limit.Adjusted, now int64, err error),
 ) (adjusted []limit.Adjusted, err error) {
-	defer func() { a.emergency.Adjusted(parts, adjusted) }() // also after a panic
+	err = storeguard.ErrBroken // after a panic
+	defer func() { a.emergency.Adjusted(parts, adjusted, err) }()
 	err = a.guard.Call(ctx, op, head.Epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.Overran(parts, used, head.Epoch)
 		adjusted, now, err = call(ctx)
