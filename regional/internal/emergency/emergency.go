@@ -292,7 +292,7 @@ func (e *Limit) Adjusted(parts *charge.Transaction, adjusted []limit.Adjusted, e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
-	nothing := len(adjusted) == 0 && (err == nil || decidedNothing(err))
+	nothing := len(adjusted) == 0 && (err == nil || storeguard.ChargedNothing(err))
 	for i := range parts.Charges {
 		a := &parts.Charges[i]
 		c := e.named(a)
