@@ -70,7 +70,7 @@ func changedRules() []Plant {
 		},
 		{
 			Name: "ended-override-not-seen", Breaks: "the end of an override is no change of the limit",
-			Edits: []Edit{{former, "if o.Holds(before.unixMS) != o.Holds(unixMS) {", "if o.Holds(before.unixMS) != o.Holds(unixMS) && at == 0 {"}},
+			Edits: []Edit{{former, "if !sameHold(r, before.unixMS, unixMS) {", "if !sameHold(r, before.unixMS, unixMS) && at == 0 {"}},
 		},
 		{
 			Name: "restart-proves-nothing", Breaks: "a daemon that restarts takes a change for as recent as its start, also for what an expired record has lost",
