@@ -122,6 +122,7 @@ func (t *Table) Paid(key budget.KeyID, carried Debt, taken bool) {
 func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
 	*k = Ticket{state: underway, cost: c.Cost, sent: now, voided: t.voided, borrows: c.Borrows}
 	t.asksToBorrow(k, c.Key)
+	t.fold(c, now) // before this call may be lost, too
 	e, known := t.keys[c.Key]
 	if !known {
 		if !t.makeRoom(now) {

@@ -54,6 +54,31 @@ func TestLostCallsLastNoOutage(t *testing.T) {
 	}
 }
 
+// TestEachCallOfAnOutageIsLost: as above, but each request of the client goes to the store first, and that call is lost.
+func TestEachCallOfAnOutageIsLost(t *testing.T) {
+	for name, l := range perSecond {
+		table, now, admitted := New(10, 0), hour, 0
+		answered(table, l, 1, 5, now)
+		loses(table, l, 3, 2, now)
+		for slot := range uint64(360) {
+			now += 10 * second
+			var k Ticket
+			c := charge(l, 1, 1, now)
+			if l.Algorithm == limit.Concurrency {
+				c.Slot = slot + 1
+			}
+			table.Sent(&k, &c, now)
+			table.Lost(&k, &c, now+second/2)
+			if c.Own = &k; table.Decide([]Charge{c}, false, now, make([]limit.Outcome, 1)) {
+				admitted++
+			}
+		}
+		if admitted != 360 {
+			t.Errorf("%s: %d of 360 admitted", name, admitted)
+		}
+	}
+}
+
 // TestLostCallsCountAsTaken: calls for two of five are lost. From their deadline on, half a second later, two are not left:
 // a bucket earns them again, a window has them in use until its end, and so has a slot.
 func TestLostCallsCountAsTaken(t *testing.T) {
