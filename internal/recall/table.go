@@ -203,7 +203,10 @@ func New(max int, now budget.Instant) *Table {
 func (t *Table) Len() int { return len(t.keys) }
 
 // Knows reports whether the table knows a key of which nothing is owed. If so, Sent uses only the key and cost of a charge.
-func (t *Table) Knows(key budget.KeyID) bool { _, known := t.keys[key]; return known && t.debt[key] == nil }
+func (t *Table) Knows(key budget.KeyID) bool {
+	_, known := t.keys[key]
+	return known && t.debt[key] == nil
+}
 
 // Owes reports whether a key may owe something.
 func (t *Table) Owes(key budget.KeyID) bool { return t.debt[key] != nil }
