@@ -47,14 +47,14 @@ func TestTierValueByAlgorithm(t *testing.T) {
 		want  string
 	}{
 		{"params: {capacity: 100, refill_rate: 2}", ParamsText{Limit: 500}, "500 at 10/s, window 50s"},
-		{"params: {capacity: 100, refill_rate: 2}", ParamsText{Limit: 500, Capacity: 50}, "50 at 10/s, window 50s"},
+		{"params: {capacity: 100, refill_rate: 2}", ParamsText{Limit: 500, Capacity: 50}, "50 at 10/s, window 5s"},
 		{"params: {capacity: 100, refill_rate: 2}", ParamsText{Capacity: 50}, "50 at 2/s, window 25s"},
 		{"params: {capacity: 100, refill_rate: 2}", ParamsText{RefillRate: "4"}, "100 at 4/s, window 25s"},
 		{"params: {capacity: 100, refill_rate: 2}", ParamsText{Limit: 500, Window: 100 * time.Second}, "500 at 5/s, window 1m40s"},
 		{"params: {limit: 100, window: 10}", ParamsText{Limit: 50}, "50 at 5/s, window 10s"},
-		{"params: {limit: 100, window: 10}", ParamsText{Capacity: 50}, "50 at 10/s, window 10s"},
+		{"params: {limit: 100, window: 10}", ParamsText{Capacity: 50}, "50 at 10/s, window 5s"},
 		{"params: {limit: 100, window: 10}", ParamsText{Capacity: 50, RefillRate: "1"}, "50 at 1/s, window 50s"},
-		{"algorithm: leaky_bucket, params: {capacity: 100, refill_rate: 2}", ParamsText{Limit: 500, Capacity: 50}, "50 at 10/s, window 50s"},
+		{"algorithm: leaky_bucket, params: {capacity: 100, refill_rate: 2}", ParamsText{Limit: 500, Capacity: 50}, "50 at 10/s, window 5s"},
 		{"algorithm: fixed_window, params: {limit: 100, window: 10}", ParamsText{Limit: 500, Capacity: 50}, "500 in 10s"},
 		{"algorithm: sliding_window_counter, params: {limit: 100, window: 10}", ParamsText{Limit: 500, Window: time.Minute}, "500 in 1m0s"},
 		{"algorithm: sliding_window_log, params: {limit: 100, window: 10}", ParamsText{Limit: 500}, "500 in 10s"},

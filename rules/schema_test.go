@@ -78,7 +78,7 @@ func TestInheritance(t *testing.T) {
 	}{
 		{"from-defaults", bucket(10, 1_000_000, 0), 10 * time.Second, FailOpen, true, true, []string{"user"}},
 		{"from-tier", bucket(100, 1_666_666, 666_666), time.Minute, FailClosed, false, true, []string{"user"}},
-		{"from-rule", bucket(7, 1_666_666, 666_666), time.Minute, FailLocal, true, false, []string{}},
+		{"from-rule", bucket(7, 1_666_666, 666_666), 5 * time.Second, FailLocal, true, false, []string{}},
 		{"unknown-tier", bucket(10, 1_000_000, 0), 10 * time.Second, FailOpen, true, true, []string{"user"}},
 	} {
 		r := s.Rule(want.ID)
@@ -106,11 +106,14 @@ func TestParams(t *testing.T) {
 		window                 time.Duration
 	}{
 		{"capacity and rate", "", "capacity: 100, refill_rate: 1.67", bucket(100, 1_670_000, 0), 60 * time.Second},
-		{"window shown when stated", "", "capacity: 100, refill_rate: 1.67, window: 30", bucket(100, 1_670_000, 0), 30 * time.Second},
+		{"window shown when the bucket fills in it", "", "capacity: 1000, refill_rate: 16.5, window: 60", bucket(1000, 16_500_000, 0), time.Minute},
+		{"window that the bucket does not fill in", "", "capacity: 1000, refill_rate: 16.4, window: 60", bucket(1000, 16_400_000, 0), 61 * time.Second},
+		{"window that contradicts the rate", "", "capacity: 10, refill_rate: 10, window: 60", bucket(10, 10_000_000, 0), time.Second},
+		{"window beside a burst of its own", "", "limit: 600, window: 60, capacity: 10", bucket(10, 10_000_000, 0), time.Second},
 		{"limit and window", "", "limit: 100, window: 60", bucket(100, 1_666_666, 666_666), time.Minute},
 		{"capacity and window", "", "capacity: 3, window: 2", bucket(3, 1_500_000, 0), 2 * time.Second},
 		{"limit is the burst of a rate", "", "limit: 5, refill_rate: 2", bucket(5, 2_000_000, 0), 3 * time.Second},
-		{"burst above the limit", "", "capacity: 50, limit: 10, window: 10s", bucket(50, 1_000_000, 0), 10 * time.Second},
+		{"burst above the limit", "", "capacity: 50, limit: 10, window: 10s", bucket(50, 1_000_000, 0), 50 * time.Second},
 		{"one a day", "", "limit: 1, window: 1d", bucket(1, 11, 574_074), 24 * time.Hour},
 		{"one in a hundred years", "", "limit: 1, window: 36525d", bucket(1, 0, 316), 36525 * 24 * time.Hour},
 		{"largest", "", "capacity: 1000000000, refill_rate: 1000000000", bucket(1e9, 1e15, 0), time.Second},
@@ -119,11 +122,11 @@ func TestParams(t *testing.T) {
 		{"no float in between", "", "capacity: 1, refill_rate: 999999999.999999999999", bucket(1, 999_999_999_999_999, 999_999), time.Second},
 		{"whole numbers in other clothes", "", "capacity: 1e3, refill_rate: 10.0", bucket(1000, 10_000_000, 0), 100 * time.Second},
 
-		{"rate over inherited window form", "limit: 100, window: 60", "refill_rate: 5", bucket(100, 5_000_000, 0), time.Minute},
-		{"capacity over inherited window form", "limit: 60, window: 60", "capacity: 9", bucket(9, 1_000_000, 0), time.Minute},
+		{"rate over inherited window form", "limit: 100, window: 60", "refill_rate: 5", bucket(100, 5_000_000, 0), 20 * time.Second},
+		{"capacity over inherited window form", "limit: 60, window: 60", "capacity: 9", bucket(9, 1_000_000, 0), 9 * time.Second},
 		{"capacity over inherited rate form", "capacity: 60, refill_rate: 3", "capacity: 9", bucket(9, 3_000_000, 0), 3 * time.Second},
 		{"limit replaces capacity and rate", "capacity: 10, refill_rate: 1, window: 60", "limit: 600", bucket(600, 10_000_000, 0), time.Minute},
-		{"limit and capacity, as PUT /rules/tier writes", "capacity: 10, refill_rate: 1, window: 60", "limit: 600, capacity: 300", bucket(300, 10_000_000, 0), time.Minute},
+		{"limit and capacity, as PUT /rules/tier writes", "capacity: 10, refill_rate: 1, window: 60", "limit: 600, capacity: 300", bucket(300, 10_000_000, 0), 30 * time.Second},
 		{"capacity and rate replace limit and window", "limit: 600, window: 60", "capacity: 4, refill_rate: 2", bucket(4, 2_000_000, 0), 2 * time.Second},
 		{"capacity and window replace the rate", "capacity: 10, refill_rate: 1", "capacity: 30, window: 10", bucket(30, 3_000_000, 0), 10 * time.Second},
 		{"another window", "limit: 60, window: 60", "window: 10", bucket(60, 6_000_000, 0), 10 * time.Second},
@@ -200,6 +203,8 @@ rules:
 func TestWarnings(t *testing.T) {
 	for text, want := range map[string]string{
 		oneRule("params: {capacity: 5, limit: 9, refill_rate: 1}"):       "2:35: limit has no effect here: capacity is the burst and refill_rate the rate; remove it",
+		oneRule("params: {limit: 5, window: 60, refill_rate: 10}"):       "2:32: refill_rate decides here: it fills the burst of 5 in 1s, not in 1m0s; remove window, or remove refill_rate",
+		oneRule("params: {capacity: 10, window: 60, refill_rate: 10}"):   "2:36: refill_rate decides here: it fills the burst of 10 in 1s, not in 1m0s; remove window, or remove refill_rate",
 		oneRule("key: [org], override: {vip: {limit: 9}}, " + someLimit): "2:36: the API keys of this override share their buckets with others, which have another limit; add api_key to the key of rule a",
 		oneRule("key: [], cool_down: true, " + someLimit):                "2:5: cool_down and auto_block hold back whom the key names, and key: [] of rule a names every client: what one client does holds back all; name the attributes that distinguish clients",
 		"rules: []\nwhitelist: [a, \"*\"]\n":                             `2:16: whitelist "*" allows every API key: no rule applies to one`,

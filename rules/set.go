@@ -62,8 +62,9 @@ type Rule struct {
 	Limit limit.Limit
 	// Unlimited: the rule limits nothing. Limit has no meaning then.
 	Unlimited bool
-	// Window is the period over which the limit is stated, for display: the stated one, or else the
-	// time to fill, in whole seconds.
+	// Window is the period over which the limit is stated, for display. For a bucket it is the stated
+	// one only if the bucket fills in that time, within a hundredth, and else the time to fill, in whole
+	// seconds.
 	Window time.Duration
 	// SetForTier: Limit is the value that an entry has set for the tier; see Set.With.
 	SetForTier bool

@@ -48,8 +48,19 @@ func ratePer(n int64, window time.Duration) limit.Rate {
 	return limit.Rate{Micro: int64(micro), Frac: int64(frac)}
 }
 
+// fillsIn reports whether an empty bucket is full after the window, give or take the hundredth by which
+// people round a rate: 100 at 1.67 a second is full after 60 s.
+func fillsIn(l limit.Limit, window time.Duration) bool {
+	perSecond := new(big.Int).Mul(big.NewInt(l.Rate.Micro), big.NewInt(rateUnit))
+	perSecond.Add(perSecond, big.NewInt(l.Rate.Frac))
+	filled := perSecond.Mul(perSecond, big.NewInt(int64(window)))
+	full := new(big.Int).Mul(big.NewInt(int64(l.Capacity)), big.NewInt(rateUnit*int64(time.Second)))
+	off := filled.Sub(filled, full)
+	return off.Abs(off).Mul(off, big.NewInt(100)).Cmp(full) <= 0
+}
+
 // fillTime returns the time in which an empty bucket fills, rounded up to a second and down to
-// MaxWindow. It is the window to show for a limit that states none.
+// MaxWindow.
 func fillTime(l limit.Limit) time.Duration {
 	unit := big.NewInt(rateUnit)
 	rate := new(big.Int).Mul(big.NewInt(l.Rate.Micro), unit)

@@ -144,11 +144,16 @@ func (p Params) bucket() (l limit.Limit, window time.Duration, why string) {
 	default:
 		l.Rate = ratePer(p.Capacity, p.Window)
 	}
-	window = p.Window
-	if window == 0 {
-		window = fillTime(l)
+	return l, p.shownWindow(l), ""
+}
+
+// shownWindow returns the stated window if the bucket fills in about that time. Otherwise it returns the
+// time to fill: a client reads the capacity beside the window as the rate.
+func (p Params) shownWindow(l limit.Limit) time.Duration {
+	if p.Window == 0 || !fillsIn(l, p.Window) {
+		return fillTime(l)
 	}
-	return l, window, ""
+	return p.Window
 }
 
 // params reads a params mapping.
@@ -159,17 +164,23 @@ func (d *decoder) params(n *source.Node, what string) Params {
 // paramsWith reads a mapping that has the fields of params and other fields.
 func (d *decoder) paramsWith(n *source.Node, what string, known source.Schema) Params {
 	var p Params
-	var limitAt source.Position
+	var limitAt, windowAt source.Position
 	known["capacity"] = func(f *source.Field) { p.Capacity = d.amount(f) }
 	known["limit"] = func(f *source.Field) { limitAt = f.At; d.limit(f, &p) }
 	known["refill_rate"] = func(f *source.Field) { p.Rate = d.rate(f) }
-	known["window"] = func(f *source.Field) { p.Window = d.window(f) }
+	known["window"] = func(f *source.Field) { windowAt = f.At; p.Window = d.window(f) }
 	d.Mapping(n, what, known)
 	if (p.Denies || p.Unlimited) && (p.Capacity != 0 || p.Rate != (limit.Rate{})) {
 		d.Add(limitAt, "a limit of 0 or unlimited has no capacity and no refill_rate; remove these, or state another limit")
 	}
-	if p.Limit != 0 && p.Capacity != 0 && p.Rate != (limit.Rate{}) {
+	if p.Rate == (limit.Rate{}) {
+		return p
+	}
+	if p.Limit != 0 && p.Capacity != 0 {
 		d.Warn(limitAt, "limit has no effect here: capacity is the burst and refill_rate the rate; remove it")
+	}
+	if l, _, why := p.bucket(); why == "" && p.Window != 0 && !fillsIn(l, p.Window) {
+		d.Warn(windowAt, "refill_rate decides here: it fills the burst of %d in %v, not in %v; remove window, or remove refill_rate", l.Capacity/limit.Token, fillTime(l), p.Window)
 	}
 	return p
 }
