@@ -30,6 +30,55 @@ func target(uri string) (path, query string, err error) {
 	return resolve(unescape(uri)), query, nil
 }
 
+// Spelled returns an endpoint that a caller names, and not a request target: its path in the one form that all
+// its spellings share, and the path as the most permissive servers read it (DecodedEndpoint), or "". A percent
+// sign that no escape begins with stands for itself. The query and the fragment are cut off.
+//
+// plain reports that this form is the endpoint itself, or that the endpoint is no path. Then the other results
+// are empty, and nothing is allocated.
+func Spelled(endpoint string) (path, permissive string, plain bool) {
+	if !hasSpellings(endpoint) {
+		return "", "", true
+	}
+	path, _, _ = strings.Cut(endpoint, "#")
+	path, _, _ = strings.Cut(path, "?")
+	if !validEscapes(path) {
+		path = escapeSigns(path)
+	}
+	path = resolve(unescape(path))
+	return path, decoded(path), false
+}
+
+// hasSpellings reports whether unescape, resolve or decoded may change the path of an endpoint.
+func hasSpellings(endpoint string) bool {
+	if endpoint == "" || endpoint[0] != '/' {
+		return false
+	}
+	for i := range len(endpoint) {
+		switch c := endpoint[i]; {
+		case c == '?' || c == '#':
+			return false
+		case c == '%' || c == ';' || c == '\\' || c <= ' ' || c >= 0x7f:
+			return true
+		case (c == '/' || c == '.') && i > 0 && endpoint[i-1] == '/':
+			return true
+		}
+	}
+	return false
+}
+
+// escapeSigns escapes the percent signs that two hexadecimal digits do not follow.
+func escapeSigns(path string) string {
+	var out strings.Builder
+	for i := range len(path) {
+		out.WriteByte(path[i])
+		if path[i] == '%' && !validEscapes(path[i:min(i+3, len(path))]) {
+			out.WriteString("25")
+		}
+	}
+	return out.String()
+}
+
 // validEscapes reports whether two hexadecimal digits follow each percent sign.
 func validEscapes(path string) bool {
 	for i := strings.IndexByte(path, '%'); i >= 0; {

@@ -327,3 +327,28 @@ func FuzzAttributes(f *testing.F) {
 		}
 	})
 }
+
+// TestAnEndpointThatACallerNames has the spellings of a request target, and is as often plain as it can be.
+func TestAnEndpointThatACallerNames(t *testing.T) {
+	for _, in := range []string{
+		"/%76%31/%6Frders?x=1", "//v1///orders/", "/x/../v1/./orders#x", "/x/%2e%2E/v1/.", "/v1%252Forders", "/v1;a=b/orders;c", `/v1\orders`, "/caf\u00e9 ",
+	} {
+		want, _, err := target(in)
+		if path, permissive, plain := Spelled(in); path != want || permissive != decoded(want) || plain || err != nil {
+			t.Errorf("%q: %q and %q, plain %t; a target is %q and %q, %v", in, path, permissive, plain, want, decoded(want), err)
+		}
+	}
+	for in, want := range map[string][2]string{"/a/%zz%": {"/a/%25zz%25", "/a/%zz%"}, "//100%/x%2": {"/100%25/x%252", "/100%/x%2"}} {
+		if path, permissive, _ := Spelled(in); path != want[0] || permissive != want[1] {
+			t.Errorf("%q: %q and %q, want %q", in, path, permissive, want)
+		}
+	}
+	for _, in := range []string{"", "/", "/v1/orders", "/v1.2/a.b/~c", "/v1?next=//x/../%2F", "/v1#;", "POST //x", "%2Fv1", "*", "http://host/v1"} {
+		if path, permissive, plain := Spelled(in); path != "" || permissive != "" || !plain {
+			t.Errorf("%q: %q and %q, plain %t", in, path, permissive, plain)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { Spelled("/v1/orders/17?next=//x") }); n > 0 {
+		t.Errorf("%v allocations for an ordinary path", n)
+	}
+}

@@ -27,6 +27,8 @@ type CheckRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Attributes of the request, at most 64. Names are free; the usual ones are api_key, endpoint,
 	// method, ip, user, tier, org, project and model. A value is UTF-8 of at most 4 KiB.
+	// An endpoint that begins with "/" is taken in one spelling, as GET /check takes it: "//v1/./%6frders"
+	// is "/v1/orders".
 	Attributes map[string]string `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How many requests it counts as. Absent means 1. Zero and below are invalid.
 	Cost *int64 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`

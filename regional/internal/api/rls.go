@@ -73,6 +73,9 @@ func (e *envoyService) decide(ctx context.Context, c *envoyCall) error {
 // decides them in their order: a look sees what was charged before it and nothing that comes after.
 func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []envoyrls.Check, out *envoyrls.Response) error {
 	limiter := e.service.limiter
+	for i := range checks {
+		checks[i].Attributes = spelled(checks[i].Attributes)
+	}
 	without := replacedBy(limiter.Policies, checks)
 	for i := range checks {
 		e.warn(&checks[i])

@@ -2,9 +2,11 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"aliquot/internal/checkwire"
+	"aliquot/internal/identity"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
@@ -66,9 +68,24 @@ func validate(in checkwire.Request) (charge.Request, error) {
 		return charge.Request{}, err
 	}
 	return charge.Request{
-		Attributes: in.Attributes, Namespace: in.Namespace,
+		Attributes: spelled(in.Attributes), Namespace: in.Namespace,
 		Cost: limit.Tokens(cost) * limit.Token, Costs: in.Costs,
 	}, nil
+}
+
+// spelled returns the attributes with the endpoint in the one form that all its spellings share, as GET /check
+// reads it. So a limit on a path holds at every front door. It returns the attributes themselves if the endpoint
+// has that form. A caller that says how its servers decode the path is believed.
+func spelled(attributes rules.Attributes) rules.Attributes {
+	path, permissive, plain := identity.Spelled(attributes.Get(identity.Endpoint))
+	if plain {
+		return attributes
+	}
+	out := slices.Clone(attributes).Set(identity.Endpoint, path) // the array has the attributes of other requests too
+	if permissive != "" && out.Get(identity.DecodedEndpoint) == "" {
+		out = out.Set(identity.DecodedEndpoint, permissive)
+	}
+	return out
 }
 
 // validText reports whether a text is valid UTF-8. known: that was checked before.
