@@ -445,7 +445,7 @@ func (d *Daemon) advertised(address string) string {
 // Run serves until ctx ends, then drains and closes. It returns nil after an orderly end.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("regional daemon listening", "listen", d.Addr(), "grpc", d.GRPCAddr(), "ops", d.OpsAddr(),
-		"coordinators", d.cfg.Coordinators, "rules_version", d.policies.Load().Text.Version)
+		"store", d.cfg.storeKind().name, "coordinators", d.cfg.Coordinators, "rules_version", d.policies.Load().Text.Version)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	for name, run := range map[string]func(context.Context){

@@ -201,6 +201,8 @@ func TestMisspeltVariables(t *testing.T) {
 	for variable, want := range map[string]string{
 		"ALIQUOT_LOG_LEVLE": "ALIQUOT_LOG_LEVEL", "ALIQUOT_NODEID": "ALIQUOT_NODE_ID", "ALIQUOT_BOOTSTRAP_EXPECTED": "ALIQUOT_BOOTSTRAP_EXPECT",
 		"ALIQUOT_log_level": "ALIQUOT_LOG_LEVEL", "ALIQUOT_REDDIS": "ALIQUOT_REDIS", "ALIQUOT_ADR": "ALIQUOT_ADDR",
+		"ALIQUOT_REDSI": "ALIQUOT_REDIS", "ALIQUOT_REGOIN": "ALIQUOT_REGION", "ALIQUOT_TRUSTED_PROXY": "ALIQUOT_TRUSTED_PROXIES",
+		"ALIQUOT_REDIS_URL": "ALIQUOT_REDIS", "ALIQUOT_LISTEN_ADDRESS": "ALIQUOT_LISTEN", "ALIQUOT_RULES_FILE": "ALIQUOT_RULES",
 	} {
 		err := config.CheckEnvironment([]string{"HOME=/x", variable + "=1"})
 		if err == nil || !strings.Contains(err.Error(), "environment "+variable+": ") || !strings.Contains(err.Error(), "did you mean "+want+"?") {
@@ -209,7 +211,8 @@ func TestMisspeltVariables(t *testing.T) {
 	}
 	for _, variable := range []string{
 		"ALIQUOT_LOG_LEVEL", "ALIQUOT_REGION", "ALIQUOT_REGIONS", "ALIQUOT_PORT", "ALIQUOT_SERVICE_HOST", "ALIQUOT_SERVICE_PORT_OPS", "ALIQUOT_JOIN_PORT",
-		"ALIQUOT_PORT_7400_TCP_ADDR", "ALIQUOT_REGIONAL_SERVICE_PORT", "ALIQUOT_VERSION", "ALIQUOT_HOST", "ALIQUOT_IMAGE", "ALIQUOT_", "ALIQUOT",
+		"ALIQUOT_PORT_7400_TCP_ADDR", "ALIQUOT_REGIONAL_SERVICE_PORT", "ALIQUOT_REDIS_PORT", "ALIQUOT_VERSION", "ALIQUOT_HOST", "ALIQUOT_API_KEY",
+		"ALIQUOT_CONFIG_CHECKSUM", "ALIQUOT_IMAGE", "ALIQUOT_", "ALIQUOT",
 	} {
 		if err := config.CheckEnvironment([]string{variable + "=1"}); err != nil {
 			t.Errorf("%v", err)

@@ -49,12 +49,19 @@ func CheckEnvironment(environ []string, flags ...string) error {
 	return nil
 }
 
-// misspelt returns the one of names that differs from another name in so few letters that it must have been
-// meant: one letter in four, at most two. It is empty if there is none.
+// kindsOfValue are words that people put behind the name of a setting: ALIQUOT_REDIS_URL.
+var kindsOfValue = []string{"addr", "address", "addresses", "file", "host", "id", "list", "name", "path", "uri", "url"}
+
+// misspelt returns the one of names that must have been meant by another name. It differs in few letters, one in
+// four and at most three, or the other name has a word more for the kind of the value. It is empty if there is
+// none.
 func misspelt(name string, names []string) string {
-	meant := nearest(name, names)
-	if meant == "" || distance(name, meant) > min(2, max(1, len(name)/4)) {
-		return ""
+	if meant := nearest(name, names); meant != "" && distance(name, meant) <= min(3, max(1, len(name)/4)) {
+		return meant
 	}
-	return meant
+	at := strings.LastIndexByte(name, '-')
+	if at > 0 && slices.Contains(kindsOfValue, name[at+1:]) && slices.Contains(names, name[:at]) {
+		return name[:at]
+	}
+	return ""
 }
