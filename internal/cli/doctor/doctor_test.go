@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
@@ -54,6 +56,9 @@ func TestFindings(t *testing.T) {
 		severity, about, what string
 	}{
 		"a coordinator is down": {func(v *View) { v.Coordinators[2].Status, v.Coordinators[2].Err = nil, gone }, Problem, "coordinator c3", "does not answer: connection refused"},
+		"a coordinator that is a region": {func(v *View) {
+			v.Coordinators[2] = Coordinator{Address: "us:7500", Err: connect.NewError(connect.CodeUnimplemented, errors.New("404 Not Found"))}
+		}, Problem, "us:7500", "does not serve this (unimplemented: 404 Not Found); is --addr that of a coordinator?"},
 		"no leader": {func(v *View) {
 			for _, c := range v.Coordinators {
 				c.Status.State, c.Status.LeaderId = "follower", ""

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"aliquot/budget"
 )
 
@@ -81,6 +83,11 @@ func (e *examination) quorum() {
 	voters, answering := 0, 0
 	reached := map[string]bool{}
 	for _, c := range e.Coordinators {
+		if connect.CodeOf(c.Err) == connect.CodeUnimplemented {
+			e.problem(c.Address, "does not serve this (%s); is --addr that of a coordinator?", "give --addr the port of a coordinator's --listen (7400 by default); "+
+				"a regional daemon's ops listener is for --ops", firstLine(c.Err))
+			continue
+		}
 		if c.Status == nil {
 			e.problem(name(c), "does not answer: %v", "start it again with its data directory; "+
 				"if its host or disk is lost, see docs/how-to/replace-a-coordinator.md", c.Err)
@@ -120,6 +127,11 @@ func (e *examination) quorum() {
 	if hot := e.best().GetHotKeys(); hot >= crowded {
 		e.warn(cluster, "%d of %d places for hot keys are taken: further keys stay at the floors of the regions", "look for a rule whose key many clients share or invent: `aliquot top`", hot, budget.MaxHotKeys)
 	}
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }
 
 func name(c Coordinator) string {
