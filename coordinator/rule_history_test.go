@@ -194,3 +194,24 @@ func TestRulesAsJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestRulesOfAVersion: the query names a version that is kept, and says nothing else.
+func TestRulesOfAVersion(t *testing.T) {
+	t.Parallel()
+	r := startCluster(t, 1)[0]
+	r.applyRules(t, limited(100))
+	r.applyRules(t, limited(200))
+	for query, want := range map[string]struct {
+		status int
+		body   string
+	}{
+		"": {200, limited(200)}, "?version=1": {200, limited(100)}, "?version=2": {200, limited(200)}, "?version=3": {404, "3"},
+		"?version=0": {400, "a number from 1"}, "?version=x": {400, "a number from 1"}, "?version=1&version=2": {400, "a number from 1"},
+		"?v=1": {400, "the one parameter is version"}, "?version=1&x=": {400, "the one parameter is version"}, "?%zz": {400, "the query"},
+	} {
+		got := r.send(t, http.MethodGet, "/rules"+query, "")
+		if got.status != want.status || !strings.Contains(got.body, want.body) {
+			t.Errorf("%q: %d %s, want %v", query, got.status, got.body, want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"math"
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -66,9 +67,14 @@ func serveIndex(w http.ResponseWriter, r *http.Request) {
 
 // serveRules serves the rules in force here as they were written, or as JSON with version, author and
 // comment if the request accepts that. The version is the ETag. Version 0 is empty: no rules were
-// applied yet.
+// applied yet. The parameter version names an earlier version that is still kept.
 func (h handler) serveRules(w http.ResponseWriter, r *http.Request) {
-	res, err := h.rules.GetRules(r.Context(), &aliquotv1.GetRulesRequest{})
+	version, err := versionOf(r.URL.RawQuery)
+	if err != nil {
+		serveStatus(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	res, err := h.rules.GetRules(r.Context(), &aliquotv1.GetRulesRequest{Version: version})
 	if err != nil {
 		serveProblem(w, err)
 		return
@@ -88,6 +94,21 @@ func (h handler) serveRules(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = io.WriteString(w, res.GetYaml()) // an error means that the caller has left
+}
+
+// versionOf returns the version that the query of GET /rules names, or 0 if there is no query.
+func versionOf(query string) (version uint64, err error) {
+	if query == "" {
+		return 0, nil
+	}
+	values, err := url.ParseQuery(query)
+	if of := values["version"]; err == nil && len(values) == 1 && len(of) == 1 {
+		version, err = strconv.ParseUint(of[0], 10, 64)
+	}
+	if err != nil || version == 0 {
+		return 0, errors.New("the query: the one parameter is version, a number from 1; write GET /rules for the rules in force, or GET /rules?version=7")
+	}
+	return version, nil
 }
 
 // wantsJSON reports whether the request names JSON among what it accepts. A request that accepts
