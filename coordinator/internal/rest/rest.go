@@ -293,6 +293,20 @@ func repeatedName(object []byte) string {
 	return ""
 }
 
+// wrongTier says what a value must be that does not fit its field, without Go's names of types.
+func wrongTier(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !ok:
+		return err
+	case wrong.Field == "":
+		return fmt.Errorf("it must be a JSON object, and is a JSON %s", wrong.Value)
+	case wrong.Field == "refill_rate":
+		return errors.New("refill_rate must be a number of requests a second, above 0 and without quotes")
+	}
+	return fmt.Errorf("%s must be a whole number from 1 to 1000000000, without quotes", wrong.Field)
+}
+
 func readTier(body io.Reader) (*aliquotv1.TierEdit, error) {
 	in := tierBody{}
 	object, err := io.ReadAll(body)
@@ -302,7 +316,7 @@ func readTier(body io.Reader) (*aliquotv1.TierEdit, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return nil, err
+		return nil, wrongTier(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows the JSON object")
