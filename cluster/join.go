@@ -190,8 +190,11 @@ func (n *Node) promote(ctx context.Context, joiner raft.Server) error {
 }
 
 func checkJoin(nodeID, instanceID, raftAddress string) error {
-	if !gossip.ValidNodeID(nodeID) || !gossip.ValidInstanceID(instanceID) {
-		return fmt.Errorf("%w: a join names its node's id and instance id, and has %.64q and %.64q", state.ErrInvalidArgument, nodeID, instanceID)
+	if !gossip.ValidNodeID(nodeID) {
+		return fmt.Errorf("%w: node_id is %.64q; it has 1 to 64 of A-Z a-z 0-9 . _ -", state.ErrInvalidArgument, nodeID)
+	}
+	if !gossip.ValidInstanceID(instanceID) {
+		return fmt.Errorf("%w: instance_id is %.64q; it has 8 of 0-9 a-f", state.ErrInvalidArgument, instanceID)
 	}
 	host, port, err := net.SplitHostPort(raftAddress)
 	if err != nil || host == "" || unspecified(host) || !validPort(port, 1) || len(raftAddress) > state.MaxAddressBytes {

@@ -223,7 +223,7 @@ func (g *Gossip) logJoinError(address string, err error) {
 		g.log.Info("join address does not answer yet", "address", address, "error", text)
 		return
 	}
-	g.log.Warn("join address cannot be joined; a closed connection means another cluster label or gossip key",
+	g.log.Warn("join address cannot be joined; give the gossip address (--gossip-listen, port 7402 by default); there, a closed connection means another cluster label or gossip key",
 		"address", address, "error", text)
 }
 
