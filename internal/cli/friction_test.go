@@ -3,6 +3,7 @@ package cli
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,6 +67,18 @@ func TestStepAndFloodAskForTheLimit(t *testing.T) {
 		if got := command(t, "", "bench", load, "--regions", nobody+","+nobody[:len(nobody)-1], "--addr", nobody); got.code != exitError || strings.Contains(got.err, "--capacity") {
 			t.Errorf("%s: %+v", load, got)
 		}
+	}
+}
+
+// A file of another kind is refused with the variable that names it.
+func TestContextsOfTheEnvironment(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "regional.yaml")
+	if err := os.WriteFile(file, []byte("region: us\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(console.ConfigVar, file)
+	if got := command(t, "", "context", "list"); got.code != exitError || !strings.Contains(got.err, "which ALIQUOT_CONFIG names: it must be a file that 'aliquot context' writes") {
+		t.Errorf("%+v", got)
 	}
 }
 

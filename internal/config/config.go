@@ -49,7 +49,7 @@ func Load(fs *pflag.FlagSet, file string, environ []string) error {
 	given := commandLine(fs)
 	if file != "" {
 		if err := loadFile(fs, file); err != nil {
-			return err
+			return nameVariable(err, fs, environ)
 		}
 	}
 	if err := loadEnv(fs, environ, given); err != nil {
@@ -61,6 +61,16 @@ func Load(fs *pflag.FlagSet, file string, environ []string) error {
 		}
 	}
 	return nil
+}
+
+// nameVariable adds to an error about the file that a variable names it: the same variable names another kind of
+// file to aliquot.
+func nameVariable(err error, fs *pflag.FlagSet, environ []string) error {
+	f := fs.Lookup("config")
+	if _, there := lookupEnv(environ, "config"); !there || f != nil && f.Changed {
+		return err
+	}
+	return fmt.Errorf("%w\nenvironment %s names the file, which must have the settings of this daemon; the contexts of aliquot are another file", err, Variable("config"))
 }
 
 // Variables returns the names of the flags of fs that a variable of the environment sets.

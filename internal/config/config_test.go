@@ -178,6 +178,26 @@ func TestUnreadableFile(t *testing.T) {
 	}
 }
 
+// The variable that names the file is in the error: it names another kind of file to aliquot.
+func TestFileOfTheEnvironment(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "contexts.yaml")
+	if err := os.WriteFile(file, []byte("current: prod\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const names = "\nenvironment ALIQUOT_CONFIG names the file, which must have the settings of this daemon; the contexts of aliquot are another file"
+	for _, flag := range []bool{false, true} {
+		var s settings
+		fs := flags(&s)
+		if err := fs.Parse(map[bool][]string{true: {"--config=" + file}}[flag]); err != nil {
+			t.Fatal(err)
+		}
+		err := config.Load(fs, file, []string{"ALIQUOT_CONFIG=" + file})
+		if err == nil || strings.HasSuffix(err.Error(), names) == flag {
+			t.Errorf("by the flag %t: %v", flag, err)
+		}
+	}
+}
+
 func TestFile(t *testing.T) {
 	var s settings
 	fs := flags(&s)

@@ -67,7 +67,11 @@ func ReadContexts() (Contexts, error) {
 		return out, fmt.Errorf("contexts: %w", err)
 	}
 	if err := yaml.UnmarshalWithOptions(data, &out, yaml.Strict()); err != nil {
-		return out, fmt.Errorf("contexts in %s: %s", path, FirstLine(err))
+		named := ""
+		if os.Getenv(ConfigVar) != "" {
+			named = ", which " + ConfigVar + " names: it must be a file that 'aliquot context' writes; the settings of a daemon are another file"
+		}
+		return out, fmt.Errorf("contexts in %s%s: %s", path, named, FirstLine(err))
 	}
 	if out.Contexts == nil {
 		out.Contexts = map[string]Installation{}
