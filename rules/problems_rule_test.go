@@ -15,6 +15,10 @@ func TestRefusedRules(t *testing.T) {
 			"3:3: a rule must be a mapping, found nothing; write the value or remove the field"}},
 		{"no id", "rules:\n  - " + someLimit + "\n", []string{"2:5: the rule has no id; add one, like id: orders-pro"}},
 		{"empty id", "rules: [{id: \"\", " + someLimit + "}]", []string{"1:14: id is empty; write a value"}},
+		{"nothing in a list", "rules: [null]\n", []string{"1:9: a rule must be a mapping, found nothing; write the value or remove the field"}},
+		{"nothing in a key", oneRule("key: [~, a, ~], " + someLimit), []string{
+			"2:19: an attribute name of key must be a text, found nothing; write the value or remove the field",
+			"2:23: an attribute name of key must be a text, found nothing; write the value or remove the field"}},
 		{"number as id", "rules: [{id: 5, " + someLimit + "}]", []string{`1:14: id must be a text, found a number; put it in quotes: "5"`}},
 		{"long id", "rules: [{id: " + strings.Repeat("a", 65) + ", " + someLimit + "}]", []string{"1:14: id is longer than 64 characters; shorten it"}},
 		{"odd id", "rules: [{id: ../x, " + someLimit + "}]", []string{`1:14: id "../x" must be of letters, digits, dots, underscores and hyphens; change the others`}},

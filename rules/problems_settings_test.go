@@ -12,10 +12,10 @@ func TestRefusedSettings(t *testing.T) {
 			`2:118: unknown on_data_loss "forgiven"; did you mean "forgive"?`}},
 		{"nothing like it", oneRule("enforcement: hard, " + someLimit), []string{`2:26: unknown enforcement "hard"; known here: elastic, independent, strict`}},
 		{"not words", oneRule("algorithm: 1, enforcement: [strict], placement: , on_redis_failure: true, " + someLimit), []string{
-			`2:24: algorithm must be a text, found a number; put it in quotes: "1"`,
+			`2:24: unknown algorithm "1"; known here: concurrency, fixed_window, leaky_bucket, sliding_window_counter, sliding_window_log, token_bucket`,
 			"2:40: enforcement must be a text, found a list",
 			"2:50: placement must be a text, found nothing; write the value or remove the field",
-			`2:81: on_redis_failure must be a text, found true or false; put it in quotes: "true"`}},
+			`2:81: unknown on_redis_failure "true"; known here: closed, local, open`}},
 
 		{"windows", "rules:\n" +
 			"  - {id: b, algorithm: sliding_window_log, params: {limit: 5}}\n" +

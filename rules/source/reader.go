@@ -170,10 +170,11 @@ func (d *Reader) Names(f *Field, what string, most int) []Reference {
 
 // Choose reads one of a fixed set of words, and returns "" for any other.
 func (d *Reader) Choose(f *Field, words []string) string {
-	if !d.Is(f.Value, KindString, f.Name) {
+	switch {
+	case f.Value.Kind == KindBool || f.Value.Kind == KindNumber:
+	case !d.Is(f.Value, KindString, f.Name):
 		return ""
-	}
-	if slices.Contains(words, f.Value.Text) {
+	case slices.Contains(words, f.Value.Text):
 		return f.Value.Text
 	}
 	d.Add(f.Value.At, "unknown %s %q; %s", f.Name, Shorten(f.Value.Text), DidYouMean(f.Value.Text, words))

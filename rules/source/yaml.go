@@ -119,9 +119,9 @@ func convert(p *Problems, n ast.Node, parent Position) *Node {
 		out.Kind = KindSequence
 		out.At = place(n.Start)
 		for i, item := range n.Values {
-			at := out.At
-			if i < len(n.Entries) {
-				at = place(n.Entries[i].Start) // the dash, for an empty item
+			at := Position{out.At.Line, out.At.column + 1} // behind the bracket, for the first item of a flow list
+			if i < len(n.Entries) && n.Entries[i].Start != nil {
+				at = place(n.Entries[i].Start) // the dash or the comma, for an empty item
 			}
 			out.Items = append(out.Items, convert(p, item, at))
 		}
