@@ -276,6 +276,8 @@ func stricter(v, than *Verdict) bool {
 // Why returns the reason of an answer in a sentence, or an empty text if the headline says it all.
 func Why(all []Verdict, headline *Verdict) string {
 	switch {
+	case headline.Never() && !headline.Shadow && headline.Decision.Limit == 0:
+		return "the limit " + headline.Rule.ID + " admits nothing; no waiting helps"
 	case headline.Never() && !headline.Shadow:
 		return fmt.Sprintf("cost %d is above the capacity %d of rule %s; no waiting helps, split the request",
 			headline.Cost/limit.Token, headline.Decision.Limit, headline.Rule.ID)
