@@ -152,6 +152,8 @@ func TestBodyOfADenial(t *testing.T) {
 	}{
 		{"nothing left", exceeded + `"status":429,`, "The limit orders-pro (100 in 60 s) admits no more for now; retry after 3 s.",
 			both + `"error":{"code":"RATE_LIMIT_EXCEEDED",` + after3, denied()},
+		{"no slot left", exceeded + `"status":429,`, "The limit orders-pro (100 at a time) admits no more for now; retry after 3 s.",
+			both + `"error":{"code":"RATE_LIMIT_EXCEEDED",` + after3, change(denied(), func(d *aliquotv1.CheckResponse) { d.Limits[3].Unit = "concurrency" })},
 		{"something left, and not enough", exceeded + `"status":429,`, "The limit orders-pro (100 in 60 s) has 9 left, which is less than the request asks for; retry after 3 s.",
 			both + `"error":{"code":"RATE_LIMIT_EXCEEDED",` + after3, change(denied(), func(d *aliquotv1.CheckResponse) { d.Remaining = 9 })},
 		{"never", exceeded + `"status":429,`, "The request asks for more than the limit <a> (5) ever has; no waiting helps.",

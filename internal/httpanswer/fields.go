@@ -87,10 +87,13 @@ func (d *Decision) legacy(s *headerBuffer, now time.Time) {
 	}
 }
 
+// concurrentRequests is the registered quota unit of requests that run at the same time.
+const concurrentRequests = "concurrent-requests"
+
 // quotaUnits maps what rules count to the registered quota units. The unit "" is the default,
 // requests.
 var quotaUnits = map[string]string{
-	"": "", "requests": "", "concurrency": "concurrent-requests", "content-bytes": "content-bytes", "content_bytes": "content-bytes",
+	"": "", "requests": "", "concurrency": concurrentRequests, "content-bytes": "content-bytes", "content_bytes": "content-bytes",
 }
 
 // ietf writes the headers of the IETF family. It leaves out what remains while that is unknown. A

@@ -128,6 +128,9 @@ func (d *Decision) sentence() string {
 
 // named returns the limit's name for a sentence.
 func (d *Decision) named() string {
+	if quotaUnits[d.Unit] == concurrentRequests {
+		return fmt.Sprintf("%s (%d at a time)", d.Rule, d.Limit)
+	}
 	if d.Window <= 0 {
 		return fmt.Sprintf("%s (%d)", d.Rule, d.Limit)
 	}
