@@ -30,6 +30,10 @@ func (refusing) PlanRules(_ context.Context, in *aliquotv1.PlanRulesRequest) (*a
 	return nil, err
 }
 
+func (refusing) EditRules(context.Context, *aliquotv1.EditRulesRequest) (*aliquotv1.ApplyRulesResponse, error) {
+	return nil, connect.NewError(connect.CodeInvalidArgument, errorText("block: ttl is 1ms; give 1s to 8760h, or nothing for good"))
+}
+
 func (refusing) ApplyRules(context.Context, *aliquotv1.ApplyRulesRequest) (*aliquotv1.ApplyRulesResponse, error) {
 	return nil, connect.NewError(connect.CodeFailedPrecondition, errorText("version 99 was expected, but 3 is in force"))
 }
@@ -60,8 +64,11 @@ func TestErrorsAreDataWhereOutputIs(t *testing.T) {
 		"refused rules": {append([]string{"rules", "plan", "-", "-o", "json"}, at...), exitError,
 			`{"code":"invalid_argument","column":1,"file":"<stdin>","line":1,"omitted":4,"problems":[` +
 				`{"column":1,"file":"<stdin>","line":1,"message":"one"},{"column":7,"file":"<stdin>","line":3,"message":"two"}]}`, "the rules were refused"},
-		"another version":       {append([]string{"rules", "apply", "-", "-o", "json"}, at...), exitError, `{"code":"failed_precondition"}`, "nothing changed: version 99"},
-		"a method that is none": {append([]string{"rules", "history", "-o", "json"}, at...), exitError, `{"code":"unimplemented"}`, "is not implemented"},
+		"a time that is too long": {append([]string{"rules", "plan", "-", "--wait", "1h", "-o", "json"}, at...), exitUsage, `{"code":"usage","help":"aliquot rules plan --help"}`, "--wait 1h0m0s: give a positive duration, at most 30s"},
+		"an end that was before":  {append([]string{"block", "k", "--ttl", "-1h", "-o", "json"}, at...), exitUsage, `{"code":"usage","help":"aliquot block --help"}`, "--ttl -1h0m0s: give a positive duration"},
+		"an end that is refused":  {append([]string{"block", "k", "--ttl", "1ms", "-o", "json"}, at...), exitError, `{"code":"invalid_argument"}`, "nothing changed: block: ttl is 1ms"},
+		"another version":         {append([]string{"rules", "apply", "-", "-o", "json"}, at...), exitError, `{"code":"failed_precondition"}`, "nothing changed: version 99"},
+		"a method that is none":   {append([]string{"rules", "history", "-o", "json"}, at...), exitError, `{"code":"unimplemented"}`, "is not implemented"},
 	} {
 		got := command(t, "rules: []\n", c.args...)
 		var out map[string]map[string]any

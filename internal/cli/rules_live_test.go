@@ -16,7 +16,7 @@ func rulesHistory(t *testing.T, coordinator, region, file string) {
 		return command(t, stdin, append(args, "--addr", coordinator)...)
 	}
 	const denies = "rules:\n  - {id: shut, params: {limit: 0}}\n"
-	at(denies, "rules", "apply", "-").want(t, exitError, "refused, nothing changed", "--allow-deny-all")
+	at(denies, "rules", "apply", "-").want(t, exitError, "nothing changed: ", "--allow-deny-all")
 	at(denies, "rules", "apply", "-", "--allow-deny-all", "--expected-version", "9").want(t, exitError, "nothing changed", "2 is in force")
 	at("", "rules", "history").want(t, exitOK, "VERSION", "2        yes       me")
 	at("", "rules", "history", "--limit", "1", "--diff").want(t, exitOK, "+    params: {capacity: 500")
@@ -59,8 +59,8 @@ func editRules(t *testing.T, coordinator, region string) {
 	at("override", "per-key", "sk_big", "--remove").want(t, exitOK, "version 11 is in force")
 	at("override", "nope", "sk_big", "--limit", "1", "--window", "1m").want(t, exitError, "nothing changed", "nope")
 	at("override", "per-key").want(t, exitUsage, "override RULE PATTERN")
-	at("block", "*").want(t, exitError, "refused, nothing changed")
-	at("block", "a", "--ttl", "0s").want(t, exitError, "ttl")
+	at("block", "*").want(t, exitError, "nothing changed: ")
+	at("block", "a", "--ttl", "0s").want(t, exitUsage, "ttl")
 	at("entries", "history").want(t, exitOK, `block "sk_new": abuse`, "settled", `set the override of "sk_big" in per-key`, "by ann", `- override per-key "sk_big" (capacity 7000, refill_rate 12.5)`)
 	at("entries", "history", "--limit", "1", "-o", "json").want(t, exitOK, `"entriesRevision":"5"`)
 	at("entries", "list").want(t, exitOK, "no entries")

@@ -60,7 +60,7 @@ func planRules(t *testing.T, coordinator string, regions ...string) {
 	command(t, text, "rules", "plan", "-", "--addr", coordinator).want(t, exitOK, "the text is that of version", "nothing would change for the")
 	command(t, strings.Replace(text, "capacity: 300", "capcity: 300", 1), "rules", "plan", "-", "--addr", coordinator).
 		want(t, exitError, "nothing changed", "<stdin>:", "capcity")
-	command(t, text, "rules", "plan", "-", "--wait", "31s", "--addr", coordinator).want(t, exitError, "at most 30s")
+	command(t, text, "rules", "plan", "-", "--wait", "31s", "--addr", coordinator).want(t, exitUsage, "at most 30s")
 	more := strings.Replace(text, "capacity: 300, refill_rate: 100", "capacity: 3000, refill_rate: 1000", 1)
 	command(t, "", "check", "api_key=big", "--cost", "300", "--addr", regions[0])
 	command(t, "", "check", "api_key=big", "--cost", "250", "--addr", regions[0]).want(t, exitDenied)

@@ -105,6 +105,12 @@ func (g *Globals) errorFormat(args []string) string {
 	return format
 }
 
+// AboutAFile reports whether a daemon's error names problems of a rules file.
+func AboutAFile(err *connect.Error) bool {
+	problems, _ := placesOf(err)
+	return len(problems) > 0
+}
+
 func faultOf(err error, help string) fault {
 	out := fault{Code: codeFailed, Message: err.Error(), Help: help}
 	remote, answered := errors.AsType[*connect.Error](err)

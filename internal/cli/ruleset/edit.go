@@ -20,6 +20,12 @@ type entryFlags struct {
 func (f *entryFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "how long it holds (default: no end)")
 	cmd.Flags().StringVar(&f.reason, "reason", "", "why; it is shown with the entry")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("ttl") && f.ttl <= 0 {
+			return console.Usagef("--ttl %v: give a positive duration, such as 1h, or nothing for good", f.ttl)
+		}
+		return nil
+	}
 }
 
 // lasting is nil where nothing was said.

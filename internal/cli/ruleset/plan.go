@@ -15,6 +15,9 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
+// maxWait is the longest that a coordinator waits for the regions.
+const maxWait = 30 * time.Second
+
 func newRulesPlan(g *console.Globals) *cobra.Command {
 	var wait time.Duration
 	var fail bool
@@ -33,6 +36,9 @@ func newRulesPlan(g *console.Globals) *cobra.Command {
 	cmd.Flags().DurationVar(&wait, "wait", 5*time.Second, "how long to wait for the regions, at most 30s")
 	cmd.Flags().BoolVar(&fail, "fail-if-denied", false, "exit with 3 if a request would be newly denied")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if wait <= 0 || wait > maxWait {
+			return console.Usagef("--wait %v: give a positive duration, at most %v", wait, maxWait)
+		}
 		data, name, err := readRules(g, args[0])
 		if err != nil {
 			return err

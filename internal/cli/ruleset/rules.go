@@ -173,7 +173,10 @@ func explainChange(g *console.Globals, err error) error {
 	if remote, ok := errors.AsType[*connect.Error](err); ok {
 		switch remote.Code() {
 		case connect.CodeInvalidArgument:
-			return refusedRules(err, remote.Message())
+			if console.AboutAFile(remote) {
+				return refusedRules(err, remote.Message())
+			}
+			return console.Reword(err, "nothing changed: %s", remote.Message())
 		case connect.CodeFailedPrecondition:
 			return console.Reword(err, "nothing changed: %s; see 'aliquot rules show'", remote.Message())
 		case connect.CodeNotFound:
