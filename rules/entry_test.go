@@ -81,6 +81,19 @@ func TestOverrideEntryChangesTheRule(t *testing.T) {
 	if under.Rule("a").SameLimits(file.Rule("a")) || !under.Rule("a").SameLimits(file.With([]Entry{overrideOf("a", "k", ParamsText{Limit: 7}), entryOf(BlockEntry, "k")}).Rule("a")) {
 		t.Error("the limits of a rule are those under its entries")
 	}
+	for name, c := range map[string]struct {
+		with *Set
+		same bool
+	}{
+		"none": {file, true}, "a block": {file.With([]Entry{entryOf(BlockEntry, "k")}), true}, "an override": {under, false}, "no rules": {nil, false},
+		"another rule": {MustParse(t, "rules: [{id: b, "+someLimit+"}]\n"), false}, "read again": {MustParse(t, "rules: [{id: a, "+someLimit+"}]\n"), true},
+		"another key":         {MustParse(t, "rules: [{id: a, key: [endpoint], "+someLimit+"}]\n"), false},
+		"another enforcement": {MustParse(t, "rules: [{id: a, enforcement: independent, "+someLimit+"}]\n"), false},
+	} {
+		if SameLimits(file, c.with) != c.same || SameLimits(c.with, file) != c.same {
+			t.Errorf("%s: the same limits: %v, want %v", name, !c.same, c.same)
+		}
+	}
 }
 
 // No daemon ends an entry by its own clock: a command takes it away.

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"slices"
+
 	"aliquot/limit"
 	"aliquot/rules/pattern"
 )
@@ -23,4 +25,16 @@ func (r *Rule) SameLimits(other *Rule) bool {
 		}
 	}
 	return true
+}
+
+// SameLimits reports whether two versions of the rules limit every key alike: they have the same rules
+// on the same records, with the same enforcement and the same limits. nil has no rules.
+func SameLimits(a, b *Set) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return slices.EqualFunc(a.rules, b.rules, func(before, after *Rule) bool {
+		return before == after || before.ID == after.ID && before.Unlimited == after.Unlimited && before.Enforcement == after.Enforcement &&
+			before.RequestLimit == after.RequestLimit && before.SameLimits(after) && len(recordChanges(before, after)) == 0
+	})
 }

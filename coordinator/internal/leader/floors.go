@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"aliquot/budget"
@@ -21,6 +22,8 @@ type floorChange struct {
 	version uint64
 	steps   budget.FloorSteps
 	pending bool
+	// sets are those of the last setRules.
+	sets []*rules.Set
 }
 
 func newFloorChange(c *budget.Config, now budget.Instant) floorChange {
@@ -66,8 +69,13 @@ func (l *Loop) endIfConfigChanged() {
 	}
 }
 
-// setRules sets how long a change of floors has to wait under these sets of rules.
+// setRules sets how long a change of floors has to wait under these sets of rules. If no limit differs from
+// the last call, the wait goes on: blocks come more often than slow buckets fill.
 func (f *floorChange) setRules(c *budget.Config, sets ...*rules.Set) {
+	same := slices.EqualFunc(f.sets, sets, rules.SameLimits)
+	if f.sets = sets; same {
+		return
+	}
 	var tail, fill time.Duration
 	for _, set := range sets {
 		eachLimit(set, func(l limit.Limit) { tail = max(tail, l.Tail()) })

@@ -42,3 +42,34 @@ func TestFillIsByTheSlowestClock(t *testing.T) {
 		t.Error("without rules there is nothing to wait for but what is under way")
 	}
 }
+
+// A change of floors is forgotten once every bucket could fill under limits that stayed the same. A block
+// changes none of them, an override does.
+func TestABlockDoesNotProlongAChangeOfFloors(t *testing.T) {
+	file, _, err := rules.Parse("rules.yaml", []byte("rules: [{id: slow, params: {capacity: 95, refill_rate: 1}}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := rules.Entry{EntryID: rules.EntryID{Kind: rules.BlockEntry, Name: "a"}}
+	override := rules.Entry{EntryID: rules.EntryID{Kind: rules.OverrideEntry, Rule: "slow", Name: "a"}, ParamsText: rules.ParamsText{Capacity: 5}}
+	for name, c := range map[string]struct {
+		sets []*rules.Set // after 60 s
+		want bool         // at 110 s, after the 100 s of the slowest bucket with its slack
+	}{
+		"nothing":     {[]*rules.Set{file}, true},
+		"a block":     {[]*rules.Set{file.With([]rules.Entry{block})}, true},
+		"an override": {[]*rules.Set{file.With([]rules.Entry{override})}, false},
+		"a stage":     {[]*rules.Set{file, file}, false},
+	} {
+		config := budget.Config{Lease: 10 * time.Second, Version: 1, Regions: []budget.RegionConfig{{Name: "gone", FloorVersion: 1}}}
+		machine := budget.NewLeader(&budget.Ledger{Config: config}, second(1))
+		f := newFloorChange(&config, second(1))
+		f.setRules(&config, file)
+		f.steps.Due(machine, second(1))
+		f.setRules(&config, c.sets...)
+		f.steps.Due(machine, second(61))
+		if p, _ := f.steps.Due(machine, second(111)); p.Settled != c.want {
+			t.Errorf("%s: forgotten: %v, want %v", name, p.Settled, c.want)
+		}
+	}
+}
