@@ -366,7 +366,7 @@ func (l *Loop) reloadRules(ctx context.Context) {
 		l.rules = maps.Clone(l.stagedRules)
 		maps.Copy(l.rules, RulesByNumber(s, nil))
 		sets := []*rules.Set{s.Rules.Set}
-		if l.rollout.follow(s.Rules.Rollout); l.rollout.staged != nil {
+		if l.rollout.follow(&s.Rules); l.rollout.staged != nil {
 			sets = append(sets, l.rollout.staged.Set)
 		}
 		l.floors.setRules(&l.ledger.Config, sets...)
@@ -509,7 +509,7 @@ func (l *Loop) answer(d budget.Directive) {
 	l.latencies.answerSent(d.Region, d.Session, d.Seq, now)
 	if found {
 		l.latencies.setReportInterval(d.Region, w.report.Pace)
-		l.rollout.regions[d.Region].add(w.decisions, now)
+		l.rollout.add(&l.ledger.Config, d.Region, w.decisions, now)
 		from := l.audit.AddReport(w.report, now, l.isHot)
 		l.audit.AddSpent(d.Region, w.spent, from, now, l.isHot)
 		l.logBreaches()

@@ -22,6 +22,8 @@ type rolloutWatch struct {
 	regions   []decisionRates // by index
 	// staged is the roll-out that is under way; nil without one.
 	staged *clusterstate.Rollout
+	// applied and version are the first and the last version of the text in force.
+	applied, version uint64
 	// ending reports whether the end of the roll-out was proposed; ended receives the outcome.
 	ending bool
 	ended  chan error
@@ -33,12 +35,31 @@ func newRolloutWatch(regions int, now budget.Instant) rolloutWatch {
 	return rolloutWatch{startedAt: now, regions: make([]decisionRates, regions), ended: make(chan error, 1)}
 }
 
-// follow sets the roll-out to watch.
-func (w *rolloutWatch) follow(r *clusterstate.Rollout) {
-	if !r.UnderWay() {
-		r = nil
+// follow sets the rules in force and the roll-out to watch.
+func (w *rolloutWatch) follow(b *clusterstate.RuleBook) {
+	w.applied, w.version = b.Applied, b.Version
+	w.staged, w.delayLogged = nil, false
+	if b.Rollout.UnderWay() {
+		w.staged = b.Rollout
 	}
-	w.staged, w.delayLogged = r, false
+}
+
+// textOf returns the first version of the text that a region follows with a version: a change of entries
+// makes a version of the same text. It returns an unknown version as it is.
+func (w *rolloutWatch) textOf(region string, version uint64) uint64 {
+	switch r := w.staged; {
+	case r.StagedIn(region) && version >= r.First && version <= r.Version:
+		return r.First
+	case version >= w.applied && version <= w.version:
+		return w.applied
+	}
+	return version
+}
+
+// add adds the counts of a region's report.
+func (w *rolloutWatch) add(c *budget.Config, region int, counts DecisionCounts, at budget.Instant) {
+	d, name := &w.regions[region], c.Regions[region].Name
+	d.add(counts, at, w.textOf(name, counts.Version) == w.textOf(name, d.last.Version))
 }
 
 // decisionsBefore returns what the named regions decide under the rules in force.
@@ -67,7 +88,7 @@ func (w *rolloutWatch) verdict(c *budget.Config, live func(region int) bool, now
 			continue
 		}
 		d := &w.regions[i]
-		follows := d.last.Version == w.staged.Version
+		follows := w.textOf(r.Name, d.last.Version) == w.staged.First
 		if follows {
 			if why, jumped := denialJump(r.Name, d.recent(), w.decisionsBeforeOf(r.Name), w.staged.HaltAbovePPM); jumped {
 				return clusterstate.RolloutHalted, why
@@ -151,7 +172,7 @@ const (
 	rolloutSettleTime = 5 * time.Second
 )
 
-// DecisionCounts are the decisions of a region since it took a version of the rules.
+// DecisionCounts are the decisions of a region since it took a version of the rules, or of a text.
 type DecisionCounts struct {
 	Version         uint64
 	Allowed, Denied uint64
@@ -174,25 +195,28 @@ func (d DecisionCounts) String() string {
 // decisionRates follow the decisions of one region through its reports. The zero value has seen no
 // report.
 type decisionRates struct {
-	last         DecisionCounts // of the last report
-	versionSince budget.Instant // when a report first had this version; 0: never
+	last      DecisionCounts // of the last report
+	all       DecisionCounts // all that the daemon has counted under this text, as far as reports say
+	textSince budget.Instant // when a report first had a version of this text; 0: never
 	// The current window, the one before, and the start of the current one.
 	current, previous DecisionCounts
 	windowStart       budget.Instant
 }
 
-// add adds the counts of a report. Counts start at zero under other rules, and after a restart of the
-// daemon.
-func (d *decisionRates) add(counts DecisionCounts, at budget.Instant) {
-	if counts.Version != d.last.Version || d.versionSince == 0 {
-		*d = decisionRates{last: counts, versionSince: at, windowStart: at}
+// add adds the counts of a report. Counts start at zero under another version, and after a restart of the
+// daemon. sameText: the version is one of the same text as that of the last report.
+func (d *decisionRates) add(counts DecisionCounts, at budget.Instant, sameText bool) {
+	if !sameText || d.textSince == 0 {
+		*d = decisionRates{last: counts, all: counts, textSince: at, windowStart: at}
 		return
 	}
 	last := d.last
-	if counts.Allowed < last.Allowed || counts.Denied < last.Denied {
+	if counts.Version != last.Version || counts.Allowed < last.Allowed || counts.Denied < last.Denied {
 		last = DecisionCounts{}
 	}
+	allowed, denied := counts.Allowed-last.Allowed, counts.Denied-last.Denied
 	d.last = counts
+	d.all = DecisionCounts{counts.Version, d.all.Allowed + allowed, d.all.Denied + denied}
 	if !d.settled(at) {
 		d.windowStart = at
 		return
@@ -200,13 +224,13 @@ func (d *decisionRates) add(counts DecisionCounts, at budget.Instant) {
 	if at.Sub(d.windowStart) >= rolloutWindow && d.current.total() >= minRolloutRequests {
 		d.previous, d.current, d.windowStart = d.current, DecisionCounts{}, at
 	}
-	d.current.Allowed += counts.Allowed - last.Allowed
-	d.current.Denied += counts.Denied - last.Denied
+	d.current.Allowed += allowed
+	d.current.Denied += denied
 }
 
 // settled reports whether the region has followed its rules for long enough.
 func (d *decisionRates) settled(at budget.Instant) bool {
-	return d.versionSince != 0 && at.Sub(d.versionSince) >= rolloutSettleTime
+	return d.textSince != 0 && at.Sub(d.textSince) >= rolloutSettleTime
 }
 
 // recent returns the decisions of the last windows, once the region has settled.
@@ -214,12 +238,13 @@ func (d *decisionRates) recent() DecisionCounts {
 	return DecisionCounts{d.last.Version, d.current.Allowed + d.previous.Allowed, d.current.Denied + d.previous.Denied}
 }
 
-// baseline returns recent if that has enough requests; else everything that the daemon has counted.
+// baseline returns recent if that has enough requests; else everything that the daemon has counted under
+// the text.
 func (d *decisionRates) baseline() DecisionCounts {
 	if lately := d.recent(); lately.total() >= minRolloutRequests {
 		return lately
 	}
-	return d.last
+	return d.all
 }
 
 // denialJump reports whether the region's share of denials has risen above the share before by more
