@@ -10,8 +10,21 @@ import (
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
-// commandFormat is the only format of log entries that this version reads. Format 1 was never released.
-const commandFormat = 2
+// Formats of log entries. Format 1 was never released.
+const (
+	commandFormat = 2
+	// promotionFormat is that of a promotion which may make a version: a node of an earlier version stops at it,
+	// and promotions of format 2 are applied as they were.
+	promotionFormat = 3
+)
+
+// formatOf returns the format in which a command is written.
+func formatOf(cmd *raftlogv1.Command) uint32 {
+	if cmd.GetEndRollout().GetOutcome() == raftlogv1.EndRollout_OUTCOME_PROMOTED {
+		return promotionFormat
+	}
+	return commandFormat
+}
 
 // MaxCommandBytes is the size of the largest log entry: the largest rules file (4 MiB) and its envelope. All other
 // commands are far smaller; see planEntryBytes.
@@ -23,7 +36,7 @@ func EncodeCommand(cmd *raftlogv1.Command) ([]byte, error) {
 	if cmd.GetKind() == nil {
 		return nil, fmt.Errorf("%w: a command without a kind", ErrInvalidArgument)
 	}
-	cmd.Format = commandFormat
+	cmd.Format = formatOf(cmd)
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: encode command: %w", err)
@@ -41,8 +54,8 @@ func DecodeCommand(data []byte) (*raftlogv1.Command, error) {
 	if err := proto.Unmarshal(data, cmd); err != nil {
 		return nil, fmt.Errorf("undecodable: %w", err)
 	}
-	if cmd.GetFormat() != commandFormat {
-		return nil, fmt.Errorf("format %d is unknown to this version, which reads %d", cmd.GetFormat(), commandFormat)
+	if format := cmd.GetFormat(); format != commandFormat && format != formatOf(cmd) {
+		return nil, fmt.Errorf("format %d is unknown to this version, which reads %d and %d", format, commandFormat, promotionFormat)
 	}
 	if cmd.GetKind() == nil || len(cmd.ProtoReflect().GetUnknown()) > 0 {
 		return nil, errors.New("a kind of command unknown to this version")

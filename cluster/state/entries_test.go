@@ -59,16 +59,16 @@ func TestTierValueOutlivesTheRules(t *testing.T) {
 	}
 	step("no value while one is staged", tierCmd("pro", 0), 9, 100, 200)
 	step("a value once more", tierCmd("pro", 800), 11, 800, 800)
-	step("promoted by the version that it began with", endCmd(6, RolloutPromoted), 12, 800, 0)
-	if b().YAML != proStaged || b().Applied != 6 || b().EntriesRevision != 4 {
+	step("promoted by the version that it began with", endCmd(6, RolloutPromoted), 13, 800, 0)
+	if b().YAML != proStaged || b().Applied != 13 || b().EntriesRevision != 4 {
 		t.Errorf("%s %+v", b().YAML, b())
 	}
-	step("no value", tierCmd("pro", 0), 13, 200, 0)
+	step("no value", tierCmd("pro", 0), 14, 200, 0)
 	var versions []uint64
 	for _, v := range b().History { // entries have a history of their own
 		versions = append(versions, v.Version)
 	}
-	if !slices.Equal(versions, []uint64{1, 2, 4, 5, 6}) || len(b().EntryChanges) != 5 {
+	if !slices.Equal(versions, []uint64{1, 2, 4, 5, 6, 13}) || len(b().EntryChanges) != 5 {
 		t.Errorf("%v, %v", versions, b().EntryChanges)
 	}
 }

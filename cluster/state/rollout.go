@@ -133,7 +133,7 @@ func (b *RuleBook) Stageable(set *rules.Set) error {
 
 // endRollout promotes the staged version or withdraws it. A withdrawal makes a new version of the text in force:
 // version numbers only rise, so that the higher of two is always the later.
-func (s *State) endRollout(c *raftlogv1.EndRollout) (version uint64, err error) {
+func (s *State) endRollout(c *raftlogv1.EndRollout, format uint32) (version uint64, err error) {
 	book := s.Rules
 	if r := book.Rollout; !r.UnderWay() || c.GetVersion() < r.First || c.GetVersion() > r.Version {
 		return 0, fmt.Errorf("%w of version %d", ErrNoRollout, c.GetVersion())
@@ -143,7 +143,7 @@ func (s *State) endRollout(c *raftlogv1.EndRollout) (version uint64, err error) 
 	ended.State, ended.Reason = outcomeState(c.GetOutcome()), c.GetReason()
 	switch ended.State {
 	case RolloutPromoted:
-		book = book.promoted()
+		book = book.promoted(c, format)
 	case RolloutAborted, RolloutHalted:
 		book = book.withdrawn(c, ended.State)
 	default:
@@ -178,12 +178,23 @@ func EncodeOutcome(state string) raftlogv1.EndRollout_Outcome {
 	return raftlogv1.EndRollout_OUTCOME_UNSPECIFIED
 }
 
-func (b RuleBook) promoted() RuleBook {
+// promoted returns the book with the staged text in force. If entries changed meanwhile, versions of both texts
+// took turns: then the text gets a version above them all, so that those from Applied on have one text.
+func (b RuleBook) promoted(c *raftlogv1.EndRollout, format uint32) RuleBook {
 	r := b.Rollout
 	b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
+	before := b.Applied
 	b.Version, b.Applied, b.YAML, b.Set, b.Numbers = r.Version, r.First, r.YAML, r.Set, r.Numbers
 	if v, kept := Kept(b.History, r.First); kept {
 		b.Author, b.Comment, b.UnixMS = v.Author, v.Comment, v.UnixMS
+	}
+	if format >= promotionFormat && r.Version > r.First {
+		b.Last++
+		again := newRuleVersion(b.Last, before, &raftlogv1.ApplyRules{
+			Yaml: b.YAML, Author: b.Author, Comment: b.Comment, UnixMs: c.GetUnixMs(), RollbackTo: r.First,
+		})
+		b.History = keptVersions(b.History, again)
+		b.Version, b.Applied, b.UnixMS = again.Version, again.Version, again.UnixMS
 	}
 	return b
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"aliquot/budget"
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
@@ -180,6 +182,61 @@ func TestAnEndedRolloutKeepsNoRules(t *testing.T) {
 			if r == nil || r.State != outcome || r.Reason != "because" || r.YAML != "" || r.Set != nil || len(r.Numbers) != 0 {
 				t.Errorf("%s, %s: %+v", outcome, name, r)
 			}
+		}
+	}
+}
+
+// Version 1 is in force and 2 is staged. A block makes 3 of the one text and 4 of the other. The promotion makes 5,
+// so that no change that was made against 3 is accepted: its author has read the other text.
+func TestAPromotionAfterEntriesIsAVersionOfItsOwn(t *testing.T) {
+	against := func(version uint64) *raftlogv1.Command {
+		cmd := rulesCmd(testRules)
+		cmd.GetApplyRules().HasExpected, cmd.GetApplyRules().ExpectedVersion = true, version
+		return cmd
+	}
+	f, _ := twoInUS(t)
+	drive(t, f, put(1, blocked("a", 0)))
+	if got := drive(t, f, endCmd(2, RolloutPromoted)); got != uint64(5) {
+		t.Fatalf("promoted to %v", got)
+	}
+	for name, f := range map[string]*Machine{"as it went": f, "from a snapshot": restored(t, f)} {
+		b := &f.state.Rules
+		v, _ := Kept(b.History, 5)
+		if b.Applied != 5 || b.Last != 5 || b.YAML != twoRules || b.Author != "ann" || b.Comment != "try" || v.RollbackTo != 2 || v.Base != 1 {
+			t.Errorf("%s: %+v, %+v", name, b, v)
+		}
+		for version := range uint64(5) {
+			if err, _ := drive(t, f, against(version)).(error); !errors.Is(err, ErrVersionConflict{Expected: version, InForce: 5}) {
+				t.Errorf("%s: against %d: %v", name, version, err)
+			}
+		}
+		if got := drive(t, f, put(2, blocked("b", 0)), against(5)); got != uint64(7) {
+			t.Errorf("%s: against 5, with a block since: %v", name, got)
+		}
+	}
+}
+
+// A promotion in a log of before keeps its number: what followed it was accepted by that.
+func TestAPromotionOfAnOldLog(t *testing.T) {
+	f, _ := twoInUS(t)
+	drive(t, f, put(1, blocked("a", 0)))
+	cmd := endCmd(2, RolloutPromoted)
+	cmd.Format = commandFormat
+	entry, err := proto.Marshal(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Apply(9, 1, entry); got != uint64(4) || f.state.Rules.Applied != 2 || len(f.state.Rules.History) != 2 {
+		t.Errorf("%v, %+v", got, f.state.Rules)
+	}
+	for outcome, format := range map[string]uint32{RolloutAborted: promotionFormat, RolloutPromoted: promotionFormat + 1} {
+		cmd := endCmd(2, outcome)
+		cmd.Format = format
+		if entry, err = proto.Marshal(cmd); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := DecodeCommand(entry); err == nil {
+			t.Errorf("%s of format %d was read", outcome, format)
 		}
 	}
 }

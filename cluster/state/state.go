@@ -52,7 +52,7 @@ func (s *State) apply(cmd *raftlogv1.Command, parser *ruleParser) (answer any, c
 		answer, err = s.stageRules(kind.StageRules, parser)
 		changed = err == nil
 	case *raftlogv1.Command_EndRollout:
-		answer, err = s.endRollout(kind.EndRollout)
+		answer, err = s.endRollout(kind.EndRollout, cmd.GetFormat())
 		changed = err == nil
 	case *raftlogv1.Command_ChangeEntries:
 		answer, changed, err = s.changeEntries(kind.ChangeEntries)
