@@ -14,6 +14,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,8 +31,6 @@ import (
 type Rules interface {
 	GetRules(context.Context, *aliquotv1.GetRulesRequest) (*aliquotv1.GetRulesResponse, error)
 	EditRules(context.Context, *aliquotv1.EditRulesRequest) (*aliquotv1.ApplyRulesResponse, error)
-	// VersionHere returns the version of the rules in force on this node.
-	VersionHere() uint64
 }
 
 // handler serves the rules to HTTP clients.
@@ -261,7 +260,7 @@ func (h handler) serveTier(w http.ResponseWriter, r *http.Request, tier *aliquot
 	}
 	res, err := h.rules.EditRules(r.Context(), req)
 	if err != nil {
-		if req.ExpectedVersion != nil && *req.ExpectedVersion != h.rules.VersionHere() {
+		if versionConflict(err) {
 			serveStatus(w, http.StatusPreconditionFailed, problemDetail(err))
 			return
 		}
@@ -270,6 +269,15 @@ func (h handler) serveTier(w http.ResponseWriter, r *http.Request, tier *aliquot
 	}
 	w.Header().Set("ETag", etag(res.GetVersion()))
 	serveJSON(w, http.StatusOK, res)
+}
+
+// versionConflict reports whether an error says that another version than the expected one is in force. Only such a
+// change is known not to be made; the versions do not tell: this node may lag, or have the change by now.
+func versionConflict(err error) bool {
+	wire, ok := errors.AsType[*connect.Error](err)
+	return ok && slices.ContainsFunc(wire.Details(), func(d *connect.ErrorDetail) bool {
+		return d.Type() == string((*aliquotv1.RulesVersionConflict)(nil).ProtoReflect().Descriptor().FullName())
+	})
 }
 
 // repeatedName returns a name that a JSON object has twice, in any letter case; the later one would count silently. It

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"aliquot/budget"
 	"aliquot/cluster"
@@ -90,7 +91,7 @@ func toRPC(err error) error {
 		return refusedRules(bad)
 	}
 	if conflict, ok := errors.AsType[clusterstate.ErrVersionConflict](err); ok {
-		return connect.NewError(connect.CodeFailedPrecondition, conflict)
+		return detailed(connect.NewError(connect.CodeFailedPrecondition, conflict), &aliquotv1.RulesVersionConflict{Expected: conflict.Expected, InForce: conflict.InForce})
 	}
 	if _, ok := errors.AsType[cluster.ErrNotLeader](err); ok {
 		return connect.NewError(connect.CodeUnavailable, errNoLeader)
@@ -106,7 +107,12 @@ func refusedRules(bad *rules.Error) error {
 	for _, p := range bad.Problems {
 		all.Problems = append(all.Problems, &aliquotv1.RulesProblem{File: p.File, Line: int32(p.Line), Column: int32(p.Column), Message: p.Message})
 	}
-	if detail, err2 := connect.NewErrorDetail(all); err2 == nil { // it fails for a text that is not UTF-8
+	return detailed(err, all)
+}
+
+// detailed returns the error with a detail, or without it if a text in the detail is not UTF-8.
+func detailed(err *connect.Error, m proto.Message) error {
+	if detail, refused := connect.NewErrorDetail(m); refused == nil {
 		err.AddDetail(detail)
 	}
 	return err

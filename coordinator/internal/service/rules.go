@@ -41,12 +41,6 @@ type ruleService struct {
 	parsing sync.Mutex
 }
 
-// VersionHere returns the version of the rules in force on this node.
-func (s *ruleService) VersionHere() (version uint64) {
-	s.node.View(func(state *clusterstate.State) { version = state.Rules.Version })
-	return version
-}
-
 // GetRules returns the rules in force here, or a version that is kept here.
 func (s *ruleService) GetRules(_ context.Context, req *aliquotv1.GetRulesRequest) (*aliquotv1.GetRulesResponse, error) {
 	if req.GetVersion() != 0 {

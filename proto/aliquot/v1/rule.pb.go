@@ -691,6 +691,62 @@ func (x *RulesProblem) GetMessage() string {
 	return ""
 }
 
+// RulesVersionConflict is the detail of the error failed_precondition for a change that was made
+// against another version than the one in force. Such a change is not made.
+type RulesVersionConflict struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The expected_version of the request.
+	Expected uint64 `protobuf:"varint,1,opt,name=expected,proto3" json:"expected,omitempty"`
+	// The version in force.
+	InForce       uint64 `protobuf:"varint,2,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RulesVersionConflict) Reset() {
+	*x = RulesVersionConflict{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RulesVersionConflict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RulesVersionConflict) ProtoMessage() {}
+
+func (x *RulesVersionConflict) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RulesVersionConflict.ProtoReflect.Descriptor instead.
+func (*RulesVersionConflict) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RulesVersionConflict) GetExpected() uint64 {
+	if x != nil {
+		return x.Expected
+	}
+	return 0
+}
+
+func (x *RulesVersionConflict) GetInForce() uint64 {
+	if x != nil {
+		return x.InForce
+	}
+	return 0
+}
+
 // TierRule is one rule of a tier whose value was changed.
 type TierRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -709,7 +765,7 @@ type TierRule struct {
 
 func (x *TierRule) Reset() {
 	*x = TierRule{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +777,7 @@ func (x *TierRule) String() string {
 func (*TierRule) ProtoMessage() {}
 
 func (x *TierRule) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +790,7 @@ func (x *TierRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierRule.ProtoReflect.Descriptor instead.
 func (*TierRule) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{8}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TierRule) GetRuleId() string {
@@ -780,7 +836,7 @@ type TierLimit struct {
 
 func (x *TierLimit) Reset() {
 	*x = TierLimit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +848,7 @@ func (x *TierLimit) String() string {
 func (*TierLimit) ProtoMessage() {}
 
 func (x *TierLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +861,7 @@ func (x *TierLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierLimit.ProtoReflect.Descriptor instead.
 func (*TierLimit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{9}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TierLimit) GetLimit() int64 {
@@ -867,7 +923,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +935,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +948,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{10}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Entry) GetKind() string {
@@ -1020,7 +1076,7 @@ type EntryChange struct {
 
 func (x *EntryChange) Reset() {
 	*x = EntryChange{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1088,7 @@ func (x *EntryChange) String() string {
 func (*EntryChange) ProtoMessage() {}
 
 func (x *EntryChange) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1101,7 @@ func (x *EntryChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryChange.ProtoReflect.Descriptor instead.
 func (*EntryChange) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{11}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EntryChange) GetRevision() uint64 {
@@ -1135,7 +1191,7 @@ type EditRulesRequest struct {
 
 func (x *EditRulesRequest) Reset() {
 	*x = EditRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1203,7 @@ func (x *EditRulesRequest) String() string {
 func (*EditRulesRequest) ProtoMessage() {}
 
 func (x *EditRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1216,7 @@ func (x *EditRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRulesRequest.ProtoReflect.Descriptor instead.
 func (*EditRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{12}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EditRulesRequest) GetEdit() isEditRulesRequest_Edit {
@@ -1308,7 +1364,7 @@ type EntriesEdit struct {
 
 func (x *EntriesEdit) Reset() {
 	*x = EntriesEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1376,7 @@ func (x *EntriesEdit) String() string {
 func (*EntriesEdit) ProtoMessage() {}
 
 func (x *EntriesEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1389,7 @@ func (x *EntriesEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntriesEdit.ProtoReflect.Descriptor instead.
 func (*EntriesEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{13}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EntriesEdit) GetPut() []*Entry {
@@ -1380,7 +1436,7 @@ type ListEdit struct {
 
 func (x *ListEdit) Reset() {
 	*x = ListEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1448,7 @@ func (x *ListEdit) String() string {
 func (*ListEdit) ProtoMessage() {}
 
 func (x *ListEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1461,7 @@ func (x *ListEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEdit.ProtoReflect.Descriptor instead.
 func (*ListEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{14}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListEdit) GetPattern() string {
@@ -1457,7 +1513,7 @@ type OverrideEdit struct {
 
 func (x *OverrideEdit) Reset() {
 	*x = OverrideEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1525,7 @@ func (x *OverrideEdit) String() string {
 func (*OverrideEdit) ProtoMessage() {}
 
 func (x *OverrideEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1538,7 @@ func (x *OverrideEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverrideEdit.ProtoReflect.Descriptor instead.
 func (*OverrideEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{15}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OverrideEdit) GetRuleId() string {
@@ -1571,7 +1627,7 @@ type TierEdit struct {
 
 func (x *TierEdit) Reset() {
 	*x = TierEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1639,7 @@ func (x *TierEdit) String() string {
 func (*TierEdit) ProtoMessage() {}
 
 func (x *TierEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1652,7 @@ func (x *TierEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierEdit.ProtoReflect.Descriptor instead.
 func (*TierEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{16}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TierEdit) GetTier() string {
@@ -1656,7 +1712,7 @@ type PlanRulesRequest struct {
 
 func (x *PlanRulesRequest) Reset() {
 	*x = PlanRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1724,7 @@ func (x *PlanRulesRequest) String() string {
 func (*PlanRulesRequest) ProtoMessage() {}
 
 func (x *PlanRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1737,7 @@ func (x *PlanRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRulesRequest.ProtoReflect.Descriptor instead.
 func (*PlanRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{17}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PlanRulesRequest) GetYaml() string {
@@ -1732,7 +1788,7 @@ type PlanRulesResponse struct {
 
 func (x *PlanRulesResponse) Reset() {
 	*x = PlanRulesResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +1800,7 @@ func (x *PlanRulesResponse) String() string {
 func (*PlanRulesResponse) ProtoMessage() {}
 
 func (x *PlanRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +1813,7 @@ func (x *PlanRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRulesResponse.ProtoReflect.Descriptor instead.
 func (*PlanRulesResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{18}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PlanRulesResponse) GetBaseVersion() uint64 {
@@ -1844,7 +1900,7 @@ type RegionPlan struct {
 
 func (x *RegionPlan) Reset() {
 	*x = RegionPlan{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1912,7 @@ func (x *RegionPlan) String() string {
 func (*RegionPlan) ProtoMessage() {}
 
 func (x *RegionPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1925,7 @@ func (x *RegionPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionPlan.ProtoReflect.Descriptor instead.
 func (*RegionPlan) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{19}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RegionPlan) GetRegion() string {
@@ -1935,7 +1991,7 @@ type RulePlan struct {
 
 func (x *RulePlan) Reset() {
 	*x = RulePlan{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2003,7 @@ func (x *RulePlan) String() string {
 func (*RulePlan) ProtoMessage() {}
 
 func (x *RulePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2016,7 @@ func (x *RulePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulePlan.ProtoReflect.Descriptor instead.
 func (*RulePlan) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{20}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RulePlan) GetRuleId() string {
@@ -2018,7 +2074,7 @@ type ListRuleVersionsRequest struct {
 
 func (x *ListRuleVersionsRequest) Reset() {
 	*x = ListRuleVersionsRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +2086,7 @@ func (x *ListRuleVersionsRequest) String() string {
 func (*ListRuleVersionsRequest) ProtoMessage() {}
 
 func (x *ListRuleVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +2099,7 @@ func (x *ListRuleVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRuleVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRuleVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{21}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListRuleVersionsRequest) GetLimit() int32 {
@@ -2071,7 +2127,7 @@ type ListRuleVersionsResponse struct {
 
 func (x *ListRuleVersionsResponse) Reset() {
 	*x = ListRuleVersionsResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2083,7 +2139,7 @@ func (x *ListRuleVersionsResponse) String() string {
 func (*ListRuleVersionsResponse) ProtoMessage() {}
 
 func (x *ListRuleVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2096,7 +2152,7 @@ func (x *ListRuleVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRuleVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRuleVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{22}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListRuleVersionsResponse) GetVersions() []*RuleVersion {
@@ -2129,7 +2185,7 @@ type RuleVersion struct {
 
 func (x *RuleVersion) Reset() {
 	*x = RuleVersion{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2197,7 @@ func (x *RuleVersion) String() string {
 func (*RuleVersion) ProtoMessage() {}
 
 func (x *RuleVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2210,7 @@ func (x *RuleVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuleVersion.ProtoReflect.Descriptor instead.
 func (*RuleVersion) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{23}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RuleVersion) GetVersion() uint64 {
@@ -2223,7 +2279,7 @@ type RollbackRulesRequest struct {
 
 func (x *RollbackRulesRequest) Reset() {
 	*x = RollbackRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[24]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2291,7 @@ func (x *RollbackRulesRequest) String() string {
 func (*RollbackRulesRequest) ProtoMessage() {}
 
 func (x *RollbackRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[24]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2304,7 @@ func (x *RollbackRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRulesRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{24}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RollbackRulesRequest) GetVersion() uint64 {
@@ -2292,7 +2348,7 @@ type PromoteRulesRequest struct {
 
 func (x *PromoteRulesRequest) Reset() {
 	*x = PromoteRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[25]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2360,7 @@ func (x *PromoteRulesRequest) String() string {
 func (*PromoteRulesRequest) ProtoMessage() {}
 
 func (x *PromoteRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[25]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2373,7 @@ func (x *PromoteRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteRulesRequest.ProtoReflect.Descriptor instead.
 func (*PromoteRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{25}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PromoteRulesRequest) GetVersion() uint64 {
@@ -2347,7 +2403,7 @@ type AbortRulesRequest struct {
 
 func (x *AbortRulesRequest) Reset() {
 	*x = AbortRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[26]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2415,7 @@ func (x *AbortRulesRequest) String() string {
 func (*AbortRulesRequest) ProtoMessage() {}
 
 func (x *AbortRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[26]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2428,7 @@ func (x *AbortRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRulesRequest.ProtoReflect.Descriptor instead.
 func (*AbortRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{26}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AbortRulesRequest) GetVersion() uint64 {
@@ -2400,7 +2456,7 @@ type AbortRulesResponse struct {
 
 func (x *AbortRulesResponse) Reset() {
 	*x = AbortRulesResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[27]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2468,7 @@ func (x *AbortRulesResponse) String() string {
 func (*AbortRulesResponse) ProtoMessage() {}
 
 func (x *AbortRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[27]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2481,7 @@ func (x *AbortRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRulesResponse.ProtoReflect.Descriptor instead.
 func (*AbortRulesResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{27}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AbortRulesResponse) GetVersion() uint64 {
@@ -2494,7 +2550,10 @@ const file_aliquot_v1_rule_proto_rawDesc = "" +
 	"\x04file\x18\x01 \x01(\tR\x04file\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\x05R\x04line\x12\x16\n" +
 	"\x06column\x18\x03 \x01(\x05R\x06column\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\x98\x01\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"M\n" +
+	"\x14RulesVersionConflict\x12\x1a\n" +
+	"\bexpected\x18\x01 \x01(\x04R\bexpected\x12\x19\n" +
+	"\bin_force\x18\x02 \x01(\x04R\ainForce\"\x98\x01\n" +
 	"\bTierRule\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12-\n" +
 	"\x06before\x18\x02 \x01(\v2\x15.aliquot.v1.TierLimitR\x06before\x12+\n" +
@@ -2653,7 +2712,7 @@ func file_aliquot_v1_rule_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_rule_proto_rawDescData
 }
 
-var file_aliquot_v1_rule_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_aliquot_v1_rule_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_aliquot_v1_rule_proto_goTypes = []any{
 	(*GetRulesRequest)(nil),          // 0: aliquot.v1.GetRulesRequest
 	(*GetRulesResponse)(nil),         // 1: aliquot.v1.GetRulesResponse
@@ -2663,74 +2722,75 @@ var file_aliquot_v1_rule_proto_goTypes = []any{
 	(*ApplyRulesResponse)(nil),       // 5: aliquot.v1.ApplyRulesResponse
 	(*RulesProblems)(nil),            // 6: aliquot.v1.RulesProblems
 	(*RulesProblem)(nil),             // 7: aliquot.v1.RulesProblem
-	(*TierRule)(nil),                 // 8: aliquot.v1.TierRule
-	(*TierLimit)(nil),                // 9: aliquot.v1.TierLimit
-	(*Entry)(nil),                    // 10: aliquot.v1.Entry
-	(*EntryChange)(nil),              // 11: aliquot.v1.EntryChange
-	(*EditRulesRequest)(nil),         // 12: aliquot.v1.EditRulesRequest
-	(*EntriesEdit)(nil),              // 13: aliquot.v1.EntriesEdit
-	(*ListEdit)(nil),                 // 14: aliquot.v1.ListEdit
-	(*OverrideEdit)(nil),             // 15: aliquot.v1.OverrideEdit
-	(*TierEdit)(nil),                 // 16: aliquot.v1.TierEdit
-	(*PlanRulesRequest)(nil),         // 17: aliquot.v1.PlanRulesRequest
-	(*PlanRulesResponse)(nil),        // 18: aliquot.v1.PlanRulesResponse
-	(*RegionPlan)(nil),               // 19: aliquot.v1.RegionPlan
-	(*RulePlan)(nil),                 // 20: aliquot.v1.RulePlan
-	(*ListRuleVersionsRequest)(nil),  // 21: aliquot.v1.ListRuleVersionsRequest
-	(*ListRuleVersionsResponse)(nil), // 22: aliquot.v1.ListRuleVersionsResponse
-	(*RuleVersion)(nil),              // 23: aliquot.v1.RuleVersion
-	(*RollbackRulesRequest)(nil),     // 24: aliquot.v1.RollbackRulesRequest
-	(*PromoteRulesRequest)(nil),      // 25: aliquot.v1.PromoteRulesRequest
-	(*AbortRulesRequest)(nil),        // 26: aliquot.v1.AbortRulesRequest
-	(*AbortRulesResponse)(nil),       // 27: aliquot.v1.AbortRulesResponse
-	(*durationpb.Duration)(nil),      // 28: google.protobuf.Duration
+	(*RulesVersionConflict)(nil),     // 8: aliquot.v1.RulesVersionConflict
+	(*TierRule)(nil),                 // 9: aliquot.v1.TierRule
+	(*TierLimit)(nil),                // 10: aliquot.v1.TierLimit
+	(*Entry)(nil),                    // 11: aliquot.v1.Entry
+	(*EntryChange)(nil),              // 12: aliquot.v1.EntryChange
+	(*EditRulesRequest)(nil),         // 13: aliquot.v1.EditRulesRequest
+	(*EntriesEdit)(nil),              // 14: aliquot.v1.EntriesEdit
+	(*ListEdit)(nil),                 // 15: aliquot.v1.ListEdit
+	(*OverrideEdit)(nil),             // 16: aliquot.v1.OverrideEdit
+	(*TierEdit)(nil),                 // 17: aliquot.v1.TierEdit
+	(*PlanRulesRequest)(nil),         // 18: aliquot.v1.PlanRulesRequest
+	(*PlanRulesResponse)(nil),        // 19: aliquot.v1.PlanRulesResponse
+	(*RegionPlan)(nil),               // 20: aliquot.v1.RegionPlan
+	(*RulePlan)(nil),                 // 21: aliquot.v1.RulePlan
+	(*ListRuleVersionsRequest)(nil),  // 22: aliquot.v1.ListRuleVersionsRequest
+	(*ListRuleVersionsResponse)(nil), // 23: aliquot.v1.ListRuleVersionsResponse
+	(*RuleVersion)(nil),              // 24: aliquot.v1.RuleVersion
+	(*RollbackRulesRequest)(nil),     // 25: aliquot.v1.RollbackRulesRequest
+	(*PromoteRulesRequest)(nil),      // 26: aliquot.v1.PromoteRulesRequest
+	(*AbortRulesRequest)(nil),        // 27: aliquot.v1.AbortRulesRequest
+	(*AbortRulesResponse)(nil),       // 28: aliquot.v1.AbortRulesResponse
+	(*durationpb.Duration)(nil),      // 29: google.protobuf.Duration
 }
 var file_aliquot_v1_rule_proto_depIdxs = []int32{
 	4,  // 0: aliquot.v1.GetRulesResponse.rollout:type_name -> aliquot.v1.Rollout
-	10, // 1: aliquot.v1.GetRulesResponse.entries:type_name -> aliquot.v1.Entry
-	11, // 2: aliquot.v1.GetRulesResponse.entry_changes:type_name -> aliquot.v1.EntryChange
+	11, // 1: aliquot.v1.GetRulesResponse.entries:type_name -> aliquot.v1.Entry
+	12, // 2: aliquot.v1.GetRulesResponse.entry_changes:type_name -> aliquot.v1.EntryChange
 	3,  // 3: aliquot.v1.ApplyRulesRequest.stage:type_name -> aliquot.v1.Stage
-	28, // 4: aliquot.v1.Stage.promote_after:type_name -> google.protobuf.Duration
-	8,  // 5: aliquot.v1.ApplyRulesResponse.tier_rules:type_name -> aliquot.v1.TierRule
-	11, // 6: aliquot.v1.ApplyRulesResponse.entry_change:type_name -> aliquot.v1.EntryChange
+	29, // 4: aliquot.v1.Stage.promote_after:type_name -> google.protobuf.Duration
+	9,  // 5: aliquot.v1.ApplyRulesResponse.tier_rules:type_name -> aliquot.v1.TierRule
+	12, // 6: aliquot.v1.ApplyRulesResponse.entry_change:type_name -> aliquot.v1.EntryChange
 	7,  // 7: aliquot.v1.RulesProblems.problems:type_name -> aliquot.v1.RulesProblem
-	9,  // 8: aliquot.v1.TierRule.before:type_name -> aliquot.v1.TierLimit
-	9,  // 9: aliquot.v1.TierRule.after:type_name -> aliquot.v1.TierLimit
-	28, // 10: aliquot.v1.TierLimit.window:type_name -> google.protobuf.Duration
-	10, // 11: aliquot.v1.EntryChange.put:type_name -> aliquot.v1.Entry
-	10, // 12: aliquot.v1.EntryChange.removed:type_name -> aliquot.v1.Entry
-	14, // 13: aliquot.v1.EditRulesRequest.block:type_name -> aliquot.v1.ListEdit
-	14, // 14: aliquot.v1.EditRulesRequest.allow:type_name -> aliquot.v1.ListEdit
-	15, // 15: aliquot.v1.EditRulesRequest.override:type_name -> aliquot.v1.OverrideEdit
-	16, // 16: aliquot.v1.EditRulesRequest.tier:type_name -> aliquot.v1.TierEdit
-	13, // 17: aliquot.v1.EditRulesRequest.entries:type_name -> aliquot.v1.EntriesEdit
-	10, // 18: aliquot.v1.EntriesEdit.put:type_name -> aliquot.v1.Entry
-	10, // 19: aliquot.v1.EntriesEdit.remove:type_name -> aliquot.v1.Entry
-	28, // 20: aliquot.v1.ListEdit.ttl:type_name -> google.protobuf.Duration
-	28, // 21: aliquot.v1.OverrideEdit.window:type_name -> google.protobuf.Duration
-	28, // 22: aliquot.v1.OverrideEdit.ttl:type_name -> google.protobuf.Duration
-	28, // 23: aliquot.v1.TierEdit.window:type_name -> google.protobuf.Duration
-	28, // 24: aliquot.v1.PlanRulesRequest.wait:type_name -> google.protobuf.Duration
-	19, // 25: aliquot.v1.PlanRulesResponse.regions:type_name -> aliquot.v1.RegionPlan
-	20, // 26: aliquot.v1.PlanRulesResponse.rules:type_name -> aliquot.v1.RulePlan
-	28, // 27: aliquot.v1.RegionPlan.span:type_name -> google.protobuf.Duration
-	23, // 28: aliquot.v1.ListRuleVersionsResponse.versions:type_name -> aliquot.v1.RuleVersion
+	10, // 8: aliquot.v1.TierRule.before:type_name -> aliquot.v1.TierLimit
+	10, // 9: aliquot.v1.TierRule.after:type_name -> aliquot.v1.TierLimit
+	29, // 10: aliquot.v1.TierLimit.window:type_name -> google.protobuf.Duration
+	11, // 11: aliquot.v1.EntryChange.put:type_name -> aliquot.v1.Entry
+	11, // 12: aliquot.v1.EntryChange.removed:type_name -> aliquot.v1.Entry
+	15, // 13: aliquot.v1.EditRulesRequest.block:type_name -> aliquot.v1.ListEdit
+	15, // 14: aliquot.v1.EditRulesRequest.allow:type_name -> aliquot.v1.ListEdit
+	16, // 15: aliquot.v1.EditRulesRequest.override:type_name -> aliquot.v1.OverrideEdit
+	17, // 16: aliquot.v1.EditRulesRequest.tier:type_name -> aliquot.v1.TierEdit
+	14, // 17: aliquot.v1.EditRulesRequest.entries:type_name -> aliquot.v1.EntriesEdit
+	11, // 18: aliquot.v1.EntriesEdit.put:type_name -> aliquot.v1.Entry
+	11, // 19: aliquot.v1.EntriesEdit.remove:type_name -> aliquot.v1.Entry
+	29, // 20: aliquot.v1.ListEdit.ttl:type_name -> google.protobuf.Duration
+	29, // 21: aliquot.v1.OverrideEdit.window:type_name -> google.protobuf.Duration
+	29, // 22: aliquot.v1.OverrideEdit.ttl:type_name -> google.protobuf.Duration
+	29, // 23: aliquot.v1.TierEdit.window:type_name -> google.protobuf.Duration
+	29, // 24: aliquot.v1.PlanRulesRequest.wait:type_name -> google.protobuf.Duration
+	20, // 25: aliquot.v1.PlanRulesResponse.regions:type_name -> aliquot.v1.RegionPlan
+	21, // 26: aliquot.v1.PlanRulesResponse.rules:type_name -> aliquot.v1.RulePlan
+	29, // 27: aliquot.v1.RegionPlan.span:type_name -> google.protobuf.Duration
+	24, // 28: aliquot.v1.ListRuleVersionsResponse.versions:type_name -> aliquot.v1.RuleVersion
 	0,  // 29: aliquot.v1.RuleService.GetRules:input_type -> aliquot.v1.GetRulesRequest
 	2,  // 30: aliquot.v1.RuleService.ApplyRules:input_type -> aliquot.v1.ApplyRulesRequest
-	12, // 31: aliquot.v1.RuleService.EditRules:input_type -> aliquot.v1.EditRulesRequest
-	17, // 32: aliquot.v1.RuleService.PlanRules:input_type -> aliquot.v1.PlanRulesRequest
-	21, // 33: aliquot.v1.RuleService.ListRuleVersions:input_type -> aliquot.v1.ListRuleVersionsRequest
-	24, // 34: aliquot.v1.RuleService.RollbackRules:input_type -> aliquot.v1.RollbackRulesRequest
-	25, // 35: aliquot.v1.RuleService.PromoteRules:input_type -> aliquot.v1.PromoteRulesRequest
-	26, // 36: aliquot.v1.RuleService.AbortRules:input_type -> aliquot.v1.AbortRulesRequest
+	13, // 31: aliquot.v1.RuleService.EditRules:input_type -> aliquot.v1.EditRulesRequest
+	18, // 32: aliquot.v1.RuleService.PlanRules:input_type -> aliquot.v1.PlanRulesRequest
+	22, // 33: aliquot.v1.RuleService.ListRuleVersions:input_type -> aliquot.v1.ListRuleVersionsRequest
+	25, // 34: aliquot.v1.RuleService.RollbackRules:input_type -> aliquot.v1.RollbackRulesRequest
+	26, // 35: aliquot.v1.RuleService.PromoteRules:input_type -> aliquot.v1.PromoteRulesRequest
+	27, // 36: aliquot.v1.RuleService.AbortRules:input_type -> aliquot.v1.AbortRulesRequest
 	1,  // 37: aliquot.v1.RuleService.GetRules:output_type -> aliquot.v1.GetRulesResponse
 	5,  // 38: aliquot.v1.RuleService.ApplyRules:output_type -> aliquot.v1.ApplyRulesResponse
 	5,  // 39: aliquot.v1.RuleService.EditRules:output_type -> aliquot.v1.ApplyRulesResponse
-	18, // 40: aliquot.v1.RuleService.PlanRules:output_type -> aliquot.v1.PlanRulesResponse
-	22, // 41: aliquot.v1.RuleService.ListRuleVersions:output_type -> aliquot.v1.ListRuleVersionsResponse
+	19, // 40: aliquot.v1.RuleService.PlanRules:output_type -> aliquot.v1.PlanRulesResponse
+	23, // 41: aliquot.v1.RuleService.ListRuleVersions:output_type -> aliquot.v1.ListRuleVersionsResponse
 	5,  // 42: aliquot.v1.RuleService.RollbackRules:output_type -> aliquot.v1.ApplyRulesResponse
 	5,  // 43: aliquot.v1.RuleService.PromoteRules:output_type -> aliquot.v1.ApplyRulesResponse
-	27, // 44: aliquot.v1.RuleService.AbortRules:output_type -> aliquot.v1.AbortRulesResponse
+	28, // 44: aliquot.v1.RuleService.AbortRules:output_type -> aliquot.v1.AbortRulesResponse
 	37, // [37:45] is the sub-list for method output_type
 	29, // [29:37] is the sub-list for method input_type
 	29, // [29:29] is the sub-list for extension type_name
@@ -2745,7 +2805,7 @@ func file_aliquot_v1_rule_proto_init() {
 	}
 	file_aliquot_v1_rule_proto_msgTypes[2].OneofWrappers = []any{}
 	file_aliquot_v1_rule_proto_msgTypes[3].OneofWrappers = []any{}
-	file_aliquot_v1_rule_proto_msgTypes[12].OneofWrappers = []any{
+	file_aliquot_v1_rule_proto_msgTypes[13].OneofWrappers = []any{
 		(*EditRulesRequest_Block)(nil),
 		(*EditRulesRequest_Allow)(nil),
 		(*EditRulesRequest_Unlist)(nil),
@@ -2753,14 +2813,14 @@ func file_aliquot_v1_rule_proto_init() {
 		(*EditRulesRequest_Tier)(nil),
 		(*EditRulesRequest_Entries)(nil),
 	}
-	file_aliquot_v1_rule_proto_msgTypes[24].OneofWrappers = []any{}
+	file_aliquot_v1_rule_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_rule_proto_rawDesc), len(file_aliquot_v1_rule_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
