@@ -117,7 +117,7 @@ func (s *State) endEntries(c *raftlogv1.EndEntries) (version uint64, changed boo
 
 // bringIntoForce brings the entries of an edit into force. An edit that changes nothing makes no version.
 func (s *State) bringIntoForce(e *entryEdit) (version uint64, changed bool, err error) {
-	change, limits := e.change()
+	change := e.change()
 	if change == nil {
 		return s.Rules.Version, false, nil
 	}
@@ -125,7 +125,7 @@ func (s *State) bringIntoForce(e *entryEdit) (version uint64, changed bool, err 
 	if err := checkBounds(entries); err != nil {
 		return 0, false, err
 	}
-	s.setRules(s.Rules.withEntries(entries, change, limits))
+	s.setRules(s.Rules.withEntries(entries, change))
 	return s.Rules.Version, true, nil
 }
 
@@ -223,11 +223,10 @@ func (e *entryEdit) check(one *rules.Entry, withoutEffect bool) error {
 	return err
 }
 
-// change returns the difference that the edit makes, or nil if there is none, and whether limits of rules change.
-func (e *entryEdit) change() (out *EntryChange, limits bool) {
-	out = &EntryChange{Revision: e.book.EntriesRevision + 1, Author: e.author, Comment: e.comment, UnixMS: e.unixMS}
+// change returns the difference that the edit makes, or nil if there is none.
+func (e *entryEdit) change() *EntryChange {
+	out := &EntryChange{Revision: e.book.EntriesRevision + 1, Author: e.author, Comment: e.comment, UnixMS: e.unixMS}
 	note := func(one Entry, to *[]Entry, count *uint32) {
-		limits = limits || one.Kind == rules.OverrideEntry || one.Kind == rules.TierEntry
 		if *count++; len(*to) < maxEntriesNamed {
 			*to = append(*to, one)
 		}
@@ -248,28 +247,25 @@ func (e *entryEdit) change() (out *EntryChange, limits bool) {
 		note(one, &out.Put, &out.Puts)
 	}
 	if out.Puts+out.Removals == 0 {
-		return nil, false
+		return nil
 	}
-	return out, limits
+	return out
 }
 
 // withEntries returns the book with other entries: a new version of the text in force and, during a roll-out, a new
-// version of the staged text with a higher number. limits says whether limits of rules change.
-func (b RuleBook) withEntries(entries []Entry, change *EntryChange, limits bool) RuleBook {
-	if limits {
-		b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
-	}
+// version of the staged text with a higher number.
+func (b RuleBook) withEntries(entries []Entry, change *EntryChange) RuleBook {
 	b.Last++
-	b.Version, b.Entries, b.EntriesRevision = b.Last, entries, change.Revision
 	above := entriesAbove(entries)
-	b.Set = b.Set.With(above)
+	set := b.Set.With(above)
+	b.supersede(OlderRules{Version: b.Version, Set: b.Set}, set)
+	b.Version, b.Entries, b.EntriesRevision, b.Set = b.Last, entries, change.Revision, set
 	if b.Rollout.UnderWay() {
 		r := *b.Rollout
-		if limits {
-			b.Older = b.older(OlderRules{r.Version, r.Set, r.Regions})
-		}
 		b.Last++
-		r.Base, r.Version, r.Set = b.Version, b.Last, r.Set.With(above)
+		set := r.Set.With(above)
+		b.supersede(OlderRules{r.Version, r.Set, r.Regions}, set)
+		r.Base, r.Version, r.Set = b.Version, b.Last, set
 		b.Rollout = &r
 	}
 	change.Version = b.Version

@@ -297,3 +297,42 @@ func TestSnapshotsOfEntries(t *testing.T) {
 		}
 	}
 }
+
+// A version whose limits its successor has as well is not kept, and one that is pushed out leaves its number: a region
+// that is cut off may still enforce it.
+func TestOlderVersionsAndForgottenOnes(t *testing.T) {
+	f := NewMachine()
+	drive(t, f, bootstrapCmd("one"), mintCmd())
+	override := func(name string) rules.Entry {
+		return rules.Entry{EntryID: rules.EntryID{Kind: rules.OverrideEntry, Rule: "r1", Name: name}, ParamsText: rules.ParamsText{Capacity: 5}}
+	}
+	for i, step := range []struct {
+		cmd       *raftlogv1.Command
+		older     []uint64
+		forgotten uint64
+	}{
+		{put(1, blocked("a", 0)), nil, 0},
+		{rulesCmd(testRules + "# a comment\n"), nil, 0},
+		{rulesCmd(strings.Replace(testRules, "100", "10", 1)), []uint64{3}, 0}, // 3 has the limits of 1 and 2
+		{put(1, override("a")), []uint64{3, 4}, 0},
+		{stageCmd(testRules, "us"), []uint64{3, 4}, 0},
+		{endCmd(6, RolloutAborted), []uint64{3, 4, 6}, 0},
+		{put(1, override("b")), []uint64{3, 4, 6, 7}, 0},
+		{put(1, override("c")), []uint64{4, 6, 7, 8}, 3},
+		{put(1, override("d")), []uint64{6, 7, 8, 9}, 4},
+	} {
+		if err, is := drive(t, f, step.cmd).(error); is {
+			t.Fatal(err)
+		}
+		var older []uint64
+		for _, o := range f.state.Rules.Older {
+			older = append(older, o.Version)
+		}
+		if !slices.Equal(older, step.older) || f.state.Rules.Forgotten != step.forgotten {
+			t.Errorf("step %d: %v are kept, %d is forgotten; want %v, %d", i+1, older, f.state.Rules.Forgotten, step.older, step.forgotten)
+		}
+	}
+	if b := restored(t, f).state.Rules; b.Forgotten != 9 || b.Version != 10 || len(b.Older) != 0 {
+		t.Errorf("from a snapshot: %d is forgotten, want all before %d", b.Forgotten, b.Version)
+	}
+}

@@ -182,7 +182,7 @@ func EncodeOutcome(state string) raftlogv1.EndRollout_Outcome {
 // took turns: then the text gets a version above them all, so that those from Applied on have one text.
 func (b RuleBook) promoted(c *raftlogv1.EndRollout, format uint32) RuleBook {
 	r := b.Rollout
-	b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
+	b.supersede(OlderRules{Version: b.Version, Set: b.Set}, r.Set)
 	before := b.Applied
 	b.Version, b.Applied, b.YAML, b.Set, b.Numbers = r.Version, r.First, r.YAML, r.Set, r.Numbers
 	if v, kept := Kept(b.History, r.First); kept {
@@ -203,8 +203,7 @@ func (b RuleBook) promoted(c *raftlogv1.EndRollout, format uint32) RuleBook {
 // numbers. Numbers of rules that only the staged version had are not used again.
 func (b RuleBook) withdrawn(c *raftlogv1.EndRollout, state string) RuleBook {
 	r := b.Rollout
-	b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
-	b.Older = b.older(OlderRules{r.Version, r.Set, r.Regions})
+	b.supersede(OlderRules{r.Version, r.Set, r.Regions}, b.Set)
 	b.Last++
 	again := newRuleVersion(b.Last, r.First, &raftlogv1.ApplyRules{
 		Yaml: b.YAML, Author: c.GetAuthor(), UnixMs: c.GetUnixMs(), RollbackTo: b.Applied,

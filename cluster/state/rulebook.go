@@ -40,6 +40,9 @@ type RuleBook struct {
 	// Older are other versions that regions may still use, latest last, as far as this process has seen them: a
 	// region that is cut off goes on with its version. No snapshot has them and no command depends on them.
 	Older []OlderRules
+	// Forgotten is the highest version whose limits are not known here although a region may still use them; 0:
+	// none. Like Older it is what this process has seen.
+	Forgotten uint64
 	// inForce are the numbers of the rules in force and staged; see indexed.
 	inForce map[uint32]struct{}
 }
@@ -55,13 +58,17 @@ type OlderRules struct {
 // maxOlder is the number of older versions that are kept: rules of 4 MiB take tens of megabytes when parsed.
 const maxOlder = 4
 
-// older returns Older with one more version, without the oldest above maxOlder.
-func (b *RuleBook) older(one OlderRules) []OlderRules {
-	if one.Set == nil {
-		return b.Older
+// supersede adds a version to Older, unless next, which follows it, has the same limits. Of more than maxOlder it
+// forgets the oldest.
+func (b *RuleBook) supersede(one OlderRules, next *rules.Set) {
+	if one.Set == nil || rules.SameLimits(one.Set, next) {
+		return
 	}
-	out := append(slices.Clone(b.Older), one)
-	return out[max(0, len(out)-maxOlder):]
+	b.Older = append(slices.Clone(b.Older), one)
+	if len(b.Older) > maxOlder {
+		b.Forgotten = max(b.Forgotten, b.Older[0].Version)
+		b.Older = b.Older[1:]
+	}
 }
 
 // Others returns all versions that regions may use, except for the one in force: Older and the staged version.
@@ -122,8 +129,9 @@ func (b RuleBook) next(a *raftlogv1.ApplyRules, parser *ruleParser) (RuleBook, e
 	set = set.With(entriesAbove(b.Entries))
 	next := RuleBook{
 		Entries: b.Entries, EntriesRevision: b.EntriesRevision, EntryChanges: b.EntryChanges,
-		Older: b.older(OlderRules{Version: b.Version, Set: b.Set}), History: keptVersions(b.History, version),
+		Older: b.Older, Forgotten: b.Forgotten, History: keptVersions(b.History, version),
 	}
+	next.supersede(OlderRules{Version: b.Version, Set: b.Set}, set)
 	next.Numbers, next.NextNumber = rules.Assign(b.Numbers, b.Set, b.NextNumber, set)
 	next.Version, next.Applied, next.Last, next.Set, next.YAML = version.Version, version.Version, version.Version, set, a.GetYaml()
 	next.Author, next.Comment, next.UnixMS = version.Author, version.Comment, version.UnixMS

@@ -213,6 +213,7 @@ func decodeRuleBook(m *raftlogv1.Snapshot) (RuleBook, error) {
 	if b.Version == 0 {
 		return b, nil
 	}
+	b.Forgotten = b.Version - 1
 	set, _, err := rules.Parse("rules.yaml", []byte(b.YAML))
 	if err != nil {
 		return RuleBook{}, fmt.Errorf("the rules in it do not parse in this version: %w", err)

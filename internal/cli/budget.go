@@ -175,6 +175,9 @@ func printBudget(w io.Writer, b *aliquotv1.Budget) {
 		fmt.Fprintf(w, "and %s + %s x t more by regions that do not have the latest rules yet\n",
 			console.Number(b.GetResidualExcess()), console.Number(b.GetResidualExcessRate()))
 	}
+	if b.GetResidualExcessUnknown() {
+		fmt.Fprintln(w, "and perhaps more: not every region is known to have left rules that are forgotten here, or no leader answered")
+	}
 	rows := [][]string{{"REGION", "STATE", "SHARE", "BURST SHARE", "RATE/S", "BURST", "TOKENS", "ADMITTED", "OFFERED", "GENERATION", "LEASE"}}
 	for _, r := range b.GetRegions() {
 		rows = append(rows, []string{r.Region, r.State, console.Percent(r.Share), console.Percent(r.BurstShare), console.Number(r.Rate), console.Number(r.Burst),

@@ -180,13 +180,21 @@ type Older struct {
 	regions []int
 }
 
-// OlderLimits returns the limits of a rule and API key that regions may still follow at nowMS, in Unix
-// milliseconds.
-func OlderLimits(s *clusterstate.State, rule *rules.Rule, apiKey string, nowMS int64) []Older {
+// OlderLimits are the limits of one rule and API key that regions may still follow.
+type OlderLimits struct {
+	known []Older
+	// forgotten is the highest version of the rules whose limit is not known; 0: none.
+	forgotten uint64
+	// independent: the rule has no common bound to break.
+	independent bool
+}
+
+// NewOlderLimits returns the limits of a rule and API key at nowMS, in Unix milliseconds.
+func NewOlderLimits(s *clusterstate.State, rule *rules.Rule, apiKey string, nowMS int64) OlderLimits {
 	if rule.Enforcement == rules.Independent {
-		return nil // an independent rule has no common bound to break
+		return OlderLimits{independent: true}
 	}
-	var out []Older
+	out := OlderLimits{forgotten: s.Rules.Forgotten}
 	for _, o := range s.Rules.Others() {
 		if before := o.Set.Rule(rule.ID); before != nil {
 			l, _ := before.LimitFor(apiKey, nowMS)
@@ -194,19 +202,23 @@ func OlderLimits(s *clusterstate.State, rule *rules.Rule, apiKey string, nowMS i
 			for _, name := range o.Regions {
 				other.regions = append(other.regions, s.Ledger.Config.Index(name))
 			}
-			out = append(out, other)
+			out.known = append(out.known, other)
 		}
 	}
 	return out
 }
 
 // SetResidual sets what regions that have not acknowledged the rules in force may admit above the
-// limit. known is the status of the regions from the leader.
-func SetResidual(b *aliquotv1.Budget, now budget.KeyLimit, older []Older, shares []budget.Share, known []budget.RegionStatus) {
+// limit. known is the status of the regions from the leader; nil: no leader has told it.
+func SetResidual(b *aliquotv1.Budget, now budget.KeyLimit, older *OlderLimits, shares []budget.Share, known []budget.RegionStatus) {
+	b.ResidualExcessUnknown = known == nil && !older.independent
 	var out []promise.Outdated
 	for i, share := range shares {
 		o := promise.Outdated{Share: share}
-		for _, l := range older {
+		if i < len(known) && share != (budget.Share{}) && older.forgotten > 0 && known[i].RulesVersion <= older.forgotten {
+			b.ResidualExcessUnknown = true
+		}
+		for _, l := range older.known {
 			if i < len(known) && l.version >= known[i].RulesVersion && (l.regions == nil || slices.Contains(l.regions, i)) {
 				o.Limit.Capacity = max(o.Limit.Capacity, l.limit.Capacity)
 				o.Limit.Rate = max(o.Limit.Rate, l.limit.Rate)

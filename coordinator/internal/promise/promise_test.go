@@ -127,3 +127,39 @@ func TestPromiseCountsWhoIsHeard(t *testing.T) {
 		}
 	}
 }
+
+// TestResidualThatIsNotKnown: 0 is said only of regions that have left every version whose limits are forgotten.
+func TestResidualThatIsNotKnown(t *testing.T) {
+	floor := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
+	now := budget.KeyLimit{Capacity: 10e6, Rate: 1e6}
+	larger := []Older{{version: 4, limit: budget.KeyLimit{Capacity: 30e6, Rate: 1e6}}}
+	regions := func(versions ...uint64) []budget.RegionStatus {
+		var out []budget.RegionStatus
+		for _, v := range versions {
+			out = append(out, budget.RegionStatus{RulesVersion: v})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		older   OlderLimits
+		known   []budget.RegionStatus
+		unknown bool
+		excess  float64
+	}{
+		"no leader":                {OlderLimits{known: larger}, nil, true, 0},
+		"no leader, independent":   {OlderLimits{independent: true}, nil, false, 0},
+		"all in force":             {OlderLimits{known: larger, forgotten: 3}, regions(5, 5, 0), false, 0},
+		"one at a forgotten one":   {OlderLimits{known: larger, forgotten: 3}, regions(5, 3, 5), true, 10},
+		"one right after it":       {OlderLimits{known: larger, forgotten: 3}, regions(5, 4, 5), false, 10},
+		"one was not heard":        {OlderLimits{known: larger, forgotten: 3}, regions(5, 0, 5), true, 10},
+		"none forgotten, unheard":  {OlderLimits{known: larger}, regions(0, 0, 0), false, 20},
+		"a region that is fenced":  {OlderLimits{known: larger, forgotten: 3}, regions(5, 5, 2), false, 0},
+		"declared since, no state": {OlderLimits{known: larger, forgotten: 3}, regions(5), false, 0},
+	} {
+		var b aliquotv1.Budget
+		SetResidual(&b, now, &c.older, []budget.Share{floor, floor, {}}, c.known)
+		if got := b.GetResidualExcess(); b.GetResidualExcessUnknown() != c.unknown || got < c.excess || got > c.excess+.001 {
+			t.Errorf("%s: %v, not known: %v; want %v, %v", name, got, b.GetResidualExcessUnknown(), c.excess, c.unknown)
+		}
+	}
+}

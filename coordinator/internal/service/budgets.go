@@ -53,10 +53,11 @@ func (s *budgetService) GetBudget(ctx context.Context, req *aliquotv1.GetBudgetR
 		return nil, toRPC(err)
 	}
 	b.budget.Promise = p.ToWire(leader.Conditions{})
+	promise.SetResidual(b.budget, b.limit, &b.older, b.shares, nil)
 	known := s.addLeaderState(ctx, []budgetView{b}, s.getFromLeader(req))
 	if known != nil {
 		b.budget.Promise = p.ToWire(known.Conditions)
-		promise.SetResidual(b.budget, b.limit, b.older, b.shares, known.Regions)
+		promise.SetResidual(b.budget, b.limit, &b.older, b.shares, known.Regions)
 	}
 	return &aliquotv1.GetBudgetResponse{Budget: b.budget}, nil
 }
@@ -84,7 +85,7 @@ func readBudget(state *clusterstate.State, req *aliquotv1.GetBudgetRequest) (bud
 	nowMS := time.Now().UnixMilli()
 	l, window := rule.LimitFor(apiKey, nowMS)
 	b := viewOf(state, rule, key, l, window)
-	b.limit, b.older, b.shares = leader.KeyLimit(rule, l), promise.OlderLimits(state, rule, apiKey, nowMS), promise.Enforceable(state, key)
+	b.limit, b.older, b.shares = leader.KeyLimit(rule, l), promise.NewOlderLimits(state, rule, apiKey, nowMS), promise.Enforceable(state, key)
 	return b, promise.New(state, rule, l), nil
 }
 
@@ -233,7 +234,7 @@ type budgetView struct {
 	budget *aliquotv1.Budget
 	// Only for GetBudget: the limit in force, older limits, and what each region may be enforcing.
 	limit  budget.KeyLimit
-	older  []promise.Older
+	older  promise.OlderLimits
 	shares []budget.Share
 }
 
@@ -399,6 +400,7 @@ func addLeaderAnswer(all []budgetView, known []*aliquotv1.Budget) {
 				b.budget.Promise = fromLeader.GetPromise()
 			}
 			b.budget.ResidualExcess, b.budget.ResidualExcessRate = fromLeader.GetResidualExcess(), fromLeader.GetResidualExcessRate()
+			b.budget.ResidualExcessUnknown = fromLeader.GetResidualExcessUnknown()
 		}
 		for _, r := range b.budget.GetRegions() {
 			k := parts[part{b.budget.GetRuleId(), b.budget.GetKeyHash(), r.GetRegion()}]

@@ -411,6 +411,9 @@ type Budget struct {
 	ResidualExcess float64 `protobuf:"fixed64,11,opt,name=residual_excess,json=residualExcess,proto3" json:"residual_excess,omitempty"`
 	// The same for the rate, in tokens a second. Only GetBudget sets it.
 	ResidualExcessRate float64 `protobuf:"fixed64,14,opt,name=residual_excess_rate,json=residualExcessRate,proto3" json:"residual_excess_rate,omitempty"`
+	// Whether there may be more than these two say: a region is not known to have left a version of
+	// the rules that the leader does not know any more, or no leader answered. Only GetBudget sets it.
+	ResidualExcessUnknown bool `protobuf:"varint,15,opt,name=residual_excess_unknown,json=residualExcessUnknown,proto3" json:"residual_excess_unknown,omitempty"`
 	// What the limit promises. Only GetBudget sets it.
 	Promise *Promise `protobuf:"bytes,12,opt,name=promise,proto3" json:"promise,omitempty"`
 	// The most tokens by which this key was seen above capacity + bound_rate x t since it became hot,
@@ -532,6 +535,13 @@ func (x *Budget) GetResidualExcessRate() float64 {
 		return x.ResidualExcessRate
 	}
 	return 0
+}
+
+func (x *Budget) GetResidualExcessUnknown() bool {
+	if x != nil {
+		return x.ResidualExcessUnknown
+	}
+	return false
 }
 
 func (x *Budget) GetPromise() *Promise {
@@ -988,7 +998,7 @@ const file_aliquot_v1_budget_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"D\n" +
 	"\x14WatchBudgetsResponse\x12,\n" +
-	"\abudgets\x18\x01 \x03(\v2\x12.aliquot.v1.BudgetR\abudgets\"\x8f\x04\n" +
+	"\abudgets\x18\x01 \x03(\v2\x12.aliquot.v1.BudgetR\abudgets\"\xc7\x04\n" +
 	"\x06Budget\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x19\n" +
 	"\bkey_hash\x18\x02 \x01(\tR\akeyHash\x12'\n" +
@@ -1004,7 +1014,8 @@ const file_aliquot_v1_budget_proto_rawDesc = "" +
 	"bound_rate\x18\n" +
 	" \x01(\x01R\tboundRate\x12'\n" +
 	"\x0fresidual_excess\x18\v \x01(\x01R\x0eresidualExcess\x120\n" +
-	"\x14residual_excess_rate\x18\x0e \x01(\x01R\x12residualExcessRate\x12-\n" +
+	"\x14residual_excess_rate\x18\x0e \x01(\x01R\x12residualExcessRate\x126\n" +
+	"\x17residual_excess_unknown\x18\x0f \x01(\bR\x15residualExcessUnknown\x12-\n" +
 	"\apromise\x18\f \x01(\v2\x13.aliquot.v1.PromiseR\apromise\x12'\n" +
 	"\x0fexcess_observed\x18\r \x01(\x01R\x0eexcessObserved\"f\n" +
 	"\aPromise\x12)\n" +
