@@ -143,6 +143,7 @@ func (t *Terms) excess(p *Promise) {
 	}
 	switch {
 	case t.Enforcement == Independent:
+		regions = int64(Independents(t.Config))
 		p.Excess = regions*(c+p.Excess) - c
 		p.Rate *= regions
 		p.Window *= regions
@@ -160,6 +161,18 @@ func (t *Terms) excess(p *Promise) {
 		// No region holds more, and none has more in use.
 		p.Forgiven = c
 	}
+}
+
+// Independents returns how many regions may enforce a limit that is not coordinated, at least 1. A drained
+// region enforces it as before, while its daemon runs: only a fenced one is known not to.
+func Independents(c *budget.Config) int {
+	n := 0
+	for i := range c.Regions {
+		if !c.Regions[i].Fenced {
+			n++
+		}
+	}
+	return max(n, 1)
 }
 
 // reach sets what a single busy region cannot reach, and what a region that is cut off keeps.

@@ -81,8 +81,9 @@ func newRegionDrain(g *console.Globals) *cobra.Command {
 		Example:           "  aliquot region drain sa-east",
 		ValidArgsFunction: g.Nth(0, console.RegionIDs),
 		Short:             "Take away a region's floor and shares, step by step",
-		Long: "Takes away a region's floor and shares in acknowledged steps. Its daemon denies every request afterwards, so send it no\n" +
-			"traffic. `aliquot region list` shows drained when nothing is left; then the daemon may be stopped.",
+		Long: "Takes away a region's floor and shares in acknowledged steps. Its daemon denies afterwards what any coordinated limit\n" +
+			"applies to, so send it no traffic. Limits with enforcement: independent go on there until the daemon is stopped.\n" +
+			"`aliquot region list` shows drained when nothing is left; then the daemon may be stopped.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeRegion(g, cmd, func(ctx context.Context) (regionAnswer, error) {

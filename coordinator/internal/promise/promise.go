@@ -31,7 +31,7 @@ func SetBounds(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.C
 func boundRate(rule *rules.Rule, l limit.Limit, c *budget.Config) float64 {
 	rate := leader.RatePerSecond(l) * (1 + float64(c.RhoPPM)/1e6)
 	if rule.Enforcement == rules.Independent {
-		rate *= float64(c.Holders())
+		rate *= float64(promise.Independents(c))
 	}
 	return rate
 }

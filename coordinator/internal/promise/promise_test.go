@@ -1,6 +1,7 @@
 package promise
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,32 @@ func TestPromiseInWords(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestIndependentLimitsCountDrainedRegions: a drained region goes on with a limit of its own, a fenced one does not.
+func TestIndependentLimitsCountDrainedRegions(t *testing.T) {
+	for name, c := range map[string]struct {
+		with  func(*budget.Config)
+		burst float64
+	}{
+		"three":   {nil, 900},
+		"drained": {func(c *budget.Config) { gone(c, false) }, 900},
+		"fenced":  {func(c *budget.Config) { gone(c, true) }, 600},
+	} {
+		bounds := worded(rules.Independent, limit.TokenBucket, c.with, leader.Conditions{})
+		if burst, rate := bounds["admitted_burst"].GetValue(), bounds["admitted_rate"].GetValue(); burst != c.burst || math.Abs(rate-c.burst/3*1.02) > 1e-6 {
+			t.Errorf("%s: %v and %v a second, want %v and %v", name, burst, rate, c.burst, c.burst/3*1.02)
+		}
+		if strict := worded(rules.Strict, limit.TokenBucket, c.with, leader.Conditions{})["admitted_burst"].GetValue(); strict != 300 {
+			t.Errorf("%s: a strict limit admits %v, want 300", name, strict)
+		}
+	}
+}
+
+// gone makes the last region drained, or fenced.
+func gone(c *budget.Config, fenced bool) {
+	r := &c.Regions[len(c.Regions)-1]
+	r.Weight, r.Floor, r.Told, r.Fenced = 0, budget.Share{}, budget.Share{}, fenced
 }
 
 // TestPromiseCountsWhoIsHeard: the round trip is that of the farthest region that is
