@@ -130,10 +130,8 @@ func (c Config) Validate() error {
 	}
 	errs = append(errs, c.validateAddresses()...)
 	if c.RulesYAML != "" {
-		if set, _, err := rules.Parse(c.RulesFile, []byte(c.RulesYAML)); err != nil {
+		if _, _, err := rules.Parse(c.RulesFile, []byte(c.RulesYAML)); err != nil {
 			bad("--rules: %w", err)
-		} else if id := set.DeniesAll(); id != "" {
-			bad("--rules: rule %s denies every request (limit: 0); give it a condition, or apply it with aliquot rules apply --allow-deny-all", id)
 		}
 	}
 	return errors.Join(errs...)

@@ -1,7 +1,10 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"aliquot/cluster/raftlog"
@@ -28,4 +31,20 @@ func TestAFirstStartThatWasInterruptedIsDoneAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.leader(l.start(c))
+}
+
+// A new cluster takes rules that deny every request, as one that was lost had them, and says so in its log.
+func TestFirstRulesMayDenyEverything(t *testing.T) {
+	c := DefaultConfig()
+	c.NodeID, c.DataDir, c.Regions = "c1", t.TempDir(), []string{"us"}
+	c.RulesYAML = "rules: [{id: shut, params: {limit: 0, window: 60}}]\n"
+	var told bytes.Buffer
+	c.Logger = slog.New(slog.NewTextHandler(&told, nil))
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	n := &Node{cfg: c, log: c.Logger}
+	if err := n.checkFirstBoot(true); err != nil || !strings.Contains(told.String(), "rule shut denies every request") {
+		t.Errorf("%v; the log says %q", err, told.String())
+	}
 }

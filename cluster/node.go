@@ -17,6 +17,7 @@ import (
 	"aliquot/cluster/raftnet"
 	"aliquot/cluster/state"
 	"aliquot/internal/ratelog"
+	"aliquot/rules"
 )
 
 const (
@@ -171,7 +172,8 @@ func (n *Node) openStores() (snapshots raft.SnapshotStore, fresh bool, err error
 	return snapshots, !existing, nil
 }
 
-// checkFirstBoot refuses a new node that would wait forever.
+// checkFirstBoot refuses a new node that would wait forever. It logs what is strange in the first rules. Rules that
+// deny every request are not refused: the rules of a lost cluster, which allowed them, must come into force again.
 func (n *Node) checkFirstBoot(fresh bool) error {
 	if !fresh {
 		if len(n.cfg.Regions) > 0 || n.cfg.RulesYAML != "" {
@@ -187,7 +189,14 @@ func (n *Node) checkFirstBoot(fresh bool) error {
 	case len(n.cfg.Regions) == 0:
 		return errors.New("--regions is empty: a new cluster must declare the regions that share its limits")
 	}
-	return nil
+	if n.cfg.RulesYAML == "" {
+		return nil
+	}
+	_, warnings, err := rules.Parse(n.cfg.RulesFile, []byte(n.cfg.RulesYAML))
+	for _, w := range warnings {
+		n.log.Warn("--rules: "+w.String(), "file", n.cfg.RulesFile)
+	}
+	return err
 }
 
 func (n *Node) listenRaft() error {
