@@ -81,7 +81,7 @@ majority has no leader and cannot remove a member: start its coordinators again.
 			defer cancel()
 			left, err := g.Cluster().RemoveMember(ctx, &aliquotv1.RemoveMemberRequest{NodeId: args[0]})
 			if err != nil {
-				return g.Explain(err, console.ACoordinator, g.Coordinator())
+				return g.ExplainChange(err, "aliquot cluster status")
 			}
 			return g.Print(left, func(w io.Writer) {
 				fmt.Fprintf(w, "%s is removed; what remains:\n\n", args[0])

@@ -128,7 +128,7 @@ func changeRegion(g *console.Globals, cmd *cobra.Command, call func(context.Cont
 	defer cancel()
 	answer, err := call(ctx)
 	if err != nil {
-		return g.Explain(err, console.ACoordinator, g.Coordinator())
+		return g.ExplainChange(err, "aliquot region list")
 	}
 	return g.Print(answer, func(w io.Writer) { printDeclared(w, answer.GetRegion()) })
 }

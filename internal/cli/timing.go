@@ -54,7 +54,7 @@ rho holds once every region has acknowledged it.`,
 		defer cancel()
 		answer, err := g.Cluster().SetTiming(ctx, req)
 		if err != nil {
-			return g.Explain(err, console.ACoordinator, g.Coordinator())
+			return g.ExplainChange(err, "aliquot cluster timing")
 		}
 		return g.Print(answer, func(w io.Writer) { printTiming(w, answer.Timing) })
 	}

@@ -141,7 +141,10 @@ func leaderError(address string, err error) error {
 	case code == connect.CodeDeadlineExceeded || code == connect.CodeCanceled:
 		return connect.NewError(code, fmt.Errorf("the leader at %s did not answer in time; a change may or may not have been made", address))
 	}
-	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the leader at %s could not be reached: %w; retry", address, err))
+	if rpc.NotSent(err) {
+		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the leader at %s could not be reached: %w; retry", address, err))
+	}
+	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the leader at %s went away before it answered: %w; a change may or may not have been made", address, err))
 }
 
 // withDeadline gives a request without a deadline the default one.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -101,5 +104,15 @@ func TestRefusedRulesHavePlaces(t *testing.T) {
 	_, err := newPeer(leader.Client(), address).ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{})
 	if got := places(leaderError(address, err)).GetProblems(); len(got) != 2 || !proto.Equal(got[0], want) {
 		t.Errorf("passed on: %v", got)
+	}
+}
+
+// A leader that went away with a request may have made the change; one that could not be dialled has not.
+func TestALeaderThatWentAway(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	for err, says := range map[error]string{dial: "could not be reached", io.ErrUnexpectedEOF: "a change may or may not have been made"} {
+		if got := leaderError("here", connect.NewError(connect.CodeUnavailable, err)); connect.CodeOf(got) != connect.CodeUnavailable || !strings.Contains(got.Error(), says) {
+			t.Errorf("%v: %v, want %q", err, got, says)
+		}
 	}
 }

@@ -76,7 +76,7 @@ func (g *Globals) Explain(err error, who, address string) error {
 		return Reword(err, "%s at %s: connection refused; start one with 'aliquot dev' or 'make up', or name a running one with --addr", who, address)
 	case errors.As(err, &dns):
 		return Reword(err, "%s at %s: the name %s does not resolve; check --addr", who, address, dns.Name)
-	case errors.Is(err, context.DeadlineExceeded), connect.CodeOf(err) == connect.CodeDeadlineExceeded:
+	case !connect.IsWireError(err) && late(err): // of a daemon's answer the text says what became of the request
 		return Reword(err, "%s at %s: no answer within %v; is it the right --addr? (--timeout waits longer)", who, address, g.Timeout)
 	case connect.CodeOf(err) == connect.CodeUnimplemented:
 		return Reword(err, "%s does not serve this (%s); is --addr that of %s?", address, FirstLine(err), who)
@@ -88,6 +88,21 @@ func (g *Globals) Explain(err error, who, address string) error {
 		return Reword(err, "%s (%s from %s at %s)", remote.Message(), remote.Code(), who, address)
 	}
 	return fmt.Errorf("%s at %s: %w", who, address, err)
+}
+
+// late reports whether an error says that the time for a call was over.
+func late(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || connect.CodeOf(err) == connect.CodeDeadlineExceeded
+}
+
+// ExplainChange is Explain for a call to a coordinator that changes something. If no answer came to a request
+// that was sent, it says that the change may have been made; see is the command that shows it.
+func (g *Globals) ExplainChange(err error, see string) error {
+	out := g.Explain(err, ACoordinator, g.Coordinator())
+	if err == nil || connect.IsWireError(err) || !late(err) && connect.CodeOf(err) != connect.CodeUnavailable || rpc.NotSent(err) {
+		return out
+	}
+	return fmt.Errorf("%w; the change may have been made all the same: see '%s' before you send it again", out, see)
 }
 
 // FirstLine is an error's first line.

@@ -187,10 +187,7 @@ func explainChange(g *console.Globals, err error) error {
 			return console.Reword(err, "nothing changed: %s%s", remote.Message(), where)
 		}
 	}
-	if errors.Is(err, context.DeadlineExceeded) || connect.CodeOf(err) == connect.CodeDeadlineExceeded {
-		return fmt.Errorf("%w; the change may have been made all the same: see 'aliquot rules history' before you send it again", g.Explain(err, console.ACoordinator, g.Coordinator()))
-	}
-	return g.Explain(err, console.ACoordinator, g.Coordinator())
+	return g.ExplainChange(err, "aliquot rules history")
 }
 
 func newRulesShow(g *console.Globals) *cobra.Command {

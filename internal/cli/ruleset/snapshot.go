@@ -177,7 +177,7 @@ func newSnapshotRestore(g *console.Globals) *cobra.Command {
 		defer cancel()
 		res, err := sendSnapshot(ctx, g, file, by)
 		if err != nil {
-			return g.Explain(err, console.ACoordinator, g.Coordinator())
+			return g.ExplainChange(err, "aliquot rules history")
 		}
 		for _, warning := range res.GetWarnings() {
 			fmt.Fprintln(g.Err, "warning:", warning)
