@@ -169,8 +169,13 @@ func printBudget(w io.Writer, b *aliquotv1.Budget) {
 	fmt.Fprintf(w, "rule %s (%s)  key %s  limit %d burst, %s/s  %s\npool %s  index %d\n",
 		b.GetRuleId(), console.OrDash(b.GetEnforcement()), console.OrDash(b.GetKeyHash()), l.GetCapacity(), console.Number(l.GetRefillRate()), state,
 		console.Percent(b.GetPoolShare()), b.GetAppliedIndex())
-	fmt.Fprintf(w, "in any t seconds at most %s + %s x t are admitted everywhere: %s above the burst at the worst, %s seen\n",
-		console.Number(float64(l.GetCapacity())+b.GetWorstCaseExcess()), console.Number(b.GetBoundRate()), console.Number(b.GetWorstCaseExcess()), console.Number(b.GetExcessObserved()))
+	most := console.Number(float64(l.GetCapacity()) + b.GetWorstCaseExcess())
+	if l.GetCapacity() > 0 && b.GetBoundRate() == 0 { // slots: they come back when they are released
+		fmt.Fprintf(w, "at most %s are in use at a time everywhere", most)
+	} else {
+		fmt.Fprintf(w, "in any t seconds at most %s + %s x t are admitted everywhere", most, console.Number(b.GetBoundRate()))
+	}
+	fmt.Fprintf(w, ": %s above the burst at the worst, %s seen\n", console.Number(b.GetWorstCaseExcess()), console.Number(b.GetExcessObserved()))
 	if b.GetResidualExcess() > 0 || b.GetResidualExcessRate() > 0 {
 		fmt.Fprintf(w, "and %s + %s x t more by regions that do not have the latest rules yet\n",
 			console.Number(b.GetResidualExcess()), console.Number(b.GetResidualExcessRate()))
