@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/raft"
 )
 
 // Raft's warnings at every start of a cluster are no warnings; the same lines of a cluster that had a leader are.
@@ -58,4 +61,15 @@ func TestANodeSaysForWhomItWaits(t *testing.T) {
 	eventually(t, "a line that says so", func() bool {
 		return strings.Contains(out.String(), "waiting for the other coordinators") && strings.Contains(out.String(), "found=[c1] bootstrap_expect=3")
 	})
+}
+
+// Raft tells a disk's error also of an entry that was stored: it may be committed later.
+func TestADiskErrorLeavesTheOutcomeOpen(t *testing.T) {
+	full := errors.New("no space left on device")
+	if err := (&Node{}).outcome(full); !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, full) {
+		t.Error(err)
+	}
+	if err := (&Node{}).outcome(raft.ErrLeadershipLost); !errors.Is(err, ErrUnknownOutcome) || strings.Count(err.Error(), "may or may not") != 1 {
+		t.Error(err)
+	}
 }

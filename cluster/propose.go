@@ -32,7 +32,7 @@ func (n *Node) Propose(ctx context.Context, cmd *raftlogv1.Command) (any, error)
 	start := time.Now()
 	future, err := wait(ctx, n, func() raft.ApplyFuture { return n.raft.Apply(data, enqueueTimeout) })
 	if err != nil {
-		return nil, n.translate(err)
+		return nil, n.outcome(err)
 	}
 	n.commits.Add(1)
 	n.metrics.observeApply(time.Since(start))
@@ -77,6 +77,18 @@ func (n *Node) translate(err error) error {
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}
 	return fmt.Errorf("cluster: raft: %w", err)
+}
+
+// outcome translates the error of a command that was handed to raft. After any error except that this node does not
+// lead, an entry may be in the log and be committed later: raft tells a disk's error also of an entry that was stored.
+func (n *Node) outcome(err error) error {
+	if err = n.translate(err); errors.Is(err, ErrUnknownOutcome) {
+		return err
+	}
+	if _, refused := errors.AsType[ErrNotLeader](err); refused {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }
 
 // Leads reports whether raft believes that this node leads. It is a hint that saves the work of preparing a
