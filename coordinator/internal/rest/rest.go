@@ -82,7 +82,8 @@ func (h handler) serveRules(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Vary", "Accept")
-	if r.Header.Get("If-None-Match") == tag {
+	// As JSON the answer tells of a staged version, which the version in force does not show.
+	if staged := wantsJSON(r) && res.GetRollout() != nil; !staged && r.Header.Get("If-None-Match") == tag {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}

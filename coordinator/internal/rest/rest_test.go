@@ -14,10 +14,13 @@ import (
 )
 
 // failing refuses every change with an error.
-type failing struct{ err error }
+type failing struct {
+	err     error
+	rollout *aliquotv1.Rollout
+}
 
 func (f failing) GetRules(context.Context, *aliquotv1.GetRulesRequest) (*aliquotv1.GetRulesResponse, error) {
-	return &aliquotv1.GetRulesResponse{Version: 8}, nil
+	return &aliquotv1.GetRulesResponse{Version: 8, Rollout: f.rollout}, nil
 }
 
 func (f failing) EditRules(context.Context, *aliquotv1.EditRulesRequest) (*aliquotv1.ApplyRulesResponse, error) {
@@ -46,13 +49,37 @@ func TestPreconditionFailed(t *testing.T) {
 		"a tier without a name": {connect.NewError(connect.CodeNotFound, errors.New("no tier")), http.StatusNotFound},
 	} {
 		mux := http.NewServeMux()
-		Register(mux, failing{c.err})
+		Register(mux, failing{err: c.err})
 		r := httptest.NewRequest(http.MethodPut, "/rules/tier/free", strings.NewReader(`{"limit":5,"capacity":5}`))
 		r.Header.Set("If-Match", `"7"`)
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
 		if w.Code != c.want {
 			t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, c.want)
+		}
+	}
+}
+
+// Who asks again for JSON hears of a version that was staged meanwhile; the file in force is the same.
+func TestAStagedVersionIsAChange(t *testing.T) {
+	for _, c := range []struct {
+		accept  string
+		rollout *aliquotv1.Rollout
+		want    int
+	}{
+		{"", nil, http.StatusNotModified},
+		{"application/json", nil, http.StatusNotModified},
+		{"", &aliquotv1.Rollout{Version: 9}, http.StatusNotModified},
+		{"application/json", &aliquotv1.Rollout{Version: 9}, http.StatusOK},
+	} {
+		mux := http.NewServeMux()
+		Register(mux, failing{rollout: c.rollout})
+		r := httptest.NewRequest(http.MethodGet, "/rules", nil)
+		r.Header.Set("If-None-Match", `"8"`)
+		r.Header.Set("Accept", c.accept)
+		w := httptest.NewRecorder()
+		if mux.ServeHTTP(w, r); w.Code != c.want {
+			t.Errorf("%q, rollout %v: %d, want %d", c.accept, c.rollout, w.Code, c.want)
 		}
 	}
 }
