@@ -182,7 +182,11 @@ func (s *ruleService) parse(change cluster.RulesChange) (set *rules.Set, warning
 		s.metrics.rulesFailures.Inc()
 		return nil, nil, err
 	}
-	if id := set.DeniesAll(); id != "" && !change.AllowDenyAll {
+	switch id := set.DeniesAll(); {
+	case id == "" || change.AllowDenyAll:
+	case change.RollbackTo != 0:
+		return nil, nil, invalid("rule %s of version %d denies every request (limit: 0); if that is meant, save it with `aliquot rules show --version %d` and apply it with --allow-deny-all", id, change.RollbackTo, change.RollbackTo)
+	default:
 		return nil, nil, invalid("rule %s denies every request (limit: 0); give it a condition, or apply it with --allow-deny-all (allow_deny_all)", id)
 	}
 	for _, w := range found {
@@ -308,10 +312,11 @@ func (s *ruleService) textOf(ctx context.Context, version uint64) (string, error
 // keptVersion returns a version from the history on this node.
 func (s *ruleService) keptVersion(version uint64) (v clusterstate.RuleVersion, err error) {
 	var history []clusterstate.RuleVersion
+	var newest uint64
 	text := version // the version that brought its text into force
 	s.node.View(func(state *clusterstate.State) {
 		b := &state.Rules
-		history = b.History
+		history, newest = b.History, b.Last
 		switch r := b.Rollout; {
 		case version == b.Version:
 			text = b.Applied
@@ -322,6 +327,9 @@ func (s *ruleService) keptVersion(version uint64) (v clusterstate.RuleVersion, e
 	v, ok := clusterstate.Kept(history, text)
 	if ok {
 		return v, nil
+	}
+	if len(history) > 0 && version > history[0].Version && version <= newest {
+		return v, fmt.Errorf("%w: version %d changed only entries and has no text of its own; see `aliquot entries history`, and `aliquot rules history` for the texts", clusterstate.ErrUnknownVersion, version)
 	}
 	first, last := uint64(0), uint64(0)
 	if len(history) > 0 {

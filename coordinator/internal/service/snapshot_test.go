@@ -1,6 +1,8 @@
 package service
 
 import (
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -132,4 +134,35 @@ func TestRefusedRestores(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(saved, "version 2 of the rules is staged; promote or abort it first")
+}
+
+// A version without a text of its own, and one that is not taken back as it is, say what to do instead.
+func TestVersionsThatAreNotBroughtBack(t *testing.T) {
+	c, node := snapshotTest(t)
+	apply := func(text string) {
+		t.Helper()
+		if _, err := node.ApplyRules(t.Context(), cluster.RulesChange{YAML: text, FileName: "r.yaml"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const shut = "rules: [{id: shut, params: {limit: 0, window: 60}}]\n"
+	apply(shut)
+	version := func() (v uint64) { node.View(func(s *clusterstate.State) { v = s.Rules.Version }); return v }
+	first := version()
+	for _, name := range []string{"a", "b"} {
+		block := rules.Entry{EntryID: rules.EntryID{Kind: rules.BlockEntry, Name: name}}
+		if _, err := node.ChangeEntries(t.Context(), cluster.EntriesChange{Put: []rules.Entry{block}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply("rules: []\n")
+	for v, says := range map[uint64]string{first + 1: "changed only entries", first + 9: "kept are"} {
+		if _, err := c.rules.keptVersion(v); !errors.Is(err, clusterstate.ErrUnknownVersion) || !strings.Contains(err.Error(), says) {
+			t.Errorf("version %d: %v, want %q", v, err, says)
+		}
+	}
+	_, err := c.rules.RollbackRules(t.Context(), &aliquotv1.RollbackRulesRequest{Version: first})
+	if want := fmt.Sprintf("`aliquot rules show --version %d`", first); err == nil || !strings.Contains(err.Error(), want) || version() != first+3 {
+		t.Errorf("back to a rule that denies everything: %v, want %s", err, want)
+	}
 }
