@@ -114,3 +114,18 @@ func TestBudgetsOfLimitsThatCount(t *testing.T) {
 		t.Errorf("a bucket earns %v", got)
 	}
 }
+
+// A watch of a cold key tells of a change of floors; that of a hot key does not, for its shares are the same.
+func TestWatchTellsOfFloors(t *testing.T) {
+	s := &clusterstate.State{Ledger: *ledgerOf(t, 1)}
+	w := &watch{sent: map[budget.KeyID]string{}}
+	hot, cold := s.Ledger.Keys()[0], budget.KeyID{Rule: 9}
+	for step, want := range [][2]bool{{true, true}, {false, false}, {false, true}} {
+		if step == 2 {
+			s.Ledger.Config.Version++
+		}
+		if got := [2]bool{w.changed(s, hot, 1, 1), w.changed(s, cold, 1, 1)}; got != want {
+			t.Errorf("step %d: %v, want %v", step+1, got, want)
+		}
+	}
+}

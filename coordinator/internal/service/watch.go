@@ -154,6 +154,9 @@ func (w *watch) changed(state *clusterstate.State, key budget.KeyID, capacity in
 		now = binary.BigEndian.AppendUint32(now, uint32(s.Rate))
 		now = binary.BigEndian.AppendUint32(now, uint32(s.Burst))
 	}
+	if shares == nil { // every region has its floor, which changes with the configuration
+		now = binary.BigEndian.AppendUint64(now, state.Ledger.Config.Version)
+	}
 	before, known := w.sent[key]
 	if known && before == string(now) {
 		return false
