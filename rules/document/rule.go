@@ -240,6 +240,9 @@ func (d *decoder) overrides(f *source.Field) []Override {
 		text := Override{At: o.At, Pattern: pattern.OfKey(o.Name)}
 		text.Params = d.paramsWith(o.Value, "an override", d.noteSchema(&text.Note))
 		text.Broken = d.Count() > before
+		if text.Params == (Params{}) && !text.Broken {
+			d.Warn(o.At, "the override of %q states no number, so these API keys have the rule's limit; state one, or remove the override", source.Shorten(o.Name))
+		}
 		out = append(out, text)
 	})
 	return out

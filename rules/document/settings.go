@@ -203,9 +203,15 @@ func (d *decoder) key(f *source.Field) []string {
 	names := []string{}
 	for _, ref := range d.Names(f, "an attribute name of key", MaxKeyAttributes) {
 		names = append(names, ref.Name)
+		if meant := source.Near(ref.Name, usualAttributes); meant != "" {
+			d.Warn(ref.At, "key names %q, which is no usual attribute; is %q meant? An attribute that requests do not have gives all of them one bucket", ref.Name, meant)
+		}
 	}
 	return names
 }
+
+// usualAttributes are the names that front doors set, and that callers use by custom.
+var usualAttributes = []string{APIKeyAttribute, EndpointAttribute, "method", "ip", "user", TierAttribute, "org", "project", "model", "domain"}
 
 func UnitOf(all Settings) string {
 	switch {

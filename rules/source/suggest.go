@@ -42,6 +42,27 @@ func DidYouMean(name string, known []string) string {
 	return KnownHere(known)
 }
 
+// Near returns the known name that another name is almost: it differs in case, spaces, hyphens and underscores
+// only, or in one letter of a long name. It returns "" for a known name, and if none is near.
+func Near(name string, known []string) string {
+	if slices.Contains(known, name) || len(name) > maxSuggestText {
+		return ""
+	}
+	for _, k := range known {
+		if bare(name) == bare(k) || len(k) >= longName && editDistance(name, k) <= 1 {
+			return k
+		}
+	}
+	return ""
+}
+
+// longName is the length from which on a name with another letter is more likely a mistake than another name.
+const longName = 6
+
+func bare(name string) string {
+	return strings.ToLower(strings.NewReplacer(" ", "", "-", "", "_", "").Replace(name))
+}
+
 // KnownHere lists names, as many as fit into a message.
 func KnownHere(known []string) string {
 	sorted := slices.Sorted(slices.Values(known))
