@@ -131,10 +131,6 @@ func readState(file, region string, log *slog.Logger) (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--state-file %s: %w", file, err)
 	}
-	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o007 != 0 {
-		log.Warn("others on this machine can read the state file, and with it the secret that keys are hashed with",
-			"file", file, "mode", info.Mode().Perm().String(), "what_to_do", "chmod o-rwx "+file)
-	}
 	s, err := parseState(data)
 	if errors.Is(err, errNewerState) {
 		return nil, fmt.Errorf("--state-file %s: %w; start the version that wrote it, or move the file away: "+
@@ -150,7 +146,16 @@ func readState(file, region string, log *slog.Logger) (*state, error) {
 	if err := s.Cluster.Check(region); err != nil {
 		return nil, putAside(file, err, log)
 	}
+	warnOfReaders(file, log)
 	return s, nil
+}
+
+// warnOfReaders logs that others may read a state file.
+func warnOfReaders(file string, log *slog.Logger) {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o007 != 0 {
+		log.Warn("others on this machine can read the state file, and with it the secret that keys are hashed with",
+			"file", file, "mode", info.Mode().Perm().String(), "what_to_do", "chmod o-rwx "+file)
+	}
 }
 
 // readBounded reads a regular file of at most max bytes.
@@ -216,6 +221,7 @@ func putAside(file string, cause error, log *slog.Logger) error {
 	if err := os.Rename(file, file+".bad"); err != nil {
 		return fmt.Errorf("--state-file %s is damaged (%v) and cannot be put aside: %w", file, cause, err)
 	}
+	warnOfReaders(file+".bad", log)
 	return nil
 }
 

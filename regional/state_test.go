@@ -100,12 +100,18 @@ func TestDamagedStateFileIsPutAside(t *testing.T) {
 				if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 					t.Fatal(err)
 				}
+				if err := os.Chmod(file, 0o604); err != nil {
+					t.Fatal(err)
+				}
 				var log bytes.Buffer
 				c := testConfig(newLeader(t, oneRule).address())
 				c.StateFile = file
 				s, err := readState(file, "us", slog.New(slog.NewTextHandler(&log, nil)))
 				if s != nil || err != nil {
 					t.Fatalf("%v, %v", s, err)
+				}
+				if want := "chmod o-rwx " + file + ".bad"; strings.Count(log.String(), "chmod") != 1 || !strings.Contains(log.String(), want) {
+					t.Errorf("log: %s, want %s", log.String(), want)
 				}
 				if !strings.Contains(log.String(), "put aside") || !strings.Contains(log.String(), file) {
 					t.Errorf("log: %s", log.String())
