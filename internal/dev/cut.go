@@ -38,10 +38,18 @@ func (h *house) obey() {
 	if h.config.In == nil {
 		return
 	}
-	lines := bufio.NewScanner(h.config.In)
-	for lines.Scan() {
-		if words := strings.Fields(lines.Text()); len(words) > 0 {
+	lines := bufio.NewReader(h.config.In)
+	for {
+		line, more, err := lines.ReadLine()
+		words := strings.Fields(string(line))
+		for more && err == nil { // the rest of a line that is no command
+			_, more, err = lines.ReadLine()
+		}
+		if len(words) > 0 {
 			fmt.Fprintln(h.config.Out, h.command(words))
+		}
+		if err != nil {
+			return
 		}
 	}
 }

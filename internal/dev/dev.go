@@ -114,7 +114,11 @@ func dataDir(dir string) (string, func(), error) {
 // rulesFile is the file of the first rules.
 func (c *Config) rulesFile(dir string) (string, error) {
 	if c.RulesFile != "" {
-		return c.RulesFile, nil
+		file, err := os.Open(c.RulesFile) // each coordinator reads it, after the addresses are printed
+		if err != nil {
+			return "", fmt.Errorf("--rules: %w", err)
+		}
+		return c.RulesFile, file.Close()
 	}
 	path := filepath.Join(dir, "rules.yaml")
 	return path, os.WriteFile(path, exampleRules, 0o600)

@@ -130,6 +130,28 @@ func TestARegionIsCutAndHealedByALine(t *testing.T) {
 	}
 }
 
+// TestALineThatIsTooLong is no command, and later lines still are.
+func TestALineThatIsTooLong(t *testing.T) {
+	c := valid()
+	var out strings.Builder
+	c.In, c.Out = strings.NewReader(strings.Repeat("x", 100_000)+"\n\ncut eu-west"), &out
+	h := &house{config: c, cuts: map[string]*atomic.Bool{"eu-west": new(atomic.Bool)}}
+	h.obey()
+	const want = "type: cut REGION or heal REGION, with one of us-east, eu-west, ap-south\neu-west is cut off from the coordinators\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+// TestRulesThatAreNotThere end it before an address is printed.
+func TestRulesThatAreNotThere(t *testing.T) {
+	c := valid()
+	c.RulesFile = filepath.Join(t.TempDir(), "none.yaml")
+	if _, err := c.rulesFile(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), "--rules: open ") {
+		t.Error(err)
+	}
+}
+
 // Everybody who tries `aliquot cluster remove` tries it on this.
 func TestACoordinatorThatWasRemovedEndsAlone(t *testing.T) {
 	for _, c := range []struct {
