@@ -5,6 +5,8 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -58,6 +60,12 @@ func newContextSet(g *console.Globals) *cobra.Command {
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if c == (console.Installation{}) {
 			return console.Usagef("say --coordinators, --regions or --ops")
+		}
+		if args[0] == "" || strings.ContainsFunc(args[0], func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+			return console.Usagef("context %q: give a name without spaces", args[0])
+		}
+		if err := c.Check(); err != nil {
+			return err
 		}
 		return changeContexts(g, func(all *console.Contexts) error {
 			all.Contexts[args[0]] = c

@@ -70,6 +70,20 @@ func TestStepAndFloodAskForTheLimit(t *testing.T) {
 	}
 }
 
+func TestContextsThatNoCommandCouldUse(t *testing.T) {
+	t.Setenv(console.ConfigVar, filepath.Join(t.TempDir(), "contexts.yaml"))
+	for _, c := range []struct{ name, flag, address, want string }{
+		{"a b", "--coordinators", "x:7400", `context "a b": give a name without spaces`},
+		{"", "--coordinators", "x:7400", "give a name"},
+		{"a", "--coordinators", "x", `--coordinators "x": give host:port or a URL`},
+		{"a", "--regions", "x:7500,y", `--regions "y": give host:port or a URL`},
+		{"a", "--ops", ":7503", `--ops ":7503": give host:port or a URL`},
+	} {
+		command(t, "", "context", "set", c.name, c.flag, c.address).want(t, exitUsage, c.want)
+	}
+	command(t, "", "context", "set", "a", "--coordinators", "https://c1,c2:7400", "--regions", "unix:///run/aliquot").want(t, exitOK)
+}
+
 // A file of another kind is refused with the variable that names it.
 func TestContextsOfTheEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "regional.yaml")

@@ -212,7 +212,7 @@ func (s *regionService) explain(err error, name string) error {
 		s.node.View(func(state *clusterstate.State) { names = regionNames(&state.Ledger.Config) })
 		return fmt.Errorf("%w: %q; declared are %q", err, shorten(name), names)
 	case errors.Is(err, budget.ErrRegionExists):
-		return fmt.Errorf("%w: %q; change its weight with UpdateRegion", err, name)
+		return fmt.Errorf("%w: %q; change its weight with `aliquot region weight` (UpdateRegion)", err, name)
 	}
 	return err
 }

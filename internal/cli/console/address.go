@@ -40,6 +40,21 @@ type Installation struct {
 	Ops          string `json:"ops,omitempty" yaml:"ops,omitempty"`
 }
 
+// Check returns a UsageError for an address that no command could ask.
+func (i *Installation) Check() error {
+	for _, of := range []struct{ flag, addresses string }{{"coordinators", i.Coordinators}, {"regions", i.Regions}, {"ops", i.Ops}} {
+		for _, address := range split(of.addresses) {
+			if strings.Contains(address, "://") {
+				continue // a URL, which has a port of its own, or the path of a socket
+			}
+			if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+				return Usagef("--%s %q: give host:port or a URL", of.flag, address)
+			}
+		}
+	}
+	return nil
+}
+
 // contextsPath is where the file is.
 func contextsPath() (string, error) {
 	if path := os.Getenv(ConfigVar); path != "" {
