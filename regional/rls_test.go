@@ -28,7 +28,7 @@ import (
 const envoyRules = `
 defaults: {enforcement: independent}
 rules:
-  - {id: r0, match: {attributes: {domain: shop}}, key: [tenant], params: {capacity: 3, refill_rate: 0.001, window: 1h}}
+  - {id: r0, match: {attributes: {domain: shop}}, key: [tenant], params: {limit: 3, window: 1h}}
   - {id: r1, match: {attributes: {domain: shop, path: /orders}}, key: [path], params: {capacity: 1, refill_rate: 0.001, window: 90s}}
   - {id: r2, match: {attributes: {domain: watched}}, key: [tenant], shadow: true, params: {capacity: 1, refill_rate: 0.001}}
   - {id: r3, match: {attributes: {domain: free}}, key: [api_key], params: {capacity: 1, refill_rate: 0.001}}
@@ -106,7 +106,7 @@ func TestEnvoyIsAnsweredInOrder(t *testing.T) {
 			multiplier uint32
 		}{
 			{"r0", 3, 2, ratelimitv3.RateLimitResponse_RateLimit_HOUR, 0},
-			{"r1", 1, 0, ratelimitv3.RateLimitResponse_RateLimit_SECOND, 90},
+			{"r1", 1, 0, ratelimitv3.RateLimitResponse_RateLimit_SECOND, 1000},
 			{"r0", 3, 1, ratelimitv3.RateLimitResponse_RateLimit_HOUR, 0},
 		} {
 			s := first.GetStatuses()[i]
