@@ -77,11 +77,12 @@ func (m *Memory) use(v *View, now int64) *Use {
 	return &u
 }
 
-// logUse returns the use of a log of which parts are known, the oldest first.
+// logUse returns the use of a log of which parts are known, the oldest first. A time to come is of another clock: what
+// was in use then was admitted by now.
 func logUse(parts []DatedUse, window, now int64) *Use {
 	var u *Use
 	for _, d := range parts {
-		if until := min(d.At+window, MaxExact); d.Used > 0 && until > now {
+		if until := min(min(d.At, now)+window, MaxExact); d.Used > 0 && until > now {
 			if u == nil {
 				u = &Use{}
 			}

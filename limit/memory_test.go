@@ -61,6 +61,21 @@ func TestMemoryStandsForALostRecord(t *testing.T) {
 	}
 }
 
+// TestUseByAClockThatWasAhead: a store lost its contents, and its clock is behind that of before. What was in use counts
+// for a window from now on, and not until a window after that clock's time.
+func TestUseByAClockThatWasAhead(t *testing.T) {
+	const now = 510 * million
+	for _, a := range []Algorithm{SlidingLog, Concurrency} {
+		v := remembering(a, Memory{Used: 40 * Token, At: now + 3600*million, Earlier: []DatedUse{{10 * Token, now + 1800*million}}})
+		r, _, _ := Settle(Record{}, v, now)
+		for later, want := range map[int64]Tokens{0: 50, 60*million - 1: 50, 60 * million: 100} {
+			if n := left(r, v, now+later); n != want {
+				t.Errorf("%v, %d s later: %d left, want %d", a, later/million, n, want)
+			}
+		}
+	}
+}
+
 // TestMemoryOfAHotKey: it has the share that its caller knows, nothing was lost, and the session goes on.
 func TestMemoryOfAHotKey(t *testing.T) {
 	v := remembering(TokenBucket, Memory{Tokens: 40 * Token, Extra: 20 * Token})

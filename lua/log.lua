@@ -24,7 +24,7 @@ do
   local insert
   function log.remember(r, l, m)
     for _, d in ipairs(m) do
-      local till = min(d.at + l.window, EXACT)
+      local till = min(min(d.at, now) + l.window, EXACT)
       if d.used > 0 and till > now then
         insert(r, till, d.used, 0)
       end
