@@ -61,6 +61,22 @@ func TestUseIsToldUnderNewRulesWithoutARequest(t *testing.T) {
 	}
 }
 
+// A region lends what it does not use and keeps a little besides its use. When it asks again, what is in use is the
+// beginning of its share: it gets all that nobody uses.
+func TestARegionGrowsFromItsUse(t *testing.T) {
+	for _, n := range []int{2, 3} {
+		w := hourly(t, n, 300)
+		w.use(1, 30)
+		w.use(0, 230)
+		w.load[1] = 3
+		w.runUntil("b has what nobody uses", 10*time.Second, func() bool { return w.inUse(1) >= 66 })
+		w.run(time.Second)
+		if in := w.inUse(0) + w.inUse(1); in > 300 {
+			t.Errorf("%d regions: %d in use of 300", n, in)
+		}
+	}
+}
+
 // A weight changes, and nothing is fenced. A client gets what nobody uses as before, under the new floors and each step
 // to them.
 func TestAChangeOfWeightsLetsUnusedRightsMove(t *testing.T) {

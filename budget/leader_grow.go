@@ -22,12 +22,16 @@ func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now 
 		if !l.regions[i].live {
 			continue
 		}
+		grows := Share{Rate: rates[i], Burst: bursts[i]}
 		cur := kr.current()
-		next := target[i].Min(cur).Add(Share{Rate: rates[i], Burst: bursts[i]})
+		next := target[i].Min(cur)
+		if grows != (Share{}) {
+			next = target[i].Min(kr.base()).Add(grows)
+		}
 		if next == cur {
 			continue
 		}
-		if rates[i] == 0 && bursts[i] == 0 {
+		if grows == (Share{}) {
 			l.queueAction(i, key, next)
 			key.shrunk = now
 			if kr.acked {
@@ -46,11 +50,11 @@ func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now 
 	return raised
 }
 
-// canGrow reports whether a region may grow. It grows only from a share that it has acknowledged
-// and that equals its liability, so that the growth is exactly what is committed.
+// canGrow reports whether a region may grow. It grows only from a share that it has acknowledged, or from what it has
+// in use if that outlasts the share. That equals its liability, so that the growth is exactly what is committed.
 func (l *Leader) canGrow(i int, key *leaderKey, lowered Share) bool {
 	kr := &key.regions[i]
-	return l.regions[i].live && kr.acked && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.sent == lowered
+	return l.regions[i].live && (kr.acked || kr.outlasted) && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.base() == lowered
 }
 
 // poolOf returns the part of the limit that no region may be enforcing or have in use: the only
@@ -123,7 +127,7 @@ func (l *Leader) grow(g growth) {
 		return
 	}
 	kr := &key.regions[g.region]
-	if kr.pending || !kr.acked || kr.gen != g.from {
+	if kr.pending || !kr.acked && !kr.outlasted || kr.gen != g.from {
 		return // another share or a new session has overtaken it
 	}
 	l.queueAction(g.region, key, g.share)

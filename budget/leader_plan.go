@@ -172,16 +172,20 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 			in.Regions[i] = claim{Silent: true, Now: reserve, Floor: floor}
 			continue
 		}
-		if over := kr.inUse - kr.current().Burst; over > 0 {
+		now := kr.current()
+		if kr.outlasted && !kr.lost && key.limit.LendsUnused() && l.cfg.Regions[i].Takes() {
+			now = kr.base() // what it has in use is a part of its share again if it asks
+		}
+		if over := kr.inUse - now.Burst; over > 0 {
 			in.Avail.Burst -= over // no other region can have that yet
 		}
 		if !l.cfg.Regions[i].Takes() {
-			in.Regions[i] = claim{Draining: true, Now: kr.current(), Floor: floor}
+			in.Regions[i] = claim{Draining: true, Now: now, Floor: floor}
 			continue
 		}
 		if kr.lost && key.limit.LendsUnused() {
 			// It could use no share that it is given, and would count all of it as in use.
-			in.Regions[i] = claim{Now: kr.current(), Floor: floor, Keep: kr.current()}
+			in.Regions[i] = claim{Now: now, Floor: floor, Keep: now}
 			continue
 		}
 		keep := l.cfg.ConnectedFloor(floor, key.limit)
@@ -189,7 +193,7 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 			keep = floor // no region has reported the limit yet: lend nothing of the floor
 		}
 		in.Regions[i] = claim{
-			Now: kr.current(), Floor: floor, Keep: keep,
+			Now: now, Floor: floor, Keep: keep,
 			Tokens: kr.tokens, Demand: kr.demand.at(r.lastReport, key.limit, r.pace),
 			Used: kr.used, Recent: kr.demand.offered > 0 && r.lastReport.Sub(kr.demand.used) < recentUse+2*r.pace,
 		}
@@ -213,6 +217,15 @@ func (a *allocation) keepNoBurst() {
 	for i := range a.Regions {
 		a.Regions[i].Keep.Burst = 0
 	}
+}
+
+// base returns the share from which a region may grow: the last one, or what it has in use if that outlasts the
+// share. Nobody else can have that part.
+func (kr *keyRegion) base() Share {
+	if kr.pending {
+		return kr.next
+	}
+	return kr.sent.Max(Share{Burst: kr.inUse})
 }
 
 // current returns the share last sent, or the one about to be sent.

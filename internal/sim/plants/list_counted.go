@@ -29,6 +29,10 @@ func counted() []Plant {
 			Edits: []Edit{{region, "partOf(res.InUse, res.Capacity)", "partOf(res.InUse, h.limit.Capacity)"}},
 		},
 		{
+			Name: "use-is-no-share", Breaks: "a region whose use outlasts its share gets nothing of what nobody uses until that use has ceased to count",
+			Edits: []Edit{{"budget/leader_grow.go", "(kr.acked || kr.outlasted) && !(", "kr.acked && !("}},
+		},
+		{
 			Name: "no-tail", Breaks: "what was used under a lease counts as gone with the lease",
 			Edits: []Edit{{leader, "return l.cfg.Lengthen(tail)", "return 0 * tail"}},
 		},

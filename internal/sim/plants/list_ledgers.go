@@ -14,7 +14,7 @@ func ledgers() []Plant {
 	return []Plant{
 		{
 			Name: "grow-before-ack", Breaks: "a growth is sent as soon as the shrink that makes room for it is",
-			Edits: []Edit{{grow, "		if rates[i] == 0 && bursts[i] == 0 {", "		next = target[i]\n		if true {"}},
+			Edits: []Edit{{grow, "		if grows == (Share{}) {", "		next = target[i]\n		if true {"}},
 		},
 		{
 			Name: "grow-before-commit", Breaks: "a growth is sent while its liability is being committed",
@@ -23,7 +23,7 @@ func ledgers() []Plant {
 		},
 		{
 			Name: "grow-uncommitted", Breaks: "a growth is sent and its liability is not raised",
-			Edits: []Edit{{grow, "		if rates[i] == 0 && bursts[i] == 0 {", "		if true {"}},
+			Edits: []Edit{{grow, "		if grows == (Share{}) {", "		if true {"}},
 		},
 		{
 			Name: "liability-lowered-on-send", Breaks: "a liability is lowered when a smaller share is sent, before it is acknowledged",
@@ -49,12 +49,12 @@ func ledgers() []Plant {
 		},
 		{
 			Name: "grow-from-unacknowledged", Breaks: "a region grows from a share that it has not acknowledged",
-			Edits:    []Edit{{grow, " && kr.acked && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.sent == lowered", " && !(kr.lost && key.limit.LendsUnused()) && !kr.pending"}},
+			Edits:    []Edit{{grow, " && (kr.acked || kr.outlasted) && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.base() == lowered", " && !(kr.lost && key.limit.LendsUnused()) && !kr.pending"}},
 			Harmless: "argued: what is sent is within a liability that was committed for it; that a region grows from what it has acknowledged only keeps the plans simple",
 		},
 		{
 			Name: "grow-overtakes-shrink", Breaks: "a committed growth is sent although another share was sent since it was planned",
-			Edits:    []Edit{{grow, "if kr.pending || !kr.acked || kr.gen != g.from {", "if kr.pending {"}},
+			Edits:    []Edit{{grow, "if kr.pending || !kr.acked && !kr.outlasted || kr.gen != g.from {", "if kr.pending {"}},
 			Harmless: "argued: what is sent is within the liability that was committed for it, whatever was sent in between; the check saves a growth that the plan no longer wants",
 		},
 		{
