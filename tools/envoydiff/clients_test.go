@@ -9,7 +9,7 @@ import (
 // clientRules hardly refill while the test runs.
 const clientRules = `
 rules:
-  - {id: per-tenant, match: {attributes: {domain: shop, tenant: "?*"}}, key: [tenant], params: {capacity: 100, refill_rate: 0.01, window: 1m}}
+  - {id: per-tenant, match: {attributes: {domain: shop, tenant: "?*"}}, key: [tenant], params: {limit: 100, window: 1d}}
   - {id: per-address, match: {attributes: {domain: shop, remote_address: "?*"}}, key: [remote_address], params: {limit: 50, window: 1s}}
 `
 
@@ -26,7 +26,7 @@ func TestOtherClients(t *testing.T) {
 	}
 	const method = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	one := command(t, nil, curl, "-plaintext", "-d", `{"domain": "shop", "descriptors": [{"entries": [{"key": "tenant", "value": "t1"}]}], "hits_addend": 100}`, at, method)
-	for _, line := range []string{`"overallCode": "OK"`, `"name": "per-tenant"`, `"requestsPerUnit": 100`, `"unit": "MINUTE"`} {
+	for _, line := range []string{`"overallCode": "OK"`, `"name": "per-tenant"`, `"requestsPerUnit": 100`, `"unit": "DAY"`} {
 		if !strings.Contains(one, line) {
 			t.Errorf("grpcurl does not print %s:\n%s", line, one)
 		}
