@@ -167,7 +167,7 @@ func TestOverrunIsADebt(t *testing.T) {
 		groups, r := aReservation(epoch, 1)
 		mustReserve(t, s, epoch, groups, r)
 		out := mustSettle(t, s, epoch, endOf(groups, keptIn(t, s), 1000, 3))
-		if a := out.Adjusted[0]; a.Charged != 160*limit.Token || a.Tokens != 0 {
+		if a := out.Adjusted[0]; a.Charged != 160*limit.Token || a.Tokens != -100*limit.Token {
 			t.Fatalf("%+v; 60 were left, and 100 may be owed", a)
 		}
 		if got := lefts(t, s, epoch, groups); got != [3]int64{-100, 7, 2} {
