@@ -148,3 +148,34 @@ func TestAnAnswerOfBeforeAShareChangeIsNotRemembered(t *testing.T) {
 		}
 	}
 }
+
+// TestTheLateAnswerToAShareChange: a share change leaves for the store, and a call for 30 of 100 after it. The store makes
+// both and loses its contents, which the daemon learns before the change is answered. The 30 stay taken with the
+// session; without it the key has started empty.
+func TestTheLateAnswerToAShareChange(t *testing.T) {
+	for _, l := range lastingLimits {
+		for _, session := range []bool{true, false} {
+			table := New(10, 0)
+			answered(table, l, 1, 100, hour)
+			c := charge(l, 1, 30, hour)
+			table.Forget(c.Key, hour)
+			var k Ticket
+			table.Sent(&k, &c, hour)
+			if session {
+				table.HoldsUntil(hour + second)
+			}
+			table.Emptied(hour + second/2)
+			if stamp := int64(hour)/1000 + 1; l.Algorithm.Counts() {
+				table.TellUse(&c, 100*limit.Token, 0, stamp, hour+second/2)
+			} else {
+				table.Tell(c.Key, 100*limit.Token, 0, stamp, hour+second/2)
+			}
+			if n := fits(table, l, hour+second); n > 0 {
+				t.Errorf("%v, in session: %t: %d left, want none", l.Algorithm, session, n)
+			}
+			if tokens, used, known := memory(table, l, 1, hour+second); tokens > 0 || known && l.Algorithm.Counts() {
+				t.Errorf("%v, in session: %t: %d tokens, %d in use (known: %t)", l.Algorithm, session, tokens, used, known)
+			}
+		}
+	}
+}

@@ -26,6 +26,7 @@ func TestAKeyForWhichThereIsNoRoomWasUsed(t *testing.T) {
 		}},
 		{"a share that changes", false, func(table *Table, _ *Ticket) { table.Forget(keyOf(2), hour) }},
 		{"a share that has changed", false, func(table *Table, _ *Ticket) {
+			table.Forget(keyOf(2), hour-10*second)
 			table.Tell(keyOf(2), 0, bucket.Rate.Micro, int64(hour)/1000, hour)
 		}},
 	} {

@@ -319,10 +319,12 @@ func inFlightBesideAdmissions(t *testing.T, l limit.Limit) {
 	if n := burst(table, l, 1, now); n != 0 {
 		t.Errorf("%v: %d admitted while a share changes", l.Algorithm, n)
 	}
+	table.Forget(c.Key, now)
 	table.TellUse(&c, 0, limit.MaxTokens, int64(now)/1000+1, now)
 	if n := burst(table, l, 1, now); n != 0 {
 		t.Errorf("%v: %d admitted of rights that the store does not know", l.Algorithm, n)
 	}
+	table.Forget(c.Key, now)
 	table.TellUse(&c, 40*limit.Token, 60*limit.Token, int64(now)/1000+2, now)
 	if n := burst(table, l, 1, now); n != 30 {
 		t.Errorf("%v: %d admitted, want 40 less the 7 admitted and the 3 of the call", l.Algorithm, n)
@@ -344,6 +346,7 @@ func TestNothingIsGivenOutOfUseThatIsNotKnown(t *testing.T) {
 	if n := burst(table, counting, 1, now); n != 0 {
 		t.Errorf("%d admitted after the denial", n)
 	}
+	table.Forget(c.Key, now)
 	table.TellUse(&c, 0, limit.MaxTokens, stamp+2, now)
 	if n := burst(table, counting, 1, now); n != 0 {
 		t.Errorf("%d admitted after the change", n)
@@ -358,7 +361,10 @@ func TestUseThatIsNotKnownBlocksTheNextWindow(t *testing.T) {
 		"call": func(t *Table, k *Ticket) {
 			t.Answered(k, &c, false, limit.Outcome{Tokens: -limit.MaxTokens, Reset: 60_000_000}, Debt{}, stamp, hour)
 		},
-		"change":     func(t *Table, _ *Ticket) { t.TellUse(&c, 0, limit.MaxTokens, stamp, hour) },
+		"change": func(t *Table, _ *Ticket) {
+			t.Forget(c.Key, hour)
+			t.TellUse(&c, 0, limit.MaxTokens, stamp, hour)
+		},
 		"settlement": func(t *Table, k *Ticket) { t.Adjusted(k, &c, 0, limit.MaxTokens, Debt{}, stamp, hour) },
 	} {
 		table := New(10, 0)

@@ -252,9 +252,12 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 
 // Tell records what the store reported that a key holds, at stamp of its clock, after its share had
 // changed to one that earns at rate micro-tokens a second. If the store has answered a later call
-// meanwhile, that answer holds.
+// meanwhile, that answer holds. An answer of contents that the store has lost since says nothing. No two changes
+// of one key may be under way.
 func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, now budget.Instant) {
-	delete(t.changing, key)
+	if !t.changed(key) {
+		return
+	}
 	e, known := t.keys[key]
 	if !known && !t.recordable(now) {
 		return
@@ -271,7 +274,9 @@ func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, n
 // charge's key and limit.
 func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now budget.Instant) {
 	key := c.Key
-	delete(t.changing, key)
+	if !t.changed(key) {
+		return
+	}
 	e, known := t.keys[key]
 	if !known && !t.recordable(now) {
 		return
@@ -283,6 +288,14 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 		}
 	}
 	t.keys[key] = e
+}
+
+// changed ends a change that the store has made. It reports whether the store still has the contents that it made
+// the change in: Void and Emptied end all changes.
+func (t *Table) changed(key budget.KeyID) bool {
+	_, changing := t.changing[key]
+	delete(t.changing, key)
+	return changing
 }
 
 // Untold ends a change of which it is not known whether the store has made it, and which it can no longer
