@@ -179,3 +179,56 @@ func TestTheLateAnswerToAShareChange(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsAdmittedWhileAShareChanges: the store loses its contents, in which 10 are left and a call may have taken some.
+// Then a share change fails, and four are admitted from memory. The next call tells of what was left before the change,
+// with five seconds' earnings, and carries the four.
+func TestWhatIsAdmittedWhileAShareChanges(t *testing.T) {
+	l := perSecond["bucket"]
+	l.Capacity = 100 * limit.Token
+	for inFlight := range 11 {
+		table := New(10, 0)
+		answered(table, l, 1, 10, hour)
+		var k Ticket
+		c := charge(l, 1, inFlight, hour)
+		table.Sent(&k, &c, hour)
+		table.HoldsUntil(hour + second)
+		table.Emptied(hour)
+		table.Forget(c.Key, hour)
+		now := hour + 5*second
+		table.Untold(c.Key, now)
+		for range 4 {
+			if one := charge(l, 1, 1, now); !table.Decide([]Charge{one}, false, now, make([]limit.Outcome, 1)) {
+				t.Fatal("five are earned, and four are not admitted")
+			}
+		}
+		c = charge(l, 1, 0, now)
+		carried := table.Carry(&c, table.Call(), now).Amount
+		tokens, _, _ := memory(table, l, 1, now)
+		if left, want := tokens-int64(carried/limit.Token), int64(10-inFlight+5-4); left != want {
+			t.Errorf("a call for %d: the store has %d left, want %d", inFlight, left, want)
+		}
+	}
+}
+
+// TestWhatIsOwedBeforeAShareChanges: three are owed before the change, and two more after it. What the store is told has
+// paid for neither, because the call carries both.
+func TestWhatIsOwedBeforeAShareChanges(t *testing.T) {
+	l := perSecond["bucket"]
+	l.Capacity = 100 * limit.Token
+	table := emptied(l, 10, hour)
+	admit := func(n int, now budget.Instant) {
+		if c := charge(l, 1, n, now); !table.Decide([]Charge{c}, false, now, make([]limit.Outcome, 1)) {
+			t.Fatalf("%d are not admitted", n)
+		}
+	}
+	admit(3, hour)
+	table.Forget(keyOf(1), hour)
+	table.Untold(keyOf(1), hour)
+	now := hour + 2*second
+	admit(2, now)
+	c := charge(l, 1, 0, now)
+	if tokens, _, _ := memory(table, l, 1, now); tokens != 13 || table.Carry(&c, table.Call(), now).Amount != 5*limit.Token {
+		t.Errorf("told of %d, want 10 and three seconds' earnings", tokens)
+	}
+}

@@ -106,8 +106,9 @@ func (t *Table) remembered(c *Charge, now budget.Instant) *limit.Memory {
 		return nil
 	}
 	e, known := t.keys[c.Key]
+	lost, owed := t.taken[c.Key], t.Owed(c.Key, now)
 	if ch := t.changing[c.Key]; ch.was.told {
-		e = ch.was
+		e, lost, owed = ch.was, ch.taken, ch.owed // it has not paid for what was admitted since
 	}
 	if c.Limit.Algorithm.Counts() {
 		return t.usedBefore(c, &e, known, now)
@@ -115,9 +116,9 @@ func (t *Table) remembered(c *Charge, now budget.Instant) *limit.Memory {
 	if !known {
 		return &limit.Memory{Tokens: t.untouched(c, now).left}
 	}
-	m := limit.Memory{Tokens: max(t.bring(e, c, now).left+t.Owed(c.Key, now), -limit.MaxTokens)}
+	m := limit.Memory{Tokens: max(e.bring(lost, c, now).left+owed, -limit.MaxTokens)}
 	if c.Extra && e.at >= c.From {
-		m.Extra = min(max(0, t.taken[c.Key].of(e.left)-c.Bucket.Cap), limit.MaxTokens)
+		m.Extra = min(max(0, lost.of(e.left)-c.Bucket.Cap), limit.MaxTokens)
 	}
 	return &m
 }

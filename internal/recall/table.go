@@ -145,8 +145,11 @@ type entry struct {
 type change struct {
 	// until is when the store can no longer make the change, MaxInt64 while its answer is awaited.
 	until budget.Instant
-	// was is what was known before, if the store had told it since its contents changed.
-	was entry
+	// was is what was known before, if the store had told it and has other contents since its start. owed is what the
+	// key owed then, and taken what Table.taken had of it.
+	was   entry
+	owed  limit.Tokens
+	taken taken
 }
 
 // unknown reports whether the store does not know itself what is in use of a counting limit.
@@ -239,7 +242,7 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 	e, known := t.keys[key]
 	ch := t.changing[key]
 	if t.emptied != 0 && e.told {
-		ch.was = e
+		ch.was, ch.owed, ch.taken = e, t.Owed(key, now), t.taken[key]
 	}
 	ch.until = math.MaxInt64
 	t.changing[key] = ch
@@ -361,7 +364,7 @@ func (t *Table) find(c *Charge, now budget.Instant) entry {
 		e = e.uncertain()
 		e.told = told
 	}
-	return t.bring(e, c, now)
+	return e.bring(t.taken[c.Key], c, now)
 }
 
 // certain is find for a decision: while a key's share changes the store has told nothing that counts.
@@ -373,9 +376,9 @@ func (t *Table) certain(c *Charge, now budget.Instant) entry {
 	return e
 }
 
-// bring brings what was known of a charge's key to now.
-func (t *Table) bring(e entry, c *Charge, now budget.Instant) entry {
-	if lost, is := t.taken[c.Key]; is {
+// bring returns what was known of a charge's key, less what calls may have taken of it, brought to now.
+func (e entry) bring(lost taken, c *Charge, now budget.Instant) entry {
+	if lost.most > 0 {
 		e = e.to(c, lost.at)
 		e.left = lost.of(e.left)
 	}
