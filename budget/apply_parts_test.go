@@ -316,3 +316,19 @@ func TestAnAnswerCountsWhenTheStoreIsLost(t *testing.T) {
 		t.Errorf("the region believes in %+v of a key that it does not know, which may be lent", right)
 	}
 }
+
+// A bucket that owes tokens after a change, or when its use is examined, has nothing left: a leader refuses a report of less.
+func TestADebtIsReportedAsNothingLeft(t *testing.T) {
+	w := started(t, 2)
+	r, act := w.regions[0], Action{Key: w.key, Gen: Gen{Epoch: 9}, Limit: w.limit}
+	r.applying = &applying{}
+	for what, told := range map[string]func(ShareResult){
+		"change": func(res ShareResult) { r.recordApplied(act, res, w.now) },
+		"look":   func(res ShareResult) { r.useChecked(res, w.now) },
+	} {
+		r.hot[w.key] = &hotKey{tokens: microToken}
+		if told(ShareResult{Key: w.key, Tokens: -microToken}); r.hot[w.key].tokens != 0 {
+			t.Errorf("%s: %d left", what, r.hot[w.key].tokens)
+		}
+	}
+}

@@ -157,7 +157,7 @@ func (r *Region) recordApplied(act Action, res ShareResult, now Instant) {
 	if !r.applying.oldRules {
 		h.released += res.Released
 	}
-	h.tokens = res.Tokens
+	h.tokens = max(0, res.Tokens)
 	r.recordOutlasting(act.Key, h, res, now)
 }
 

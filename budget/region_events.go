@@ -43,7 +43,7 @@ type SharesApplied struct{ Results []ShareResult }
 type ShareResult struct {
 	Key      KeyID
 	Released int64
-	Tokens   int64
+	Tokens   int64 // negative: the bucket owes them
 	Amnesia  bool
 	Failed   bool
 	// Unenforced: the store was not asked, because neither the rules of this region nor the change

@@ -88,7 +88,7 @@ func (r *Region) checkUse(changes []ShareChange, now Instant) []ShareChange {
 // useChecked records what the store reported of a share that did not change.
 func (r *Region) useChecked(res ShareResult, now Instant) {
 	if h := r.hot[res.Key]; h != nil && !res.Failed {
-		h.tokens = res.Tokens
+		h.tokens = max(0, res.Tokens)
 		r.recordOutlasting(res.Key, h, res, now)
 	}
 }

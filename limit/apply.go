@@ -27,7 +27,7 @@ type Change struct {
 type Applied struct {
 	// Released is the tokens that a shrinking share gave up. They belong to the pool now.
 	Released Tokens
-	// Tokens is what is left, including a record's Extra; 0 if the record owes tokens.
+	// Tokens is what is left, including a record's Extra; negative if the record owes tokens.
 	Tokens Tokens
 	// Amnesia is as in Outcome.
 	Amnesia bool
@@ -64,7 +64,7 @@ func Apply(r Record, c Change, now int64) (Record, Applied) {
 	counts := c.View.Algorithm.Counts()
 	again := r.Gen == c.Gen && (counts && (r.Hot || c.Cold) || !counts && c.asks())
 	if r.Stamp == c.View.Stamp && r.Gen >= c.Gen && !again {
-		return r, Applied{Tokens: max(0, r.held()), Stale: true, At: now}
+		return r, Applied{Tokens: r.held(), Stale: true, At: now}
 	}
 	if counts {
 		return applyCounted(r, c, now)
@@ -83,7 +83,7 @@ func Apply(r Record, c Change, now int64) (Record, Applied) {
 	if c.Cold {
 		r.coolDown(&c.View)
 	}
-	a.Tokens = max(0, r.held())
+	a.Tokens = r.held()
 	return r, a
 }
 

@@ -122,7 +122,7 @@ func TestApplyWithChunks(t *testing.T) {
 		{"a shrink takes its part of both", lentRecord(40, 20), change(hot, 45), Applied{Released: 30 * Token, Tokens: 10 * Token}, 20},
 		{"of what is there", lentRecord(10, 40), change(hot, 45), Applied{Released: 10 * Token}, 40},
 		{"nothing is there", lentRecord(0, 40), change(hot, 45), Applied{}, 40},
-		{"a debt stays", lentRecord(-5, 40), change(hot, 45), Applied{}, 40},
+		{"a debt stays", lentRecord(-5, 40), change(hot, 45), Applied{Tokens: -5 * Token}, 40},
 		{"more is out than the share may hold", lentRecord(10, 40), change(hot, 20), Applied{Released: 10 * Token, InUse: 40 * Token, Due: tick + 1}, 40},
 		{"it comes back along with the change", lentRecord(10, 40), change(chunkView(borrowing(40, 0, 35, 0)), 20), Applied{Released: 35 * Token, Tokens: 10 * Token}, 0},
 		{"a grant has as much less room", lentRecord(10, 40), edited(change(hot, 90), func(c *Change) { c.Grant = 90 * Token }), Applied{Tokens: 50 * Token}, 40},

@@ -14,7 +14,7 @@
 --              this clock (0: none)
 --              was, until, back of the chunk   (only if one comes back)
 --            for a limit that counts what counted.lua says
--- Reply      {now, then per change: released, tokens left with extra, 1 for amnesia,
+-- Reply      {now, then per change: released, tokens left with extra (below 0: owed), 1 for amnesia,
 --             1 for stale or 2 for late, due, in use; for a limit that counts: in use,
 --             rights left, 1 for amnesia, 1 for stale or 2 for late, due, label}
 -- Writes every record but those found stale or late, with its TTL if it is cold.
@@ -67,7 +67,7 @@ local function change(key)
   end
   local asks = v[0] > 0 and v[0] == gen and grant == 0 and cool == 0 -- limit.Change.asks
   if r and r.stamp == STAMP and r.gen >= gen and not (r.gen == gen and asks) then
-    reply[n + 2], reply[n + 4] = max(0, r.tokens + r.extra), 1
+    reply[n + 2], reply[n + 4] = r.tokens + r.extra, 1
     return
   end
   local ecap, amnesia, _
@@ -86,7 +86,7 @@ local function change(key)
     cool_down(r, v[4] + extra)
   end
   keep(key, r, v[4] + extra, v[5], v[6])
-  reply[n + 2], reply[n + 3] = max(0, r.tokens + r.extra), amnesia
+  reply[n + 2], reply[n + 3] = r.tokens + r.extra, amnesia
 end
 
 while a <= argc do

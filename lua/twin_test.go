@@ -31,7 +31,7 @@ func TestTwins(t *testing.T) {
 		w.step()
 	}
 	t.Logf("%d operations in %v: %v", w.ops, time.Since(start).Round(time.Millisecond), w.seen)
-	for _, what := range []string{"allowed", "denied", "amnesia", "stale", "late", "released", "absent", "nonsense", "clock back", "wrong type",
+	for _, what := range []string{"allowed", "denied", "amnesia", "stale", "late", "released", "a debt stays", "absent", "nonsense", "clock back", "wrong type",
 		"extra spent", "extra left", "set apart", "earlier floor", "absent since a change of the floor", "fenced", "fenced and blind", "a later share of the same leader", "a later share of another limit", "a later share of long ago", "a later share of an earlier session", "a later share of another leader", "heard is nonsense", "lease", "no changes",
 		"counted", "entries", "expired", "merged", "many entries", "blocked", "use outlasts a share", "held", "faded", "retry", "slots", "slots held", "a slot held before", "a slot asked for again", "a cost of its own",
 		"lent", "lent to a few", "a loan is over", "brought back", "chunk kept", "not theirs", "lent by earlier contents", "remembered", "use remembered", "earlier use remembered", "another clock", "a loan outlasts a share", "asked again"} {
@@ -371,6 +371,7 @@ func (w *twins) apply(changes []Change, lease bool) {
 		w.count("late", a.Late)
 		w.count("stale", a.Stale)
 		w.count("released", a.Released > 0)
+		w.count("a debt stays", a.Tokens < 0)
 		w.count("set apart", !r.Hot && written.Hot && written.Extra > 0)
 		if !a.Late && !a.Stale {
 			state[change.Key], last[change.Key] = written, change.View

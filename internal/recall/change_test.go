@@ -232,3 +232,27 @@ func TestWhatIsOwedBeforeAShareChanges(t *testing.T) {
 		t.Errorf("told of %d, want 10 and three seconds' earnings", tokens)
 	}
 }
+
+// TestADebtOutlastsAShareChange: four of one were used too much, which the settlement says. The record keeps this debt when
+// its share changes, so nothing is left until it is earned: during the change, if it is never answered, and after.
+func TestADebtOutlastsAShareChange(t *testing.T) {
+	l := perSecond["bucket"]
+	table, stamp := New(10, 0), int64(hour)/1000
+	answered(table, l, 1, 1, hour)
+	var k Ticket
+	c := charge(l, 1, 4, hour)
+	table.Sent(&k, &c, hour)
+	table.Adjusted(&k, &c, -4*limit.Token, 0, Debt{}, stamp+1, hour)
+	for when, step := range map[string]func(){
+		"changing": func() { table.Forget(c.Key, hour) },
+		"untold":   func() { table.Forget(c.Key, hour); table.Untold(c.Key, hour) },
+		"changed":  func() { table.Forget(c.Key, hour); table.Tell(c.Key, -4*limit.Token, l.Rate.Micro, stamp+2, hour) },
+	} {
+		step()
+		for after, want := range map[budget.Instant]int{3: 0, 4: 0, 5: 1} {
+			if n := fits(table, l, hour+after*second); n != want {
+				t.Errorf("%s: %d left after %d s, want %d", when, n, after, want)
+			}
+		}
+	}
+}

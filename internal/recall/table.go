@@ -235,7 +235,7 @@ func (t *Table) Void(now budget.Instant) {
 // changed.
 func (t *Table) Revise(now budget.Instant) { t.whole = now }
 
-// Forget starts a key from empty, before its share changes in the store. It is unknown what the key
+// Forget starts a key from empty, or from what its record owes, before its share changes in the store. It is unknown what the key
 // will hold until Tell, or until an answer after Untold. The store may answer calls meanwhile, before it
 // makes the change or after. Of a counting limit nothing is admitted.
 func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
@@ -249,7 +249,7 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 	if !known && !t.recordable(now) {
 		return
 	}
-	e.left, e.at, e.told, e.capacity = 0, now, false, 0
+	e.left, e.at, e.told, e.capacity = min(e.left, 0), now, false, 0
 	t.keys[key] = e
 }
 

@@ -138,7 +138,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-keeps-shares", Breaks: "what a daemon remembers of a key stays while its share shrinks in the store",
-			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.told, e.capacity = 0, now, false, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	if left := tokens - t.Owed(key, now); !e.told ||", "	if left := tokens - t.Owed(key, now); false && !e.told ||"}},
+			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.told, e.capacity = min(e.left, 0), now, false, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	if left := tokens - t.Owed(key, now); !e.told ||", "	if left := tokens - t.Owed(key, now); false && !e.told ||"}},
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
 		},
 		{
@@ -165,7 +165,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-overtaken", Breaks: "an answer that was overtaken before a share changed counts as news",
-			Edits: []Edit{{"internal/recall/table.go", "e.left, e.at, e.told, e.capacity = 0, now, false, 0", "e.left, e.at, e.stamp, e.told, e.capacity = 0, now, 0, false, 0"}},
+			Edits: []Edit{{"internal/recall/table.go", "e.left, e.at, e.told, e.capacity = min(e.left, 0), now, false, 0", "e.left, e.at, e.stamp, e.told, e.capacity = min(e.left, 0), now, 0, false, 0"}},
 			World: World{Faults: []string{"all store commands stuck", "store lost for one daemon"}, Just: true},
 		},
 		{
@@ -188,7 +188,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-clips-while-a-share-changes", Breaks: "a debt ends with what the bucket may lack by a share that may be another one by now",
-			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.told, e.capacity = 0, now, false, 0\n", "	e.left, e.at, e.told = 0, now, false\n"}},
+			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.told, e.capacity = min(e.left, 0), now, false, 0\n", "	e.left, e.at, e.told = min(e.left, 0), now, false\n"}},
 		},
 		{
 			Name: "recall-of-a-lent-floor", Breaks: "a daemon that is cut off goes on by what it remembered of a key whose floor it had lent",
