@@ -3,6 +3,7 @@ package recall
 import (
 	"testing"
 
+	"aliquot/budget"
 	"aliquot/limit"
 )
 
@@ -73,6 +74,44 @@ func TestTheNextRunKnowsThatATableWasFull(t *testing.T) {
 		q := charge(bucket, 2, 1, later)
 		if m := next.Memory(&q, later); m == nil || m.Tokens != is.left*limit.Token {
 			t.Errorf("%s: the store is told %+v, want %d", name, m, is.left)
+		}
+	}
+}
+
+// TestADroppedBucketIsEmptyWhenItWas: a full table drops a bucket that owes four and earns one a second, or one of which a
+// call may have taken the five that were earned by the loss of the store's contents. It does not count as empty before that.
+func TestADroppedBucketIsEmptyWhenItWas(t *testing.T) {
+	l := perSecond["bucket"]
+	for name, is := range map[string]struct {
+		used func(*Table, *Ticket)
+		at   budget.Instant // when nothing is left
+	}{
+		"a debt": {func(table *Table, k *Ticket) {
+			c := charge(l, 1, 4, hour)
+			table.Sent(k, &c, hour)
+			table.Adjusted(k, &c, -4*limit.Token, 0, Debt{}, int64(hour)/1000, hour)
+		}, hour + 4*second},
+		"a call of lost contents": {func(table *Table, k *Ticket) {
+			answered(table, l, 1, 0, hour)
+			c := charge(l, 1, 5, hour+5*second)
+			table.Sent(k, &c, hour+5*second)
+			table.HoldsUntil(hour + 6*second)
+			table.Emptied(hour + 5*second)
+		}, hour + 5*second},
+	} {
+		var k Ticket
+		table := New(1, 0)
+		is.used(table, &k)
+		answered(table, l, 2, 5, is.at-second/10)
+		if _, known := table.keys[keyOf(1)]; !known {
+			t.Errorf("%s: dropped too early", name)
+		}
+		answered(table, l, 2, 5, is.at)
+		if _, known := table.keys[keyOf(1)]; known {
+			t.Errorf("%s: not dropped", name)
+		}
+		if n := fits(table, l, is.at+2*second); n != 2 {
+			t.Errorf("%s: %d left two seconds later, want 2", name, n)
 		}
 	}
 }

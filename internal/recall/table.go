@@ -488,8 +488,8 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 	found, seen := false, 0
 	var at budget.Instant
 	for key, e := range t.keys {
-		if e.asked == 0 && t.nothingOwed(key, now) && (!found || e.at < at) {
-			oldest, at, found = key, e.at, true
+		if since := t.atLeastNothing(key, &e); e.asked == 0 && since <= now && t.nothingOwed(key, now) && (!found || since < at) {
+			oldest, at, found = key, since, true
 		}
 		if seen++; seen == evictionSample {
 			break
@@ -509,6 +509,18 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 	}
 	t.whole = max(t.whole, at)
 	return true
+}
+
+// atLeastNothing returns since when a known key's bucket has held at least nothing: it earns what it owes first, and calls
+// may have taken all that was left. For a counting limit it is when the store's latest answer came.
+func (t *Table) atLeastNothing(key budget.KeyID, e *entry) budget.Instant {
+	since := max(e.at, t.taken[key].at)
+	if !e.counts && e.left < 0 {
+		rate := max(1, e.basis)
+		secs := min((int64(-e.left)+rate-1)/rate, 1<<32)
+		since = max(since, e.at.Add(time.Duration(secs)*time.Second))
+	}
+	return since
 }
 
 // recordable makes room for a key that is used now. If there is none, the table is not whole before now.
