@@ -41,7 +41,15 @@ func emptied() []Plant {
 		},
 		{
 			Name: "extra-of-lost-calls", Breaks: "extra tokens that calls in flight may have taken of lost contents are told to the new ones",
-			Edits: []Edit{{emptied, "t.taken[c.Key].of(e.left)-c.Bucket.Cap", "e.left-c.Bucket.Cap"}},
+			Edits: []Edit{{emptied, "lost.of(e.left)-c.Bucket.Cap", "e.left-c.Bucket.Cap"}},
+		},
+		{
+			Name: "emptied-and-admitted-while-changing", Breaks: "a store that has lost its contents and did not make a share change is told of what was admitted since as if it had paid for it",
+			Edits: []Edit{{emptied, "e, lost, owed = ch.was, ch.taken, ch.owed", "e, lost = ch.was, ch.taken"}},
+		},
+		{
+			Name: "emptied-and-taken-before-a-change", Breaks: "what calls took of lost contents is forgotten when something is admitted while a share changes",
+			Edits: []Edit{{emptied, "e, lost, owed = ch.was, ch.taken, ch.owed", "e, owed = ch.was, ch.owed"}},
 		},
 		{
 			Name: "emptied-without-session", Breaks: "a daemon that does not hold the session goes on by what it knew of contents that the store has lost",

@@ -155,6 +155,22 @@ func memory() []Plant {
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
 		},
 		{
+			Name: "recall-late-answer-to-a-change", Breaks: "the answer to a share change that was made in contents which the store has lost since counts",
+			Edits: []Edit{{"internal/recall/table.go", "	return changing\n", "	return changing || true\n"}},
+		},
+		{
+			Name: "recall-debt-at-a-change", Breaks: "what a bucket owes is forgotten while its share changes",
+			Edits: []Edit{{"internal/recall/table.go", "e.left, e.at, e.told, e.capacity = min(e.left, 0), now, false, 0", "e.left, e.at, e.told, e.capacity = 0, now, false, 0"}},
+		},
+		{
+			Name: "recall-drops-a-debt", Breaks: "a full memory drops a bucket that owes tokens as if it were empty",
+			Edits: []Edit{{"internal/recall/table.go", "	if !e.counts && e.left < 0 {", "	if false {"}},
+		},
+		{
+			Name: "change-hides-a-debt", Breaks: "the answer to a share change says that nothing is left of a bucket that owes tokens",
+			Edits: []Edit{{"limit/apply.go", "	a.Tokens = r.held()\n", "	a.Tokens = max(0, r.held())\n"}},
+		},
+		{
 			Name: "recall-rights-that-the-store-does-not-know", Breaks: "where a store does not know what is in use, a share change or a settlement leaves rights in the next window",
 			Edits: []Edit{{"internal/recall/call.go", "		e.left = -limit.MaxTokens // so there are no rights, whatever the store says to be left\n", "		e.left += 0\n"}},
 			World: World{Algorithms: []string{"fixed_window"}, Regions: 2, Keys: 2, Faults: []string{"all store commands stuck", "store flushed"}, Just: true},
