@@ -272,6 +272,7 @@ func (t *Table) landed(k *Ticket, c *Charge) {
 	if k.unrecorded {
 		k.unrecorded, t.unseen = false, true
 		t.unrecorded--
+		return // what is under way of the key by now is of later calls
 	}
 	if e, known := t.keys[c.Key]; known && k.state == underway && k.voided == t.voided {
 		e.asked = max(0, e.asked-k.cost)

@@ -115,3 +115,19 @@ func TestADroppedBucketIsEmptyWhenItWas(t *testing.T) {
 		}
 	}
 }
+
+// TestACallThatFoundNoRoomEnds: there was no room for a key's first call for five. There is for its second one, which is
+// under way for all five when the first one ends: none is left, also when the bucket has had time to fill.
+func TestACallThatFoundNoRoomEnds(t *testing.T) {
+	table, l, later := New(1, 0), perSecond["bucket"], hour+60*second
+	var other, first, next Ticket
+	crowding, c := charge(l, 2, 1, hour), charge(l, 1, 5, hour)
+	table.Sent(&other, &crowding, hour)
+	table.Sent(&first, &c, hour)
+	table.NotSent(&other, &crowding)
+	table.Sent(&next, &c, later)
+	table.NotSent(&first, &c)
+	if left := fits(table, l, later+10*second); left != 0 {
+		t.Errorf("%d left beside a call for all five", left)
+	}
+}
