@@ -108,3 +108,21 @@ func TestSlotsOfTheLastRun(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsThatTheLastRunLost: nine calls for 10 of 100 are lost, one after the other, and then the daemon is started anew.
+// Its store has its contents still. A token is earned in 100 s.
+func TestCallsThatTheLastRunLost(t *testing.T) {
+	l := limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: int64(limit.Token) / 100}}
+	table, now := New(10, 0), hour
+	answered(table, l, 1, 100, now)
+	for range 9 {
+		loses(table, l, 1, 10, now)
+		now += second
+	}
+	table.HoldsUntil(now + second)
+	r := NewReturn(table.Snapshot(now), "same", true, now)
+	next := r.Resume(New(10, now), "same", now)
+	if left := fits(next, l, now+5*second); left != 10 {
+		t.Errorf("%d left, want 100 less the nine calls for 10", left)
+	}
+}

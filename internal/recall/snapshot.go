@@ -157,8 +157,10 @@ func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
 		if k.Owed == 0 && k.Lost == 0 && len(k.Slots) == 0 {
 			continue
 		}
+		if known { // otherwise what calls may have taken is as the last run left it
+			t.unfold(k.Key)
+		}
 		// When a counting limit was used is not kept: it counts from now on.
-		t.unfold(k.Key)
 		d := t.debtOf(k.Key)
 		d.lostSince = 0
 		d.total, d.full, d.lost, d.lostUntil = d.total+k.Owed, max(d.full, k.Full+shift), d.lost+k.Lost, max(d.lostUntil, k.LostUntil+shift)

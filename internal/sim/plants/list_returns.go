@@ -76,6 +76,10 @@ func returns() []Plant {
 			Edits: []Edit{{snapshot, "d.total+k.Owed, max(d.full", "d.total, max(d.full"}}, World: stops,
 		},
 		{
+			Name: "adopts-without-lost-calls", Breaks: "what lost calls of the last run took of the same contents of a store is forgotten",
+			Edits: []Edit{{snapshot, "\t\tif known { // otherwise", "\t\tif true { // otherwise"}}, World: stops,
+		},
+		{
 			Name: "limit-of-replaced-rules", Breaks: "the limit of a decision by rules that were replaced is told under the present ones",
 			Edits: []Edit{{"budget/region.go", "\tif u.Rules == r.rules {\n", "\t{\n"}}, World: World{Faults: []string{"limit lowered", "limit raised", "store commands stuck"}},
 		},
