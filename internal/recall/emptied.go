@@ -39,8 +39,8 @@ func (t *Table) Emptied(now budget.Instant) {
 			if e.asked == 0 {
 				by = min(now, d.lostUntil)
 			}
-			if e.counts {
-				most += d.folded // which is not owed yet
+			if e.counts && d.folded > 0 {
+				d.oweFolded(now)
 			}
 		}
 		if most == 0 {
@@ -66,9 +66,20 @@ const longestDebt = 2 * 366 * 24 * time.Hour
 // them.
 func (t *Table) takenOfUse(key budget.KeyID, taken limit.Tokens, now budget.Instant) {
 	d := t.debtOf(key)
-	d.total, d.full = d.total+taken, max(d.full, now.Add(longestDebt))
-	if d.use != nil {
+	if d.oweOfUse(taken, now); d.use != nil {
 		d.use.undated += taken
+	}
+}
+
+// oweOfUse has a key owe what calls may have taken of contents that are lost.
+func (d *debt) oweOfUse(taken limit.Tokens, now budget.Instant) {
+	d.total, d.full = d.total+taken, max(d.full, now.Add(longestDebt))
+}
+
+// oweFolded is oweOfUse for what is in use already: it keeps its dates.
+func (d *debt) oweFolded(now budget.Instant) {
+	if d.oweOfUse(d.folded, now); d.use != nil {
+		d.use.own()
 	}
 }
 

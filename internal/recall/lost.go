@@ -62,7 +62,7 @@ func (t *Table) fold(c *Charge, now budget.Instant) {
 			return
 		}
 		from, to := c.between(d.lostSince, d.lostUntil, now)
-		t.useOf(c, &e, now).count(c, d.lost, 0, max(from, c.StoreNow-c.Limit.Window.Microseconds()), to)
+		t.useOf(c, &e, now).count(c, amount{used: d.lost, lost: d.lost}, max(from, c.StoreNow-c.Limit.Window.Microseconds()), to)
 	default:
 		t.take(c.Key, d.lost, d.lostUntil)
 	}

@@ -179,3 +179,30 @@ func TestAKeyWithOldDebtsIsDropped(t *testing.T) {
 		t.Errorf("a minute later a new client is refused, or the first one still owes: %d keys do", table.Owing())
 	}
 }
+
+// TestLostCallsCountOnceAfterAFlush: a call for 40 of 100 an hour is lost, the table looks at it, and half an hour later the
+// store's contents are lost, with a restart before that or without one. 60 are left, and all 100 once the 40 have ended. The
+// next call tells the new contents of the 40.
+func TestLostCallsCountOnceAfterAFlush(t *testing.T) {
+	for name, ends := range map[string]budget.Instant{"window": hour, "counter": 2 * hour, "log": hour + second} {
+		for _, restart := range []bool{false, true} {
+			table, l := New(10, 0), perSecond[name]
+			l.Capacity, l.Window = 100*limit.Token, time.Duration(hour)
+			answered(table, l, 1, 100, hour)
+			loses(table, l, 1, 40, hour)
+			fits(table, l, hour+second)
+			now := hour + hour/2
+			if table.HoldsUntil(now + second); restart {
+				table = Restore(table.Snapshot(now), 10, now, true)
+				table.HoldsUntil(now + second)
+			}
+			table.Emptied(now)
+			c := charge(l, 1, 1, now)
+			c.Full = time.Duration(2 * hour)
+			left, owed, later := fits(table, l, now), table.Carry(&c, table.Call(), now).Amount, fits(table, l, hour+ends)
+			if left != 60 || later != 100 || owed != 40*limit.Token {
+				t.Errorf("%s, restarted: %t: %d left and %d later, want 60 and 100; %d owed", name, restart, left, later, owed/limit.Token)
+			}
+		}
+	}
+}

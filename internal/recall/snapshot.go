@@ -32,9 +32,9 @@ type SavedKey struct {
 	// TakenAt is 0 if nothing was taken.
 	TakenMost, TakenOwed limit.Tokens
 	TakenAt              budget.Instant
-	// Owed is what was admitted and not reported to the store.
-	Owed, Lost      limit.Tokens
-	Full, LostUntil budget.Instant
+	// Owed is what was admitted and not reported to the store. Folded is how much of Lost is in use of a counting limit.
+	Owed, Lost, Folded limit.Tokens
+	Full, LostUntil    budget.Instant
 	// Admitted: the use of a counting limit was decided here; Windows, Entries and Undated have it. Window
 	// is how long Windows are, in microseconds.
 	Admitted bool
@@ -55,8 +55,8 @@ type SavedSlot struct {
 
 // SavedUse is the use of a window, by its label, or of an entry of a log, by its end.
 type SavedUse struct {
-	Of         int64
-	Used, Here limit.Tokens
+	Of               int64
+	Used, Here, Lost limit.Tokens
 }
 
 // Snapshot returns what the table knows. It returns nil if another daemon may have spent, because the
@@ -108,13 +108,13 @@ func (k *SavedKey) addDebt(d *debt) {
 	if d.use == nil {
 		return
 	}
-	k.Lost += d.folded // of a bucket TakenMost or Left has it
+	k.Lost, k.Folded = d.lost+d.folded, d.folded // of a bucket TakenMost or Left has it
 	k.Admitted, k.Undated, k.Window = true, d.use.undated, d.use.window
 	for _, w := range d.use.windows {
-		k.Windows = append(k.Windows, SavedUse{w.label, w.used, w.here})
+		k.Windows = append(k.Windows, SavedUse{w.label, w.used, w.here, w.lost})
 	}
 	for _, e := range d.use.entries {
-		k.Entries = append(k.Entries, SavedUse{e.until, e.used, e.here})
+		k.Entries = append(k.Entries, SavedUse{e.until, e.used, e.here, e.lost})
 	}
 }
 
@@ -225,11 +225,14 @@ func (t *Table) restoreDebt(k *SavedKey, shift budget.Instant) {
 	if !k.Admitted {
 		return
 	}
+	d.lost, d.folded = k.Lost-k.Folded, k.Folded
 	d.use = &use{undated: k.Undated, window: k.Window}
 	for _, w := range k.Windows {
-		d.use.windows = append(d.use.windows, windowUse{label: w.Of, used: w.Used, here: w.Here})
+		d.use.windows = append(d.use.windows, windowUse{w.Of, w.amount()})
 	}
 	for _, e := range k.Entries {
-		d.use.entries = append(d.use.entries, entryUse{until: e.Of, used: e.Used, here: e.Here})
+		d.use.entries = append(d.use.entries, entryUse{e.Of, e.amount()})
 	}
 }
+
+func (s SavedUse) amount() amount { return amount{used: s.Used, here: s.Here, lost: s.Lost} }

@@ -20,17 +20,22 @@ type use struct {
 	undated limit.Tokens
 }
 
-// windowUse is what may be in use in one window, and how much of that was admitted here.
+// amount is what may be in use, how much of that was admitted here, and how much calls without an answer may have taken.
+type amount struct{ used, here, lost limit.Tokens }
+
+// windowUse is what may be in use in one window.
 type windowUse struct {
-	label      int64
-	used, here limit.Tokens
+	label int64
+	amount
 }
 
 // entryUse is what may be in use until a time of the store's clock.
 type entryUse struct {
-	until      int64
-	used, here limit.Tokens
+	until int64
+	amount
 }
+
+func (a *amount) add(b amount) { a.used, a.here, a.lost = a.used+b.used, a.here+b.here, a.lost+b.lost }
 
 // maxUnsure is the largest number of windows that the store may be in for a request to be decided
 // by them.
@@ -43,8 +48,8 @@ func labelAt(c *Charge, at int64) int64 {
 }
 
 // count adds use between two times of the store's clock.
-func (u *use) count(c *Charge, used, here limit.Tokens, from, to int64) {
-	if used == 0 {
+func (u *use) count(c *Charge, a amount, from, to int64) {
+	if a.used == 0 {
 		return
 	}
 	if c.Limit.Algorithm.Logs() {
@@ -53,8 +58,7 @@ func (u *use) count(c *Charge, used, here limit.Tokens, from, to int64) {
 		if !found {
 			u.entries = slices.Insert(u.entries, i, entryUse{until: until})
 		}
-		u.entries[i].used += used
-		u.entries[i].here += here
+		u.entries[i].add(a)
 		return
 	}
 	for label := labelAt(c, from); label <= labelAt(c, to); label++ {
@@ -63,8 +67,7 @@ func (u *use) count(c *Charge, used, here limit.Tokens, from, to int64) {
 			i = len(u.windows)
 			u.windows = append(u.windows, windowUse{label: label})
 		}
-		u.windows[i].used += used
-		u.windows[i].here += here
+		u.windows[i].add(a)
 	}
 }
 
@@ -77,12 +80,14 @@ func (u *use) rewindow(c *Charge) {
 	old := u.windows
 	u.windows, u.window = nil, window
 	for _, w := range old {
-		u.count(c, w.used, w.here, c.StoreNow, c.StoreLatest)
+		u.count(c, w.amount, c.StoreNow, c.StoreLatest)
 	}
 }
 
 // add counts an admission at the present.
-func (u *use) add(c *Charge, cost limit.Tokens) { u.count(c, cost, cost, c.StoreNow, c.StoreLatest) }
+func (u *use) add(c *Charge, cost limit.Tokens) {
+	u.count(c, amount{used: cost, here: cost}, c.StoreNow, c.StoreLatest)
+}
 
 // date counts what is undated at the present, if the store's clock is known.
 func (u *use) date(c *Charge) {
@@ -97,16 +102,41 @@ func (u *use) unpaid(rest limit.Tokens) {
 	u.undated = min(u.undated, rest)
 	rest -= u.undated
 	for i := len(u.windows) - 1; i >= 0; i-- {
-		w := &u.windows[i]
-		w.here = min(w.here, rest)
-		w.used, rest = w.here, rest-w.here
+		u.windows[i].unpaid(&rest)
 	}
 	for i := len(u.entries) - 1; i >= 0; i-- {
-		e := &u.entries[i]
-		e.here = min(e.here, rest)
-		e.used, rest = e.here, rest-e.here
+		u.entries[i].unpaid(&rest)
 	}
 }
+
+func (a *amount) unpaid(rest *limit.Tokens) {
+	here := min(a.here, *rest)
+	*a, *rest = amount{used: here, here: here}, *rest-here
+}
+
+// lost returns what calls without an answer may have taken of all this. Nobody knows in which window it was, so a part of it
+// may be in two.
+func (u *use) lost() (sum limit.Tokens) {
+	for _, w := range u.windows {
+		sum += w.lost
+	}
+	for _, e := range u.entries {
+		sum += e.lost
+	}
+	return sum
+}
+
+// own counts that as admitted here, when it was taken: the store has lost it.
+func (u *use) own() {
+	for i := range u.windows {
+		u.windows[i].own()
+	}
+	for i := range u.entries {
+		u.entries[i].own()
+	}
+}
+
+func (a *amount) own() { a.here, a.lost = a.here+a.lost, 0 }
 
 // forget drops what no longer counts at the earliest time that the store's clock may show.
 func (u *use) forget(c *Charge) {
@@ -117,9 +147,6 @@ func (u *use) forget(c *Charge) {
 	}
 	u.windows = slices.DeleteFunc(u.windows, func(w windowUse) bool { return w.label < oldest })
 }
-
-// empty reports whether nothing is in use.
-func (u *use) empty() bool { return u.undated == 0 && len(u.windows) == 0 && len(u.entries) == 0 }
 
 // most returns the most that may be in use now, and how much of that was admitted here. A window
 // that has not begun, by a clock that has changed, counts as the present one. Without any clock all
@@ -185,16 +212,14 @@ func (t *Table) useOf(c *Charge, e *entry, now budget.Instant) *use {
 			t.countReported(d.use, c, e, now)
 		}
 		// What calls may have taken of contents that are lost counts from now on.
-		d.use.count(c, d.total-d.paid, d.total-d.paid, c.StoreNow, c.StoreLatest)
+		d.use.add(c, d.total-d.paid)
 	}
 	d.use.rewindow(c)
 	d.use.date(c)
 	if !c.OldClock {
 		d.use.forget(c)
 	}
-	if d.use.empty() {
-		d.folded = 0
-	}
+	d.folded = min(d.folded, d.use.lost())
 	return d.use
 }
 
@@ -202,9 +227,9 @@ func (t *Table) useOf(c *Charge, e *entry, now budget.Instant) *use {
 func (t *Table) countReported(u *use, c *Charge, e *entry, now budget.Instant) {
 	earlier, rest := t.usedBy(c, e, now)
 	for _, d := range earlier {
-		u.count(c, d.Used, 0, d.At, d.At)
+		u.count(c, amount{used: d.Used}, d.At, d.At)
 	}
-	u.count(c, rest, 0, e.stamp, e.stamp)
+	u.count(c, amount{used: rest}, e.stamp, e.stamp)
 }
 
 // leftOf returns what a counting limit has left for a request.

@@ -64,6 +64,14 @@ func emptied() []Plant {
 			Edits: []Edit{{emptied, "\t\t\tmost += d.lost\n", "\t\t\tmost += 0\n"}},
 		},
 		{
+			Name: "emptied-counted-calls-forgotten", Breaks: "what calls without an answer took of a counting limit is not told to the next contents once it counts as in use",
+			Edits: []Edit{{emptied, "\tif d.oweOfUse(d.folded, now); d.use", "\tif d.oweOfUse(0, now); d.use"}},
+		},
+		{
+			Name: "emptied-counted-calls-ended", Breaks: "what calls without an answer took of contents that are lost counts as ended before its window",
+			Edits: []Edit{{emptied, "\t\td.use.own()\n", "\t\t_ = d.use\n"}},
+		},
+		{
 			Name: "emptied-calls-beside-admissions", Breaks: "what calls under way took of contents that are lost is given out again, where requests were admitted without the store too",
 			Edits: []Edit{{emptied, "\t\td.use.undated += taken\n", "\t\t_ = d.use.undated\n"}},
 		},
