@@ -15,7 +15,7 @@ type Ticket struct {
 	// covered is what the caller was admitted for from memory while the call was in flight. It is
 	// owed since then.
 	covered limit.Tokens
-	// mark is the debt's mark at that time, or its lostMark when the call was lost.
+	// mark is the debt's mark at that time, or that of the lost calls that this one is among.
 	mark    uint64
 	slot    uint64 // that its caller was given meanwhile
 	borrows bool
@@ -162,7 +162,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 		t.took(c, stamp)
 	}
 	if d := t.debt[c.Key]; d != nil {
-		d.decided(t, k.sent)
+		d.decided(k.sent)
 		t.settle(c.Key, d)
 	}
 	if k.state = refused; allowed {
@@ -194,7 +194,7 @@ func (t *Table) Adjusted(k *Ticket, c *Charge, left, used limit.Tokens, carried 
 	t.recount(c, &e, now)
 	t.keys[c.Key] = e
 	if d := t.debt[c.Key]; d != nil {
-		d.decided(t, k.sent)
+		d.decided(k.sent)
 		t.settle(c.Key, d)
 	}
 }

@@ -63,7 +63,7 @@ func (t *Table) admit(c *Charge, now budget.Instant) bool {
 	case own.state == underway:
 		t.cover(own, c, now)
 	default:
-		t.debt[c.Key].lost -= own.cost
+		t.debt[c.Key].found(own)
 		own.cost = 0
 		t.owe(c, c.Cost, now)
 	}
@@ -74,7 +74,7 @@ func (t *Table) admit(c *Charge, now budget.Instant) bool {
 func (t *Table) pending(c *Charge, e *entry) limit.Tokens {
 	out := e.asked
 	if d := t.debt[c.Key]; d != nil {
-		out += d.lost
+		out += d.lostCost()
 	}
 	if t.stands(c.Own, c) {
 		out -= c.Own.cost
@@ -89,5 +89,5 @@ func (t *Table) stands(k *Ticket, c *Charge) bool {
 		return false
 	}
 	d := t.debt[c.Key]
-	return k.state == underway || k.state == missing && d != nil && d.lostMark == k.mark && d.lost >= k.cost
+	return k.state == underway || k.state == missing && d != nil && d.holds(k)
 }

@@ -35,11 +35,11 @@ func (t *Table) Emptied(now budget.Instant) {
 	for key, e := range t.keys {
 		most, by := e.asked, now
 		if d := t.debt[key]; d != nil {
-			most += d.lost
+			most += d.lostCost()
 			if e.asked == 0 {
-				by = min(now, d.lostUntil)
+				by = min(now, d.lostUntil())
 			}
-			if e.counts && d.folded > 0 {
+			if e.counts && d.folded.cost > 0 {
 				d.oweFolded(now)
 			}
 		}
@@ -54,7 +54,7 @@ func (t *Table) Emptied(now budget.Instant) {
 		t.keys[key] = e
 	}
 	for key, d := range t.debt {
-		d.lost, d.folded, d.lostMark = 0, 0, t.nextMark()
+		d.lost, d.folded = nil, lostCalls{}
 		t.settle(key, d)
 	}
 }
@@ -78,7 +78,7 @@ func (d *debt) oweOfUse(taken limit.Tokens, now budget.Instant) {
 
 // oweFolded is oweOfUse for what is in use already: it keeps its dates.
 func (d *debt) oweFolded(now budget.Instant) {
-	if d.oweOfUse(d.folded, now); d.use != nil {
+	if d.oweOfUse(d.folded.cost, now); d.use != nil {
 		d.use.own()
 	}
 }

@@ -101,14 +101,14 @@ func (k *SavedKey) addDebt(d *debt) {
 	if d == nil {
 		return
 	}
-	k.Owed, k.Full, k.Lost, k.LostUntil = d.total-d.paid, d.full, d.lost, d.lostUntil
+	k.Owed, k.Full, k.Lost, k.LostUntil = d.total-d.paid, d.full, d.lostCost(), d.lostUntil()
 	for _, s := range d.slots {
 		k.Slots = append(k.Slots, SavedSlot{s.name, s.cost, s.until})
 	}
 	if d.use == nil {
 		return
 	}
-	k.Lost, k.Folded = d.lost+d.folded, d.folded // of a bucket TakenMost or Left has it
+	k.Lost, k.Folded = k.Lost+d.folded.cost, d.folded.cost // of a bucket TakenMost or Left has it
 	k.Admitted, k.Undated, k.Window = true, d.use.undated, d.use.window
 	for _, w := range d.use.windows {
 		k.Windows = append(k.Windows, SavedUse{w.label, w.used, w.here, w.lost})
@@ -162,8 +162,8 @@ func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
 		}
 		// When a counting limit was used is not kept: it counts from now on.
 		d := t.debtOf(k.Key)
-		d.lostSince = 0
-		d.total, d.full, d.lost, d.lostUntil = d.total+k.Owed, max(d.full, k.Full+shift), d.lost+k.Lost, max(d.lostUntil, k.LostUntil+shift)
+		d.total, d.full = d.total+k.Owed, max(d.full, k.Full+shift)
+		t.restoreLost(d, k.Lost, k.LostUntil+shift)
 		d.slots = append(d.slots, k.slots(shift)...)
 		d.use = nil
 	}
@@ -215,17 +215,27 @@ func (t *Table) restoreTaken(k *SavedKey, shift budget.Instant) {
 	}
 }
 
+// restoreLost adds calls that the last run had lost. It is not known when they were sent.
+func (t *Table) restoreLost(d *debt, cost limit.Tokens, until budget.Instant) {
+	if cost > 0 {
+		d.lost = append(d.lost, lostCalls{cost: cost, until: until, mark: t.nextMark()})
+	}
+}
+
 func (t *Table) restoreDebt(k *SavedKey, shift budget.Instant) {
 	if k.Owed == 0 && k.Lost == 0 && !k.Admitted && len(k.Slots) == 0 {
 		return
 	}
 	d := t.debtOf(k.Key)
-	d.total, d.full, d.lost, d.lostUntil = k.Owed, k.Full+shift, k.Lost, k.LostUntil+shift
+	d.total, d.full = k.Owed, k.Full+shift
+	t.restoreLost(d, k.Lost-k.Folded, k.LostUntil+shift)
 	d.slots = k.slots(shift)
 	if !k.Admitted {
 		return
 	}
-	d.lost, d.folded = k.Lost-k.Folded, k.Folded
+	if k.Folded > 0 {
+		d.folded = lostCalls{cost: k.Folded, until: k.LostUntil + shift}
+	}
 	d.use = &use{undated: k.Undated, window: k.Window}
 	for _, w := range k.Windows {
 		d.use.windows = append(d.use.windows, windowUse{w.Of, w.amount()})

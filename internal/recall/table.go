@@ -178,15 +178,10 @@ type debt struct {
 	// it.
 	carrier uint64
 	carried int
-	// lost is the cost of calls without an answer, see Lost. The store may decide them until lostUntil, and slots that
-	// they took end by lostEnds.
-	lost limit.Tokens
-	// lostSince is when the first of them was sent; 0: not known.
-	lostSince, lostUntil, lostEnds budget.Instant
-	// folded is the cost of such calls that what is known of the key counts as taken; see fold.
-	folded limit.Tokens
-	// lostMark changes whenever those calls count otherwise than before.
-	lostMark uint64
+	// lost are calls without an answer, see Lost.
+	lost []lostCalls
+	// folded are those that what is known of the key counts as taken; see fold.
+	folded lostCalls
 	// mark changes whenever a call carries the debt.
 	mark uint64
 	// use is what is in use of a counting limit, since it was first decided here; nil before.
@@ -227,7 +222,7 @@ func (t *Table) Void(now budget.Instant) {
 	t.whole, t.emptied = now, 0
 	t.voided++
 	for _, d := range t.debt {
-		d.lost, d.folded, d.use, d.lostMark = 0, 0, nil, t.nextMark()
+		d.lost, d.folded, d.use = nil, lostCalls{}, nil
 	}
 }
 
@@ -321,6 +316,12 @@ func (t *Table) decidedSince(key budget.KeyID, sent budget.Instant) {
 	}
 }
 
+// isChanging reports whether a key's share changes.
+func (t *Table) isChanging(key budget.KeyID) bool {
+	_, changing := t.changing[key]
+	return changing
+}
+
 // uncertain is what is known of a key whose share changes, if what the store told is of before.
 func (e entry) uncertain() entry {
 	if e.told && !e.counts {
@@ -379,10 +380,16 @@ func (t *Table) certain(c *Charge, now budget.Instant) entry {
 // bring returns what was known of a charge's key, less what calls may have taken of it, brought to now.
 func (e entry) bring(lost taken, c *Charge, now budget.Instant) entry {
 	if lost.most > 0 {
-		e = e.to(c, lost.at)
-		e.left = lost.of(e.left)
+		e = e.less(lost, c)
 	}
 	return e.to(c, now)
+}
+
+// less returns what was known, brought to when calls had taken of it, less that.
+func (e entry) less(lost taken, c *Charge) entry {
+	e = e.to(c, lost.at)
+	e.left = lost.of(e.left)
+	return e
 }
 
 // replace records what is known of a key by now.
@@ -503,8 +510,8 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 	t.decidedSince(oldest, now)
 	t.disown(oldest, func(slot) bool { return true })
 	if d := t.debt[oldest]; d != nil {
-		d.paid, d.slots, d.lost, d.folded, d.use = d.total, nil, 0, 0, nil // none of it matters any more
-		at = max(at, d.lostUntil)
+		at = max(at, d.lostUntil())
+		d.paid, d.slots, d.lost, d.folded, d.use = d.total, nil, nil, lostCalls{}, nil // none of it matters any more
 		t.settle(oldest, d)
 	}
 	t.whole = max(t.whole, at)
@@ -536,14 +543,14 @@ func (t *Table) recordable(now budget.Instant) bool {
 // store can decide no call of it any more.
 func (t *Table) nothingOwed(key budget.KeyID, now budget.Instant) bool {
 	d := t.debt[key]
-	return d == nil || d.carried == 0 && d.held(now) == 0 && now > max(d.full, d.lostUntil, d.lostEnds)
+	return d == nil || d.carried == 0 && d.held(now) == 0 && now > max(d.full, d.lostUntil(), d.lostEnds())
 }
 
 // debtOf finds or creates a key's debt.
 func (t *Table) debtOf(key budget.KeyID) *debt {
 	d := t.debt[key]
 	if d == nil {
-		d = &debt{total: t.settled, paid: t.settled, mark: t.nextMark(), lostMark: t.nextMark()}
+		d = &debt{total: t.settled, paid: t.settled, mark: t.nextMark()}
 		t.debt[key] = d
 	}
 	return d
@@ -557,7 +564,7 @@ func (t *Table) nextMark() uint64 {
 // settle drops a debt of nothing. Use of a counting limit stays known, even after it was paid,
 // until the store has reported what is in use.
 func (t *Table) settle(key budget.KeyID, d *debt) {
-	if d.total == d.paid && len(d.slots) == 0 && d.lost == 0 && d.folded == 0 && d.carried == 0 && d.use == nil {
+	if d.total == d.paid && len(d.slots) == 0 && len(d.lost) == 0 && d.folded.cost == 0 && d.carried == 0 && d.use == nil {
 		t.settled = max(t.settled, d.total)
 		delete(t.debt, key)
 	}

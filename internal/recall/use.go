@@ -219,7 +219,7 @@ func (t *Table) useOf(c *Charge, e *entry, now budget.Instant) *use {
 	if !c.OldClock {
 		d.use.forget(c)
 	}
-	d.folded = min(d.folded, d.use.lost())
+	d.folded.cost = min(d.folded.cost, d.use.lost())
 	return d.use
 }
 
@@ -254,7 +254,7 @@ func (t *Table) leftOf(c *Charge, e *entry, now budget.Instant) limit.Outcome {
 		return out
 	}
 	used, _ := t.useOf(c, e, now).most(c)
-	if d := t.debt[c.Key]; d.total == d.paid && d.lost == 0 && d.folded == 0 && d.carried == 0 {
+	if d := t.debt[c.Key]; d.total == d.paid && len(d.lost) == 0 && d.folded.cost == 0 && d.carried == 0 {
 		d.use = nil // reading leaves nothing behind
 		t.settle(c.Key, d)
 	}

@@ -61,11 +61,11 @@ func emptied() []Plant {
 		},
 		{
 			Name: "emptied-lost-calls-forgotten", Breaks: "what calls without an answer took of contents that the store has lost is given out again",
-			Edits: []Edit{{emptied, "\t\t\tmost += d.lost\n", "\t\t\tmost += 0\n"}},
+			Edits: []Edit{{emptied, "\t\t\tmost += d.lostCost()\n", "\t\t\tmost += 0\n"}},
 		},
 		{
 			Name: "emptied-counted-calls-forgotten", Breaks: "what calls without an answer took of a counting limit is not told to the next contents once it counts as in use",
-			Edits: []Edit{{emptied, "\tif d.oweOfUse(d.folded, now); d.use", "\tif d.oweOfUse(0, now); d.use"}},
+			Edits: []Edit{{emptied, "\tif d.oweOfUse(d.folded.cost, now); d.use", "\tif d.oweOfUse(0, now); d.use"}},
 		},
 		{
 			Name: "emptied-counted-calls-ended", Breaks: "what calls without an answer took of contents that are lost counts as ended before its window",

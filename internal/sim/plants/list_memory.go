@@ -124,12 +124,16 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-forgets-calls", Breaks: "what a call under way may take is not taken off what the daemon remembers",
-			Edits: []Edit{{"internal/recall/call.go", "	e.asked += c.Cost\n", ""}, {"internal/recall/lost.go", "d.lost+k.cost, min(", "d.lost, min("}},
+			Edits: []Edit{{"internal/recall/call.go", "	e.asked += c.Cost\n", ""}, {"internal/recall/lost.go", "one := lostCalls{cost: k.cost,", "one := lostCalls{cost: min(1, k.cost),"}},
 			World: World{Regions: 2, Keys: 2, Burst: 10, Rate: 100, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true},
 		},
 		{
 			Name: "lost-calls-before-an-earlier-answer", Breaks: "what a call without an answer may take is forgotten at the late answer to a call before it",
-			Edits: []Edit{{"internal/recall/lost.go", "	delete(t.taken, key)\n	if d := t.debt[key]; d != nil && d.folded > 0 {", "	delete(t.taken, key)\n	if d := t.debt[key]; false {"}},
+			Edits: []Edit{{"internal/recall/lost.go", "	delete(t.taken, key)\n	if d := t.debt[key]; d != nil && d.folded.cost > 0 {", "	delete(t.taken, key)\n	if d := t.debt[key]; false {"}},
+		},
+		{
+			Name: "lost-calls-over-too-early", Breaks: "calls without an answer are over when the first of them is",
+			Edits: []Edit{{"internal/recall/lost.go", "max(l.until, b.until), max(l.ends", "min(l.until, b.until), max(l.ends"}},
 		},
 		{
 			Name: "recall-pays-unheard", Breaks: "a debt counts as paid by a call that was not answered",
@@ -190,7 +194,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-taken-at-the-last-answer", Breaks: "calls without an answer can have taken of lost contents only what the bucket held at the latest answer, not what it earned until then",
-			Edits: []Edit{{"internal/recall/table.go", "		e = e.to(c, lost.at)\n", ""}},
+			Edits: []Edit{{"internal/recall/table.go", "	e = e.to(c, lost.at)\n", ""}},
 			World: World{Faults: []string{"all store commands stuck", "store flushed"}, Just: true},
 		},
 		{

@@ -41,7 +41,7 @@ func returns() []Plant {
 		},
 		{
 			Name: "snapshot-without-lost-calls", Breaks: "what calls without an answer may have taken is forgotten when a daemon stops",
-			Edits: []Edit{{snapshot, "d.total, d.full, d.lost, d.lostUntil = k.Owed, k.Full+shift, k.Lost, k.LostUntil+shift", "d.total, d.full = k.Owed, k.Full+shift"}}, World: stops,
+			Edits: []Edit{{snapshot, "\tt.restoreLost(d, k.Lost-k.Folded, k.LostUntil+shift)\n", ""}}, World: stops,
 		},
 		{
 			Name: "snapshot-without-debts", Breaks: "what a daemon has admitted without its store is forgotten when it stops",
