@@ -109,7 +109,7 @@ func TestSlotsOfTheLastRun(t *testing.T) {
 	}
 }
 
-// TestCallsThatTheLastRunLost: nine calls for 10 of 100 are lost, one after the other, and then the daemon is started anew.
+// TestCallsThatTheLastRunLost: nine calls for 10 of 100 are lost, one after the other, and then the daemon is started again.
 // Its store has its contents still. A token is earned in 100 s.
 func TestCallsThatTheLastRunLost(t *testing.T) {
 	l := limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: int64(limit.Token) / 100}}

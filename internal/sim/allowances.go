@@ -30,7 +30,7 @@ import (
 //     may still spend;
 //   - of a counting limit that changes, the largest capacity by which what is in use may have been admitted,
 //     and the shortest window by which anybody decides or has decided since an admission. While windows of two
-//     lengths are in force, two capacities, and then the account by windows begins anew (Book.Allow);
+//     lengths are in force, two capacities, and then the account by windows begins with nothing (Book.Allow);
 //   - of a counting limit, entries that a fast clock shows as over, and what a store's clock that is
 //     set shows as passed (Book.Lasts, Book.ClockSet): use is promised by the stores' clocks. A daemon
 //     without its store goes by the clock before until it has read it (Book.ClockRead). Windows are compared by number

@@ -164,7 +164,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-late-answer-to-a-change", Breaks: "the answer to a share change that was made in contents which the store has lost since counts",
-			Edits: []Edit{{"internal/recall/table.go", "	return changing\n", "	return changing || true\n"}},
+			Edits: []Edit{{"internal/recall/table.go", "	delete(t.changing, key)\n	return changing\n", "	delete(t.changing, key)\n	return changing || true\n"}},
 		},
 		{
 			Name: "recall-debt-at-a-change", Breaks: "what a bucket owes is forgotten while its share changes",
