@@ -19,6 +19,8 @@ type Ticket struct {
 	mark    uint64
 	slot    uint64 // that its caller was given meanwhile
 	borrows bool
+	// overruns: as in Charge.
+	overruns bool
 	// unrecorded: the table had no room for the call's key.
 	unrecorded bool
 }
@@ -120,7 +122,7 @@ func (t *Table) Paid(key budget.KeyID, carried Debt, taken bool) {
 
 // Sent charges a cost for a call that is being sent.
 func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
-	*k = Ticket{state: underway, cost: c.Cost, sent: now, voided: t.voided, borrows: c.Borrows}
+	*k = Ticket{state: underway, cost: c.Cost, sent: now, voided: t.voided, borrows: c.Borrows, overruns: c.Overruns}
 	t.asksToBorrow(k, c.Key)
 	t.fold(c, now) // before this call may be lost, too
 	e, known := t.keys[c.Key]
@@ -133,7 +135,16 @@ func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
 		e = t.untouched(c, now)
 	}
 	e.asked += c.Cost
+	e.overruns += k.overrun()
 	t.keys[c.Key] = e
+}
+
+// overrun is what a call may take beyond what there is.
+func (k *Ticket) overrun() limit.Tokens {
+	if k.overruns {
+		return k.cost
+	}
+	return 0
 }
 
 // Answered records the store's answer to a call: whether it charged the cost, and what is left.
@@ -275,7 +286,7 @@ func (t *Table) landed(k *Ticket, c *Charge) {
 		return // what is under way of the key by now is of later calls
 	}
 	if e, known := t.keys[c.Key]; known && k.state == underway && k.voided == t.voided {
-		e.asked = max(0, e.asked-k.cost)
+		e.asked, e.overruns = max(0, e.asked-k.cost), max(0, e.overruns-k.overrun())
 		t.keys[c.Key] = e
 	}
 }

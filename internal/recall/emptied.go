@@ -33,9 +33,10 @@ func (t *Table) Emptied(now budget.Instant) {
 	clear(t.changing)
 	t.Disown() // the present contents do not name them
 	for key, e := range t.keys {
-		most, by := e.asked, now
+		most, overruns, by := e.asked, e.overruns, now
 		if d := t.debt[key]; d != nil {
 			most += d.lostCost()
+			overruns += d.lostOverruns()
 			if e.asked == 0 {
 				by = min(now, d.lostUntil())
 			}
@@ -46,10 +47,10 @@ func (t *Table) Emptied(now budget.Instant) {
 		if most == 0 {
 			continue
 		}
-		if e.asked = 0; e.counts {
+		if e.asked, e.overruns = 0, 0; e.counts {
 			t.takenOfUse(key, most, now)
 		} else {
-			t.take(key, most, by)
+			t.take(key, most, overruns, by)
 		}
 		t.keys[key] = e
 	}

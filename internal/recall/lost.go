@@ -18,7 +18,7 @@ import (
 // lostCalls are calls without an answer that were sent about the same time. A key has a few of these, so that calls which
 // are lost one after the other do not keep the first of them from being over.
 type lostCalls struct {
-	cost limit.Tokens
+	cost, overruns limit.Tokens
 	// since is when the first of them was sent; 0: not known. A call that is sent after closes is not one of them.
 	since, closes budget.Instant
 	// until is when the store can no longer decide them. Slots that they took end by ends.
@@ -44,7 +44,7 @@ func (t *Table) Lost(k *Ticket, c *Charge, until budget.Instant) {
 		t.whole = max(t.whole, until)
 		return
 	}
-	one := lostCalls{cost: k.cost, since: k.sent, closes: until, until: until}
+	one := lostCalls{cost: k.cost, overruns: k.overrun(), since: k.sent, closes: until, until: until}
 	if c.Limit.Algorithm == limit.Concurrency {
 		one.ends = until + lasting(c)
 	}
@@ -79,6 +79,7 @@ func (d *debt) joinLost() {
 }
 
 func (l *lostCalls) add(b *lostCalls) {
+	l.overruns += b.overruns
 	l.cost, l.since, l.until, l.ends = l.cost+b.cost, min(l.since, b.since), max(l.until, b.until), max(l.ends, b.ends)
 }
 
@@ -100,6 +101,13 @@ func (d *debt) found(k *Ticket) {
 func (d *debt) lostCost() (sum limit.Tokens) {
 	for i := range d.lost {
 		sum += d.lost[i].cost
+	}
+	return sum
+}
+
+func (d *debt) lostOverruns() (sum limit.Tokens) {
+	for i := range d.lost {
+		sum += d.lost[i].overruns
 	}
 	return sum
 }
@@ -151,7 +159,7 @@ func (t *Table) foldThese(d *debt, l *lostCalls, c *Charge, now budget.Instant) 
 		if before, is := t.taken[c.Key]; is && before.at < l.until && !t.isChanging(c.Key) {
 			t.replace(c.Key, e.less(before, c)) // it earns from there
 		}
-		t.take(c.Key, l.cost, l.until)
+		t.take(c.Key, l.cost, l.overruns, l.until)
 	}
 	if d.folded.cost == 0 {
 		d.folded = *l
@@ -180,10 +188,10 @@ func (d *debt) decided(sent budget.Instant) {
 }
 
 // take records that calls have taken at most an amount of a bucket by an instant.
-func (t *Table) take(key budget.KeyID, most limit.Tokens, by budget.Instant) {
+func (t *Table) take(key budget.KeyID, most, overruns limit.Tokens, by budget.Instant) {
 	before := t.taken[key]
 	by = max(by, before.at)
-	t.taken[key] = taken{most: most + before.most, owed: t.Owed(key, by), at: by}
+	t.taken[key] = taken{most: most + before.most, overruns: overruns + before.overruns, owed: t.Owed(key, by), at: by}
 }
 
 // between returns a time that the store's clock had certainly reached at an instant, and one that it had certainly not

@@ -21,6 +21,7 @@ type SavedKey struct {
 	// Known: the table has an entry. Otherwise only the debt counts.
 	Known        bool
 	Left, Asked  limit.Tokens
+	Overruns     limit.Tokens // of Asked
 	At           budget.Instant
 	Basis, Stamp int64
 	Capacity     limit.Tokens
@@ -30,11 +31,11 @@ type SavedKey struct {
 	RecentLength uint32
 	InUseUntil   budget.Instant // of slots: when none that the store has reported can be in use
 	// TakenAt is 0 if nothing was taken.
-	TakenMost, TakenOwed limit.Tokens
-	TakenAt              budget.Instant
+	TakenMost, TakenOverruns, TakenOwed limit.Tokens
+	TakenAt                             budget.Instant
 	// Owed is what was admitted and not reported to the store. Folded is how much of Lost is in use of a counting limit.
-	Owed, Lost, Folded limit.Tokens
-	Full, LostUntil    budget.Instant
+	Owed, Lost, LostOverruns, Folded limit.Tokens
+	Full, LostUntil                  budget.Instant
 	// Admitted: the use of a counting limit was decided here; Windows, Entries and Undated have it. Window
 	// is how long Windows are, in microseconds.
 	Admitted bool
@@ -75,14 +76,14 @@ func (t *Table) Snapshot(now budget.Instant) *Snapshot {
 			e = e.uncertain()
 		}
 		k := SavedKey{
-			Key: key, Known: true, Left: e.left, Asked: e.asked, At: e.at, Basis: e.basis, Stamp: e.stamp,
+			Key: key, Known: true, Left: e.left, Asked: e.asked, Overruns: e.overruns, At: e.at, Basis: e.basis, Stamp: e.stamp,
 			Capacity: e.capacity, Told: e.told, Counts: e.counts, InUseUntil: e.lentUntil,
 		}
 		if e.recent.length != 0 {
 			k.Recent, k.RecentLength = e.recent.parts[:], e.recent.length
 		}
 		if lost, is := t.taken[key]; is {
-			k.TakenMost, k.TakenOwed, k.TakenAt = lost.most, lost.owed, lost.at
+			k.TakenMost, k.TakenOverruns, k.TakenOwed, k.TakenAt = lost.most, lost.overruns, lost.owed, lost.at
 		}
 		k.addDebt(t.debt[key])
 		s.Keys = append(s.Keys, k)
@@ -102,6 +103,7 @@ func (k *SavedKey) addDebt(d *debt) {
 		return
 	}
 	k.Owed, k.Full, k.Lost, k.LostUntil = d.total-d.paid, d.full, d.lostCost(), d.lostUntil()
+	k.LostOverruns = d.lostOverruns()
 	for _, s := range d.slots {
 		k.Slots = append(k.Slots, SavedSlot{s.name, s.cost, s.until})
 	}
@@ -148,6 +150,7 @@ func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
 		if k.Known && !known {
 			// No call of the last run is in flight any more, but the store may have decided them late.
 			k.Lost, k.LostUntil, k.Asked = k.Lost+k.Asked, max(k.LostUntil, s.At.Add(LateAtMost)), 0
+			k.LostOverruns, k.Overruns = k.LostOverruns+k.Overruns, 0
 			whole = t.add(k.Key, k.entry(shift)) && whole
 			t.restoreTaken(k, shift)
 		} else if known && !e.counts {
@@ -163,7 +166,7 @@ func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
 		// When a counting limit was used is not kept: it counts from now on.
 		d := t.debtOf(k.Key)
 		d.total, d.full = d.total+k.Owed, max(d.full, k.Full+shift)
-		t.restoreLost(d, k.Lost, k.LostUntil+shift)
+		t.restoreLost(d, k, k.Lost, shift)
 		d.slots = append(d.slots, k.slots(shift)...)
 		d.use = nil
 	}
@@ -185,7 +188,7 @@ func (s *Snapshot) Shift(now budget.Instant, sameClock bool) budget.Instant {
 
 func (k *SavedKey) entry(shift budget.Instant) entry {
 	e := entry{
-		left: k.Left, asked: k.Asked, at: k.At + shift, basis: k.Basis, stamp: k.Stamp,
+		left: k.Left, asked: k.Asked, overruns: k.Overruns, at: k.At + shift, basis: k.Basis, stamp: k.Stamp,
 		capacity: k.Capacity, told: k.Told, counts: k.Counts, lentUntil: k.InUseUntil + shift,
 	}
 	e.recent.length = k.RecentLength
@@ -211,14 +214,14 @@ func (t *Table) add(key budget.KeyID, e entry) bool {
 
 func (t *Table) restoreTaken(k *SavedKey, shift budget.Instant) {
 	if k.TakenAt != 0 {
-		t.taken[k.Key] = taken{most: k.TakenMost, owed: k.TakenOwed, at: k.TakenAt + shift}
+		t.taken[k.Key] = taken{most: k.TakenMost, overruns: k.TakenOverruns, owed: k.TakenOwed, at: k.TakenAt + shift}
 	}
 }
 
 // restoreLost adds calls that the last run had lost. It is not known when they were sent.
-func (t *Table) restoreLost(d *debt, cost limit.Tokens, until budget.Instant) {
+func (t *Table) restoreLost(d *debt, k *SavedKey, cost limit.Tokens, shift budget.Instant) {
 	if cost > 0 {
-		d.lost = append(d.lost, lostCalls{cost: cost, until: until, mark: t.nextMark()})
+		d.lost = append(d.lost, lostCalls{cost: cost, overruns: k.LostOverruns, until: k.LostUntil + shift, mark: t.nextMark()})
 	}
 }
 
@@ -228,7 +231,7 @@ func (t *Table) restoreDebt(k *SavedKey, shift budget.Instant) {
 	}
 	d := t.debtOf(k.Key)
 	d.total, d.full = k.Owed, k.Full+shift
-	t.restoreLost(d, k.Lost-k.Folded, k.LostUntil+shift)
+	t.restoreLost(d, k, k.Lost-k.Folded, shift)
 	d.slots = k.slots(shift)
 	if !k.Admitted {
 		return

@@ -68,6 +68,8 @@ type Charge struct {
 	Spread bool
 	// Borrows: the call wants to borrow of the key's record. Sent reads it.
 	Borrows bool
+	// Overruns: the call charges what has been used already, also beyond what there is. Sent reads it.
+	Overruns bool
 }
 
 // Room holds the smallest and the largest capacity that a bucket can have while its share does not
@@ -126,8 +128,8 @@ type entry struct {
 	basis int64
 	// stamp is the store's clock at the answer, in microseconds. An earlier answer says nothing new.
 	stamp int64
-	// asked is the cost of calls in flight.
-	asked limit.Tokens
+	// asked is the cost of calls in flight, overruns that of those that may take more than there is.
+	asked, overruns limit.Tokens
 	// capacity is what the store's bucket could hold at the latest answer; 0 if that is not known.
 	capacity limit.Tokens
 	// lent is what the daemon has borrowed of the record, until lentUntil at the latest. For a concurrency
@@ -155,16 +157,18 @@ type change struct {
 // unknown reports whether the store does not know itself what is in use of a counting limit.
 func (e *entry) unknown() bool { return limit.Tokens(e.basis) >= limit.MaxTokens }
 
-// taken is what calls may have taken of a bucket by an instant. No call takes more than there is, so the
-// record then held at least nothing, whenever the calls were decided.
+// taken is what calls may have taken of a bucket by an instant. No call takes more than there is, except for overruns. So
+// the record then held at least nothing without those, whenever the calls were decided.
 type taken struct {
-	most limit.Tokens
-	owed limit.Tokens // by the key, at that time
-	at   budget.Instant
+	most, overruns limit.Tokens
+	owed           limit.Tokens // by the key, at that time
+	at             budget.Instant
 }
 
 // of returns what is left at least of what there was.
-func (t taken) of(left limit.Tokens) limit.Tokens { return max(left-t.most, min(left, -t.owed)) }
+func (t taken) of(left limit.Tokens) limit.Tokens {
+	return max(left-t.most, min(left, -t.owed)-t.overruns)
+}
 
 // debt is what was admitted of one key and not reported to the store, and what calls without an
 // answer may have taken.
@@ -388,7 +392,7 @@ func (e entry) bring(lost taken, c *Charge, now budget.Instant) entry {
 // less returns what was known, brought to when calls had taken of it, less that.
 func (e entry) less(lost taken, c *Charge) entry {
 	e = e.to(c, lost.at)
-	e.left = lost.of(e.left)
+	e.left = max(lost.of(e.left), min(e.left, -lost.owed-c.Limit.Capacity)) // no record owes more, see limit.Adjust
 	return e
 }
 

@@ -57,7 +57,7 @@ func emptied() []Plant {
 		},
 		{
 			Name: "emptied-calls-forgotten", Breaks: "what calls under way took of contents that the store has lost is given out again",
-			Edits: []Edit{{emptied, "\t\tmost, by := e.asked, now\n", "\t\tmost, by := limit.Tokens(0), now\n"}},
+			Edits: []Edit{{emptied, "\t\tmost, overruns, by := e.asked, e.overruns, now\n", "\t\tmost, overruns, by := limit.Tokens(0), e.overruns, now\n"}},
 		},
 		{
 			Name: "emptied-lost-calls-forgotten", Breaks: "what calls without an answer took of contents that the store has lost is given out again",
@@ -70,6 +70,10 @@ func emptied() []Plant {
 		{
 			Name: "emptied-counted-calls-ended", Breaks: "what calls without an answer took of contents that are lost counts as ended before its window",
 			Edits: []Edit{{emptied, "\t\td.use.own()\n", "\t\t_ = d.use\n"}},
+		},
+		{
+			Name: "lost-overrun-owes-nothing", Breaks: "a settlement without an answer leaves a bucket at nothing, not below it",
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "max(0, used[i]-a.Cost), true", "max(0, used[i]-a.Cost), false"}},
 		},
 		{
 			Name: "emptied-calls-beside-admissions", Breaks: "what calls under way took of contents that are lost is given out again, where requests were admitted without the store too",

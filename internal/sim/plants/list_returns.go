@@ -37,11 +37,11 @@ func returns() []Plant {
 		},
 		{
 			Name: "snapshot-without-calls", Breaks: "what calls in flight may have taken is forgotten when a daemon stops",
-			Edits: []Edit{{snapshot, "left: k.Left, asked: k.Asked,", "left: k.Left,"}}, World: stops,
+			Edits: []Edit{{snapshot, "left: k.Left, asked: k.Asked, overruns", "left: k.Left, overruns"}}, World: stops,
 		},
 		{
 			Name: "snapshot-without-lost-calls", Breaks: "what calls without an answer may have taken is forgotten when a daemon stops",
-			Edits: []Edit{{snapshot, "\tt.restoreLost(d, k.Lost-k.Folded, k.LostUntil+shift)\n", ""}}, World: stops,
+			Edits: []Edit{{snapshot, "\tt.restoreLost(d, k, k.Lost-k.Folded, shift)\n", ""}}, World: stops,
 		},
 		{
 			Name: "snapshot-without-debts", Breaks: "what a daemon has admitted without its store is forgotten when it stops",

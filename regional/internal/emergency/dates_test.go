@@ -123,3 +123,20 @@ func TestASettlementThatWasNotMade(t *testing.T) {
 		}
 	}
 }
+
+// TestASettlementThatMayOwe: 160 beyond a reservation are charged to a bucket of 100 that earns 10 a second, which is full, and
+// the call has no answer. The bucket may owe 60 from two seconds later on.
+func TestASettlementThatMayOwe(t *testing.T) {
+	now := 7200 * second
+	e, a := New(func() budget.Instant { return now }, storeclock.New(), nil), anAsk(1)
+	c := recall.Charge{Key: a.Key, Limit: a.Limit, Cost: limit.Token, Bucket: limit.Bucket{Cap: 100 * limit.Token, Rate: limit.Rate{Micro: 10e6}}}
+	var k recall.Ticket
+	e.table.Sent(&k, &c, now)
+	e.table.Answered(&k, &c, true, limit.Outcome{Tokens: 100 * limit.Token, Bucket: c.Bucket}, recall.Debt{}, int64(now)/1000, now)
+	parts := &charge.Transaction{Charges: []charge.Charge{a}}
+	e.Overran(parts, []limit.Tokens{a.Cost + 160*limit.Token}, "")
+	e.Adjusted(parts, nil, context.DeadlineExceeded)
+	if e.table.Holds(&c, now+8*second) || !e.table.Holds(&c, now+8*second+second/10) {
+		t.Error("what was owed is not earned in six seconds")
+	}
+}

@@ -280,7 +280,7 @@ func (e *Limit) Overran(parts *charge.Transaction, used []limit.Tokens, contents
 			e.table.Undate(a.Key)
 		}
 		c := e.charge(a, now)
-		c.Cost = max(0, used[i]-a.Cost)
+		c.Cost, c.Overruns = max(0, used[i]-a.Cost), true
 		e.table.Sent(&a.Ticket, &c, now)
 	}
 	e.count()
