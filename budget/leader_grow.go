@@ -26,7 +26,7 @@ func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now 
 		cur := kr.current()
 		next := target[i].Min(cur)
 		if grows != (Share{}) {
-			next = target[i].Min(kr.base()).Add(grows)
+			next = target[i].Min(kr.confirmed()).Add(grows)
 		}
 		if next == cur {
 			continue
@@ -54,7 +54,7 @@ func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now 
 // in use if that outlasts the share. That equals its liability, so that the growth is exactly what is committed.
 func (l *Leader) canGrow(i int, key *leaderKey, lowered Share) bool {
 	kr := &key.regions[i]
-	return l.regions[i].live && (kr.acked || kr.outlasted) && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.base() == lowered
+	return l.regions[i].live && (kr.acked || kr.outlasted) && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.confirmed() == lowered
 }
 
 // poolOf returns the part of the limit that no region may be enforcing or have in use: the only

@@ -173,8 +173,8 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 			continue
 		}
 		now := kr.current()
-		if kr.outlasted && !kr.lost && key.limit.LendsUnused() && l.cfg.Regions[i].Takes() {
-			now = kr.base() // what it has in use is a part of its share again if it asks
+		if kr.outlasted && !kr.pending && !kr.lost && key.limit.LendsUnused() && l.cfg.Regions[i].Takes() {
+			now = kr.confirmed() // what it has in use is a part of its share again if it asks
 		}
 		if over := kr.inUse - now.Burst; over > 0 {
 			in.Avail.Burst -= over // no other region can have that yet
@@ -217,15 +217,6 @@ func (a *allocation) keepNoBurst() {
 	for i := range a.Regions {
 		a.Regions[i].Keep.Burst = 0
 	}
-}
-
-// base returns the share from which a region may grow: the last one, or what it has in use if that outlasts the
-// share. Nobody else can have that part.
-func (kr *keyRegion) base() Share {
-	if kr.pending {
-		return kr.next
-	}
-	return kr.sent.Max(Share{Burst: kr.inUse})
 }
 
 // current returns the share last sent, or the one about to be sent.

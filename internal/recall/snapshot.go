@@ -72,7 +72,7 @@ func (t *Table) Snapshot(now budget.Instant) *Snapshot {
 	}
 	s := Snapshot{At: now, Whole: t.whole, Emptied: t.emptied, Keys: make([]SavedKey, 0, len(t.keys))}
 	for key, e := range t.keys {
-		if _, changing := t.changing[key]; changing {
+		if t.isChanging(key) {
 			e = e.uncertain()
 		}
 		k := SavedKey{

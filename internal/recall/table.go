@@ -295,7 +295,7 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 // changed ends a change that the store has made. It reports whether the store still has the contents that it made
 // the change in: Void and Emptied end all changes.
 func (t *Table) changed(key budget.KeyID) bool {
-	_, changing := t.changing[key]
+	changing := t.isChanging(key)
 	delete(t.changing, key)
 	return changing
 }
@@ -364,7 +364,7 @@ func (t *Table) find(c *Charge, now budget.Instant) entry {
 	if !known {
 		return t.untouched(c, now)
 	}
-	if _, changing := t.changing[c.Key]; changing {
+	if t.isChanging(c.Key) {
 		told := e.told // so that no earlier answer replaces what is known
 		e = e.uncertain()
 		e.told = told
@@ -375,7 +375,7 @@ func (t *Table) find(c *Charge, now budget.Instant) entry {
 // certain is find for a decision: while a key's share changes the store has told nothing that counts.
 func (t *Table) certain(c *Charge, now budget.Instant) entry {
 	e := t.find(c, now)
-	if _, changing := t.changing[c.Key]; changing {
+	if t.isChanging(c.Key) {
 		e.told = false
 	}
 	return e

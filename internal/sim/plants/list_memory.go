@@ -153,7 +153,7 @@ func memory() []Plant {
 			Name: "recall-while-a-share-changes", Breaks: "what the store answers before it changes a share counts while that change is under way",
 			Edits: []Edit{
 				{"internal/recall/table.go", "		e = e.uncertain()\n		e.told = told\n", "		e.told = told\n"},
-				{"internal/recall/table.go", "	e := t.find(c, now)\n	if _, changing := t.changing[c.Key]; changing {\n", "	e := t.find(c, now)\n	if false {\n"},
+				{"internal/recall/table.go", "	e := t.find(c, now)\n	if t.isChanging(c.Key) {\n", "	e := t.find(c, now)\n	if false {\n"},
 			},
 			World: World{Regions: 2, Keys: 1, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true},
 		},
