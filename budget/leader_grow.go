@@ -50,11 +50,16 @@ func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now 
 	return raised
 }
 
-// canGrow reports whether a region may grow. It grows only from a share that it has acknowledged, or from what it has
-// in use if that outlasts the share. That equals its liability, so that the growth is exactly what is committed.
+// canGrow reports whether a region may grow. It grows only from what it has settled on. That equals its liability, so
+// that the growth is exactly what is committed.
 func (l *Leader) canGrow(i int, key *leaderKey, lowered Share) bool {
 	kr := &key.regions[i]
-	return l.regions[i].live && (kr.acked || kr.outlasted) && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.confirmed() == lowered
+	return l.regions[i].live && kr.settled(key.limit) && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.confirmed() == lowered
+}
+
+// settled reports whether the region has acknowledged its share, or has more of a lent limit in use than that.
+func (kr *keyRegion) settled(lim KeyLimit) bool {
+	return kr.acked || kr.outlasted && lim.LendsUnused()
 }
 
 // poolOf returns the part of the limit that no region may be enforcing or have in use: the only
@@ -127,7 +132,7 @@ func (l *Leader) grow(g growth) {
 		return
 	}
 	kr := &key.regions[g.region]
-	if kr.pending || !kr.acked && !kr.outlasted || kr.gen != g.from {
+	if kr.pending || !kr.settled(key.limit) || kr.gen != g.from {
 		return // another share or a new session has overtaken it
 	}
 	l.queueAction(g.region, key, g.share)

@@ -30,7 +30,7 @@ func counted() []Plant {
 		},
 		{
 			Name: "use-is-no-share", Breaks: "a region whose use outlasts its share gets nothing of what nobody uses until that use has ceased to count",
-			Edits: []Edit{{"budget/leader_grow.go", "(kr.acked || kr.outlasted) && !(", "kr.acked && !("}},
+			Edits: []Edit{{"budget/leader_grow.go", "kr.settled(key.limit) && !(", "kr.acked && !("}},
 		},
 		{
 			Name: "no-tail", Breaks: "what was used under a lease counts as gone with the lease",

@@ -13,7 +13,7 @@ func fairness() []Plant {
 	return []Plant{
 		{
 			Name: "never-grows", Breaks: "no share ever grows",
-			Edits: []Edit{{"budget/leader_grow.go", "return l.regions[i].live && (kr.acked || kr.outlasted) && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.confirmed() == lowered", "return kr == nil"}},
+			Edits: []Edit{{"budget/leader_grow.go", "return l.regions[i].live && kr.settled(key.limit) && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.confirmed() == lowered", "return kr == nil"}},
 		},
 		{
 			Name: "unchanged-not-acknowledged", Breaks: "what a Hello said and the answer left as it was is not acknowledged",

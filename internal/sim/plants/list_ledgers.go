@@ -49,12 +49,12 @@ func ledgers() []Plant {
 		},
 		{
 			Name: "grow-from-unacknowledged", Breaks: "a region grows from a share that it has not acknowledged",
-			Edits:    []Edit{{grow, " && (kr.acked || kr.outlasted) && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.confirmed() == lowered", " && !(kr.lost && key.limit.LendsUnused()) && !kr.pending"}},
+			Edits:    []Edit{{grow, " && kr.settled(key.limit) && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.confirmed() == lowered", " && !(kr.lost && key.limit.LendsUnused()) && !kr.pending"}},
 			Harmless: "argued: what is sent is within a liability that was committed for it; that a region grows from what it has acknowledged only keeps the plans simple",
 		},
 		{
 			Name: "grow-overtakes-shrink", Breaks: "a committed growth is sent although another share was sent since it was planned",
-			Edits:    []Edit{{grow, "if kr.pending || !kr.acked && !kr.outlasted || kr.gen != g.from {", "if kr.pending {"}},
+			Edits:    []Edit{{grow, "if kr.pending || !kr.settled(key.limit) || kr.gen != g.from {", "if kr.pending {"}},
 			Harmless: "argued: what is sent is within the liability that was committed for it, whatever was sent in between; the check saves a growth that the plan no longer wants",
 		},
 		{
