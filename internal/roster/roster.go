@@ -170,18 +170,44 @@ func (r *Roster) Spends(now budget.Instant) bool {
 }
 
 // Alone reports whether this daemon may admit by its emergency limit, because it knows of no other
-// daemon and waits for none. inSession: it has the region's session, so no other daemon can have got it
-// since the list was last read.
+// daemon and waits for none. inSession: it has the region's session.
 func (r *Roster) Alone(now budget.Instant, inSession bool) bool {
-	if len(r.Others(now)) > 0 || r.Unread() && !inSession {
+	if len(r.Others(now)) > 0 || !r.Reading().Suffices(inSession) {
 		return false
 	}
 	return r.readAt == 0 || r.seen || r.vouched
 }
 
-// Unread reports whether the store has told its contents and their list has not answered yet. Another
-// daemon may be in that list, and spend by the store. It cannot know of this one, which the list lacks.
-func (r *Roster) Unread() bool { return r.reached && r.number == 0 }
+// Reading is what a daemon has read of the list. The zero value is Read.
+type Reading uint8
+
+const (
+	// Read: the list of the present contents, or the store has told no contents yet.
+	Read Reading = iota
+	// ReadFormer: only the list of former contents.
+	ReadFormer
+	// ReadNone: no list, though the store has told its contents.
+	ReadNone
+)
+
+// Suffices reports whether what was read tells which other daemons may spend by the store. A daemon in session needs the
+// list of former contents only: no other one can have got the session since. Whoever is in a list that it never read
+// cannot know of it, and may spend a floor.
+func (r Reading) Suffices(inSession bool) bool { return r == Read || r == ReadFormer && inSession }
+
+// Reading returns what this daemon has read of the list.
+func (r *Roster) Reading() Reading {
+	switch {
+	case !r.reached || r.number != 0:
+		return Read
+	case r.readAt != 0:
+		return ReadFormer
+	}
+	return ReadNone
+}
+
+// Unread reports whether the store has told its contents and their list has not answered yet.
+func (r *Roster) Unread() bool { return r.Reading() != Read }
 
 // Others returns the other daemons of the region that this one knows, ordered by id, at most
 // budget.MaxDaemons.

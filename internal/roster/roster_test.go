@@ -260,6 +260,21 @@ func TestTheListOfOtherContents(t *testing.T) {
 	w.is(a, true, false, "beside the daemon that it has read of")
 }
 
+// TestASessionIsNoList: a daemon is new and has the session at once. The list of its store may have a daemon that no
+// leader knows, for example one that slept through an election. It may spend its floor once it wakes.
+func TestASessionIsNoList(t *testing.T) {
+	w := start(t)
+	sleeper, next := w.daemon(1), w.daemon(2)
+	w.reads(sleeper)
+	next.Contents()
+	next.Vouched()
+	if next.Alone(w.now, true) {
+		t.Error("alone in session before it has read any list")
+	}
+	w.reads(next)
+	w.is(next, true, false, "beside the daemon that sleeps")
+}
+
 // TestADaemonThatLeftIsForgotten: the other daemon was known when this one ran last, and stops in order while both run.
 // A leader that has not named it says nothing of it.
 func TestADaemonThatLeftIsForgotten(t *testing.T) {

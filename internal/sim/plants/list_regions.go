@@ -14,17 +14,21 @@ func regions() []Plant {
 	return []Plant{
 		{
 			Name: "alone-beside-another", Breaks: "a daemon that knows of another one of its region admits by its emergency limit",
-			Edits: []Edit{{"internal/roster/roster.go", "	if len(r.Others(now)) > 0 || r.Unread() && !inSession {", "	if false {"}},
+			Edits: []Edit{{"internal/roster/roster.go", "	if len(r.Others(now)) > 0 || !r.Reading().Suffices(inSession) {", "	if false {"}},
 			World: World{Faults: []string{"second daemon", "store lost for one daemon", "cut both ways", "leader dies"}, Just: true, Lease: 3 * time.Second},
 		},
 		{
 			Name: "alone-before-the-list", Breaks: "a daemon admits by its emergency limit though it has not read the list of a store that it reaches",
-			Edits: []Edit{{"internal/roster/roster.go", "func (r *Roster) Unread() bool { return r.reached && r.number == 0 }", "func (r *Roster) Unread() bool { return false }"}},
+			Edits: []Edit{{"internal/roster/roster.go", "case !r.reached || r.number != 0:", "case true:"}},
 			World: World{Faults: []string{"second daemon", "all coordinators stop", "all store commands stuck", "messages lost", "cut both ways"}, Just: true, Lease: 3 * time.Second},
 		},
 		{
+			Name: "alone-by-session", Breaks: "a daemon that has the session admits by its emergency limit though it has not read any list of its store",
+			Edits: []Edit{{"internal/roster/roster.go", "r == Read || r == ReadFormer && inSession", "r == Read || inSession"}},
+		},
+		{
 			Name: "alone-in-other-contents", Breaks: "a daemon whose store has other contents admits by its emergency limit though it has not read their list",
-			Edits: []Edit{{"internal/roster/roster.go", "func (r *Roster) Unread() bool { return r.reached && r.number == 0 }", "func (r *Roster) Unread() bool { return r.reached && r.readAt == 0 }"}},
+			Edits: []Edit{{"internal/roster/roster.go", "case !r.reached || r.number != 0:", "case !r.reached || r.readAt != 0:"}},
 			World: World{Faults: []string{"second daemon", "store lost for one daemon", "store flushed"}, Just: true, Lease: 3 * time.Second},
 		},
 		{

@@ -9,6 +9,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
 	"aliquot/internal/recall"
+	"aliquot/internal/roster"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
@@ -47,9 +48,10 @@ type Limit struct {
 	// left: another daemon has what the region may spend.
 	left bool
 	since
-	// isBeside: another daemon of the region is known, which may spend by the store. isUnread: the
-	// store can be asked whether there is one, and has not answered.
-	isBeside, isUnread bool
+	// isBeside: another daemon of the region is known, which may spend by the store. list: what was read
+	// of the region's daemons.
+	isBeside bool
+	list     roster.Reading
 	// stopped is when it was found that this machine's clock had stopped; 0: it has not, or a coordinator has answered a
 	// later report.
 	stopped budget.Instant
@@ -462,13 +464,12 @@ func (e *Limit) HasLeft() bool {
 
 // Beside sets whether another daemon of the region is known, which may have the store, and spend by
 // it what this one would admit without the store. Nothing earned before the end of such a time is
-// kept. unread: the store has told its contents, and their list of the region's daemons is not read
-// yet. Meanwhile nothing is admitted, unless this daemon has the session, and what was known of another
-// daemon before stays as it is.
-func (e *Limit) Beside(another, unread bool) {
+// kept. list is what was read of the region's daemons. Unless it suffices nothing is admitted. What was known of another
+// daemon stays as it is until the list of the store's present contents is read.
+func (e *Limit) Beside(another bool, list roster.Reading) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.isUnread = unread; unread {
+	if e.list = list; list != roster.Read {
 		return
 	}
 	if e.isBeside && !another {
@@ -483,7 +484,7 @@ func (e *Limit) Beside(another, unread bool) {
 
 // isAlone reports whether no other daemon of the region can spend by the store. The caller holds mu.
 func (e *Limit) isAlone(now budget.Instant) bool {
-	return !e.isBeside && (!e.isUnread || e.hasSession(now))
+	return !e.isBeside && e.list.Suffices(e.hasSession(now))
 }
 
 // hasSession reports whether no other daemon can have had the region's session. The caller holds mu.

@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
+	"aliquot/internal/roster"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
@@ -48,7 +49,7 @@ func TestWhatAnotherDaemonSpentBeforeARestart(t *testing.T) {
 		now, latest := 1000*second, "contents-1"
 		started := func() *Limit {
 			e := New(func() budget.Instant { return now }, storeclock.New(), func() string { return latest })
-			e.Beside(false, false)
+			e.Beside(false, roster.Read)
 			return e
 		}
 		told := func(e *Limit, n uint64, enforcement string) limit.Tokens {
@@ -65,9 +66,9 @@ func TestWhatAnotherDaemonSpentBeforeARestart(t *testing.T) {
 		a := anAsk(1)
 		answeredAs(last, a, latest, now)
 		now += 10 * second
-		last.Beside(true, false)
+		last.Beside(true, roster.Read)
 		now += 10 * second
-		last.Beside(false, false)
+		last.Beside(false, roster.Read)
 		now += second / 10 // five tokens are earned, of what is the region's alone ten
 		last.InSession(now)
 		kept := last.Keep()
