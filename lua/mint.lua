@@ -1,7 +1,7 @@
--- mint: names the store's contents, unless somebody else did meanwhile.
+-- mint: names the store's contents, unless another daemon has done so.
 --
 -- KEYS[1]  the key of the redis epoch
--- ARGV[1]  the value read before, '' for none: another one now stands for good
+-- ARGV[1]  the value read before, '' for none: if there is another one now, it stays
 -- ARGV[2]  nonce    ARGV[3]  the server's run id, and its promotion, if there was one
 -- Reply    the redis epoch in force: "<nonce>:<run id and promotion>:<microseconds>"
 

@@ -67,7 +67,7 @@ if HEARD_WAIT ~= 0 then
   if heard then
     heard_at = type(heard) == 'string' and match(heard, '^%d+$') and tonumber(heard)
     if not heard_at or heard_at < 1 or heard_at > EXACT then
-      heard_at = now -- nonsense: somebody was heard, who knows when
+      heard_at = now -- not a time: the region was heard at a time that is not known
     end
     if HEARD_WAIT > 0 then
       SINCE = max(SINCE, math.min(heard_at + HEARD_WAIT, EXACT))

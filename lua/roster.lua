@@ -6,7 +6,7 @@
 -- ARGV[5]  1 if it leaves    ARGV[6]  after how long a daemon that does not come back is
 --          dropped, milliseconds    ARGV[7]  how many others there may be
 -- Reply    {-1, epoch found or ''} if the contents are not the ones expected; else
---          {now, the caller's number, the highest number, 1 if the caller stood in the list,
+--          {now, the caller's number, the highest number, 1 if the caller was in the list,
 --          id, read, at, ...} of the others, those that came last first
 --
 -- The list is a text: "<highest number> <id>:<read>:<at> ...". What makes no sense in it is

@@ -1,6 +1,6 @@
--- spread: replaces a text that somebody read before, unless it is another one by now: the
--- epoch of a slot of a Redis Cluster by the one that was minted in another slot, and what
--- is kept of a reservation.
+-- spread: replaces a text that the caller read before, unless the text has changed since. It
+-- replaces the epoch of a slot of a Redis Cluster by the one of another slot, and what is kept
+-- of a reservation.
 --
 -- KEYS[1]  the key, whose TTL stays
 -- ARGV[1]  the text read before, '' for none    ARGV[2]  the new one

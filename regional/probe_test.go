@@ -34,7 +34,8 @@ func (s *knownByConnection) Epoch(ctx context.Context) (string, error) {
 	return "", errors.New("i/o timeout")
 }
 
-// TestAStoreThatAConnectionKnows: a daemon whose store answers is not without a store, whoever has learned the contents.
+// TestAStoreThatAConnectionKnows: a daemon whose store answers is not without a store, even if another connection has
+// learned the contents.
 func TestAStoreThatAConnectionKnows(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
 		c := testConfig(newLeader(t, "rules: [{id: r0, params: {capacity: 100, refill_rate: 10}}]").address())

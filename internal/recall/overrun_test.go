@@ -9,7 +9,7 @@ import (
 
 // TestALostOverrun: a bucket of five that earns one a second has one left. A settlement charges six more than was reserved,
 // which is used already: the bucket owes five then. The call is lost, or under way still, as the store loses its contents
-// or the daemon is started anew. Its bucket owes as much, and one is left after six seconds.
+// or the daemon restarts. Its bucket owes as much, and one is left after six seconds.
 func TestALostOverrun(t *testing.T) {
 	l := perSecond["bucket"]
 	emptied := func(table *Table, now budget.Instant) *Table {

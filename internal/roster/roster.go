@@ -191,7 +191,7 @@ const (
 )
 
 // Suffices reports whether what was read tells which other daemons may spend by the store. A daemon in session needs the
-// list of former contents only: no other one can have got the session since. Whoever is in a list that it never read
+// list of former contents only: no other one can have got the session since. A daemon in a list that it never read
 // cannot know of it, and may spend a floor.
 func (r Reading) Suffices(inSession bool) bool { return r == Read || r == ReadFormer && inSession }
 

@@ -25,7 +25,7 @@ func counted() []Plant {
 			Edits: []Edit{{leader, "	kr.outlasted = used > rep.Share.Burst\n", "	kr.outlasted = used < 0\n"}},
 		},
 		{
-			Name: "use-by-what-a-request-told", Breaks: "under new rules an idle region tells that all of a limit is in use, as no request has said the limit",
+			Name: "use-by-what-a-request-told", Breaks: "under new rules an idle region reports that all of a limit is in use, as no request has said the limit",
 			Edits: []Edit{{region, "partOf(res.InUse, res.Capacity)", "partOf(res.InUse, h.limit.Capacity)"}},
 		},
 		{

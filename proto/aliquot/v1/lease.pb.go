@@ -1241,7 +1241,7 @@ type KeyReport struct {
 	// The key is no longer hot here.
 	Cold bool `protobuf:"varint,11,opt,name=cold,proto3" json:"cold,omitempty"`
 	// For how long the key had not been used when the report was sent, and the longest
-	// pause between two uses of late.
+	// recent pause between two uses.
 	IdleNs int64 `protobuf:"varint,12,opt,name=idle_ns,json=idleNs,proto3" json:"idle_ns,omitempty"`
 	GapNs  int64 `protobuf:"varint,13,opt,name=gap_ns,json=gapNs,proto3" json:"gap_ns,omitempty"`
 	// For a limit that counts use (windows, logs, slots): the part of the limit, in units
@@ -1414,8 +1414,8 @@ type ReportResponse struct {
 	Plan *PlanTask `protobuf:"bytes,9,opt,name=plan,proto3" json:"plan,omitempty"`
 	// The other daemons of the region that the leader knows of, at most 32.
 	Others []uint64 `protobuf:"fixed64,50,rep,packed,name=others,proto3" json:"others,omitempty"`
-	// As in HelloResponse: a region whose clock shows less time between two answers than the
-	// leader's, by more than drift and the way explain, stood still.
+	// As in HelloResponse. The region's clock has stopped if it shows less time between two
+	// answers than the leader's, by more than drift and delay explain.
 	LeaderClockMicros int64 `protobuf:"varint,100,opt,name=leader_clock_micros,json=leaderClockMicros,proto3" json:"leader_clock_micros,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
