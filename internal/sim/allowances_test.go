@@ -8,6 +8,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/sim/rule"
+	"aliquot/internal/sim/site"
 	"aliquot/limit"
 )
 
@@ -65,3 +66,33 @@ func TestTheOracleAllowsForRulesInAStateFile(t *testing.T) {
 }
 
 func newStrict(w *world, l limit.Limit) *rule.Rule { return rule.New(&w.Timeline, 0, l, 0) }
+
+// A daemon that owes its store slots lives on when the oracle forgives them, because another daemon of its region begins
+// to spend. The store decides its next request, as it would have done without that.
+func TestForgivenDebtsAreNotOnTheirWay(t *testing.T) {
+	for _, forgiven := range []bool{false, true} {
+		d := NewDriven(DriveOptions{
+			Seed: 1, RTTs: []time.Duration{40 * time.Millisecond, 40 * time.Millisecond}, Quorum: 10 * time.Millisecond,
+			Keys: []DrivenKey{{Limit: limit.Limit{Algorithm: limit.Concurrency, Capacity: 300 * limit.Token, Window: 20 * time.Second}}},
+		})
+		n, answers := d.w.NodeOf(0), 0
+		ask := func() { d.Ask(0, 0, 1, limit.Token, func(site.Decided) { answers++ }) }
+		d.After(5*time.Second, ask)
+		d.After(6*time.Second, func() { d.Stop(0, 5*time.Second); ask() })
+		d.After(7*time.Second, func() {
+			if owed := n.Owes(d.w.Rules[0]); owed != limit.Token {
+				t.Errorf("%d micro-tokens are owed, want a slot that was given out without the store", owed)
+			}
+			if forgiven {
+				d.w.ForgiveDebts(n)
+			}
+		})
+		d.After(15*time.Second, ask)
+		if broken := d.Run(16 * time.Second); broken != nil {
+			t.Fatal(broken)
+		}
+		if answers != 2 {
+			t.Errorf("forgiven %v: the store has decided %d requests, want 2: one before it stopped and one after it", forgiven, answers)
+		}
+	}
+}

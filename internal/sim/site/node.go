@@ -366,14 +366,16 @@ func (n *Node) Pause(d int64) {
 // Owes returns what the daemon owes its store of a rule's key.
 func (n *Node) Owes(r *rule.Rule) limit.Tokens { return n.recalled.Owed(r.Key, n.Now()) }
 
-// OwedSlots returns the slots among what the daemon owes, and what they cost together.
+// OwedSlots returns the slots among what the daemon owes, and what they cost together. It still owes them.
 func (n *Node) OwedSlots(r *rule.Rule) (slots []uint64, cost limit.Tokens) {
 	l := r.Latest()
 	c := recall.Charge{Key: r.Key, Limit: l, RhoPPM: int64(n.Machine.Config().RhoPPM)}
 	if l.Algorithm != limit.Concurrency {
 		return nil, 0
 	}
-	for _, s := range n.recalled.Carry(&c, n.recalled.Call(), n.Now()).Held {
+	carried := n.recalled.Carry(&c, n.recalled.Call(), n.Now())
+	n.recalled.Paid(r.Key, carried, false) // no call has left with it, and the daemon may live on
+	for _, s := range carried.Held {
 		slots, cost = append(slots, s.Slot), cost+s.Cost
 	}
 	return slots, cost
