@@ -1,9 +1,12 @@
 package site
 
 import (
+	"slices"
+
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
 	"aliquot/internal/recall"
+	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
 
@@ -22,20 +25,10 @@ func (c *takeCall) decideAlone() {
 	if c.errand {
 		return
 	}
-	if n.holdsBack() || n.beside || n.left || !n.isAlone() {
-		return // another daemon may spend through the store
-	}
-	n.alone = n.asks(n.alone, c.rules) // by what it may spend now
+	charges := c.chargesAlone()
 	asks := n.alone
-	charges := make([]recall.Charge, len(asks))
-	for i := range asks {
-		if r := asks[i].right; r.Blind && r.Phase != budget.CutOff {
-			return // as in the daemon: the floor may be lent
-		}
-		charges[i] = n.charge(&asks[i], c.cost)
-		if c.tries == 1 {
-			charges[i].Own = &c.asks[i].ticket
-		}
+	if charges == nil {
+		return
 	}
 	for range c.tries {
 		c.nameSlots(charges)
@@ -67,6 +60,38 @@ func (c *takeCall) decideAlone() {
 			c.given = true
 		}
 	}
+}
+
+// chargesAlone returns what the call would charge of the memory; nil: another daemon may spend through the store, or
+// the floor may be lent.
+func (c *takeCall) chargesAlone() []recall.Charge {
+	n := c.n
+	if n.holdsBack() || n.beside || n.left || !n.isAlone() {
+		return nil
+	}
+	n.alone = n.asks(n.alone, c.rules) // by what it may spend now
+	charges := make([]recall.Charge, len(n.alone))
+	for i := range n.alone {
+		if r := n.alone[i].right; r.Blind && r.Phase != budget.CutOff {
+			return nil
+		}
+		charges[i] = n.charge(&n.alone[i], c.cost)
+		if c.tries == 1 {
+			charges[i].Own = &c.asks[i].ticket
+		}
+	}
+	return charges
+}
+
+// settlesAlone reports whether a call in flight carries what one of the keys owes, and the memory has enough for this
+// one. If it has not, this call carries the debt as well.
+func (c *takeCall) settlesAlone() bool {
+	n := c.n
+	if !slices.ContainsFunc(c.rules, func(r *rule.Rule) bool { return n.recalled.Settling(r.Key) }) {
+		return false
+	}
+	charges := c.chargesAlone()
+	return charges != nil && !slices.ContainsFunc(charges, func(a recall.Charge) bool { return !n.recalled.Holds(&a, n.Now()) })
 }
 
 // charge returns what an ask costs its key, with what the region may hold of the key without the

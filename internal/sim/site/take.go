@@ -3,8 +3,6 @@ package site
 import (
 	"time"
 
-	"slices"
-
 	"aliquot/budget"
 	"aliquot/internal/prefetch"
 	"aliquot/internal/recall"
@@ -109,17 +107,12 @@ func (n *Node) Take(rules []*rule.Rule, tries int, cost limit.Tokens, done func(
 		return
 	}
 	c.asks = n.asks(c.asks, rules)
-	if !n.spends() || !n.breaker.passes(n.w.Now()) || n.settling(rules) {
+	if !n.spends() || !n.breaker.passes(n.w.Now()) || c.settlesAlone() {
 		c.decideAlone()
 		return
 	}
 	c.bring()
 	c.leave()
-}
-
-// settling reports whether a call in flight carries what one of the rules' keys owes.
-func (n *Node) settling(rules []*rule.Rule) bool {
-	return slices.ContainsFunc(rules, func(r *rule.Rule) bool { return n.recalled.Settling(r.Key) })
 }
 
 // leave sends the call.
