@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/limit"
@@ -34,8 +35,14 @@ type faultyStore struct {
 	fault atomic.Pointer[string]
 }
 
-// errReadOnly is what a Redis answers that has become a replica.
-var errReadOnly = errors.New("READONLY You can't write against a read only replica")
+// errReadOnly is what a Redis answers that has become a replica. Such a call has charged nothing.
+var errReadOnly redis.Error = redisAnswer("READONLY You can't write against a read only replica")
+
+// redisAnswer is an error that a Redis answers with.
+type redisAnswer string
+
+func (a redisAnswer) Error() string { return string(a) }
+func (redisAnswer) RedisError()     {}
 
 // call makes a call as the fault lets it.
 func (s *faultyStore) call(ctx context.Context, make func() error) error {
