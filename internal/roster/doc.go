@@ -8,8 +8,9 @@
 // once it has read of another daemon.
 //
 // So a daemon that may be admitting by an emergency limit has not read of a new daemon, and the new
-// daemon sees that in the list. The only daemon of a region finds no other in the list and waits
-// for nothing.
+// daemon sees that in the list. The only daemon of a region finds no other in the list. If it is new
+// there it waits a second for a coordinator's word, and admits nothing meanwhile: another one, for which
+// a coordinator vouches, may not be in the list yet.
 //
 // The daemon and the simulator share the package. It is pure: times are arguments.
 package roster

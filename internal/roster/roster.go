@@ -166,48 +166,59 @@ func (r *Roster) Spends(now budget.Instant) bool {
 	case r.vouched:
 		return true
 	}
-	return r.readAt != 0 && r.seen && (r.waits == 0 || now.Sub(r.waits) >= wordFor)
+	return r.readAt != 0 && r.seen && !r.awaitsWord(now)
+}
+
+// awaitsWord reports whether the daemon still waits for a coordinator to vouch for it.
+func (r *Roster) awaitsWord(now budget.Instant) bool {
+	return !r.vouched && r.waits != 0 && now.Sub(r.waits) < wordFor
 }
 
 // Alone reports whether this daemon may admit by its emergency limit, because it knows of no other
 // daemon and waits for none. inSession: it has the region's session.
 func (r *Roster) Alone(now budget.Instant, inSession bool) bool {
-	if len(r.Others(now)) > 0 || !r.Reading().Suffices(inSession) {
+	if len(r.Others(now)) > 0 || !r.Certainty(now).Suffices(inSession) {
 		return false
 	}
 	return r.readAt == 0 || r.seen || r.vouched
 }
 
-// Reading is what a daemon has read of the list. The zero value is Read.
-type Reading uint8
+// Certainty is how sure a daemon is of which other daemons may spend by the store. The zero value is Certain.
+type Certainty uint8
 
 const (
-	// Read: the list of the present contents, or the store has told no contents yet.
-	Read Reading = iota
-	// ReadFormer: only the list of former contents.
-	ReadFormer
-	// ReadNone: no list, though the store has told its contents.
-	ReadNone
+	// Certain: the daemon has read the list of the present contents, or the store has told no contents yet.
+	Certain Certainty = iota
+	// CertainInSession: it has read only the list of former contents, or is new in the present one and waits for a
+	// coordinator's word. Another one that has the session may not be in that list yet.
+	CertainInSession
+	// Uncertain: it has read no list, though the store has told its contents. Whoever is in that list cannot know of this
+	// daemon, and may spend a floor.
+	Uncertain
 )
 
-// Suffices reports whether what was read tells which other daemons may spend by the store. A daemon in session needs the
-// list of former contents only: no other one can have got the session since. A daemon in a list that it never read
-// cannot know of it, and may spend a floor.
-func (r Reading) Suffices(inSession bool) bool { return r == Read || r == ReadFormer && inSession }
-
-// Reading returns what this daemon has read of the list.
-func (r *Roster) Reading() Reading {
-	switch {
-	case !r.reached || r.number != 0:
-		return Read
-	case r.readAt != 0:
-		return ReadFormer
-	}
-	return ReadNone
+// Suffices reports whether a daemon that knows of no other one may count on that. inSession: it has the region's
+// session, so no other one can have got it since it last read a list.
+func (c Certainty) Suffices(inSession bool) bool {
+	return c == Certain || c == CertainInSession && inSession
 }
 
-// Unread reports whether the store has told its contents and their list has not answered yet.
-func (r *Roster) Unread() bool { return r.Reading() != Read }
+// Certainty returns how sure this daemon is. It is Certain once it knows of another one.
+func (r *Roster) Certainty(now budget.Instant) Certainty {
+	switch {
+	case len(r.Others(now)) > 0:
+		return Certain
+	case r.Unread() && r.readAt == 0:
+		return Uncertain
+	case r.Unread() || r.readAt != 0 && r.awaitsWord(now):
+		return CertainInSession
+	}
+	return Certain
+}
+
+// Unread reports whether the store has told its contents and their list has not answered yet. Another
+// daemon may be in that list, and spend by the store. It cannot know of this one, which the list lacks.
+func (r *Roster) Unread() bool { return r.reached && r.number == 0 }
 
 // Others returns the other daemons of the region that this one knows, ordered by id, at most
 // budget.MaxDaemons.

@@ -40,13 +40,13 @@ func (w *world) is(r *roster.Roster, spends, alone bool, when string) {
 }
 
 // The one daemon of a region waits for a coordinator's word, or a second where none answers.
-// When it comes back it waits for nothing.
+// While it waits it admits nothing by its emergency limit either. When it comes back it waits for nothing.
 func TestTheOnlyDaemon(t *testing.T) {
 	w := start(t)
 	a := w.daemon(1)
 	w.is(a, false, true, "before the store answers")
 	w.reads(a)
-	w.is(a, false, true, "new to the list")
+	w.is(a, false, false, "new to the list")
 	w.pass(time.Second)
 	w.is(a, true, true, "without a coordinator for a second")
 	vouched := w.daemon(1)
@@ -118,6 +118,29 @@ func TestADaemonThatCanReadTheListIsNotAloneBefore(t *testing.T) {
 	w.is(a, true, false, "a coordinator vouches for it")
 	w.reads(a)
 	w.is(a, true, true, "nobody else is in the list")
+}
+
+// TestADaemonThatWaitsForAWordAdmitsNothing: a leader vouches for another one, which spends by the store before it is in
+// the list. The first one finds nobody there, and hears no coordinator.
+func TestADaemonThatWaitsForAWordAdmitsNothing(t *testing.T) {
+	w := start(t)
+	a, b := w.daemon(1), w.daemon(2)
+	a.Contents()
+	b.Contents()
+	b.Vouched()
+	w.is(b, true, false, "vouched for, and not in the list")
+	w.reads(a)
+	w.pass(time.Second - 1)
+	w.is(a, false, false, "nobody else is in the list, and no coordinator has answered")
+	if got := a.Certainty(w.now); got != roster.CertainInSession || !a.Alone(w.now, true) {
+		t.Errorf("its certainty is %v, or it is not alone with the session", got)
+	}
+	w.reads(b)
+	if w.reads(a); a.Certainty(w.now) != roster.Certain {
+		t.Error("it has read of the other one, and is not certain")
+	}
+	w.pass(time.Second)
+	w.is(a, true, false, "each has read of the other")
 }
 
 // A daemon that leaves is forgotten at once, one that falls silent in an hour.

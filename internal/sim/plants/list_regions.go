@@ -14,22 +14,27 @@ func regions() []Plant {
 	return []Plant{
 		{
 			Name: "alone-beside-another", Breaks: "a daemon that knows of another one of its region admits by its emergency limit",
-			Edits: []Edit{{"internal/roster/roster.go", "	if len(r.Others(now)) > 0 || !r.Reading().Suffices(inSession) {", "	if false {"}},
+			Edits: []Edit{{"internal/roster/roster.go", "	if len(r.Others(now)) > 0 || !r.Certainty(now).Suffices(inSession) {", "	if false {"}},
 			World: World{Faults: []string{"second daemon", "store lost for one daemon", "cut both ways", "leader dies"}, Just: true, Lease: 3 * time.Second},
 		},
 		{
 			Name: "alone-before-the-list", Breaks: "a daemon admits by its emergency limit though it has not read the list of a store that it reaches",
-			Edits: []Edit{{"internal/roster/roster.go", "case !r.reached || r.number != 0:", "case true:"}},
+			Edits: []Edit{{"internal/roster/roster.go", "func (r *Roster) Unread() bool { return r.reached && r.number == 0 }", "func (r *Roster) Unread() bool { return false }"}},
 			World: World{Faults: []string{"second daemon", "all coordinators stop", "all store commands stuck", "messages lost", "cut both ways"}, Just: true, Lease: 3 * time.Second},
 		},
 		{
 			Name: "alone-by-session", Breaks: "a daemon that has the session admits by its emergency limit though it has not read any list of its store",
-			Edits: []Edit{{"internal/roster/roster.go", "r == Read || r == ReadFormer && inSession", "r == Read || inSession"}},
+			Edits: []Edit{{"internal/roster/roster.go", "c == Certain || c == CertainInSession && inSession", "c == Certain || inSession"}},
 		},
 		{
 			Name: "alone-in-other-contents", Breaks: "a daemon whose store has other contents admits by its emergency limit though it has not read their list",
-			Edits: []Edit{{"internal/roster/roster.go", "case !r.reached || r.number != 0:", "case !r.reached || r.readAt != 0:"}},
+			Edits: []Edit{{"internal/roster/roster.go", "func (r *Roster) Unread() bool { return r.reached && r.number == 0 }", "func (r *Roster) Unread() bool { return r.reached && r.readAt == 0 }"}},
 			World: World{Faults: []string{"second daemon", "store lost for one daemon", "store flushed"}, Just: true, Lease: 3 * time.Second},
+		},
+		{
+			Name: "alone-before-a-word", Breaks: "a daemon that is new in the list admits by its emergency limit while it waits for a coordinator's word",
+			Edits: []Edit{{"internal/roster/roster.go", "case r.Unread() || r.readAt != 0 && r.awaitsWord(now):", "case r.Unread():"}},
+			World: World{Faults: []string{"second daemon", "store flushed", "all store commands stuck", "region's machine suspended", "messages lost", "leader dies", "leader lingers"}, Just: true, Lease: 3 * time.Second},
 		},
 		{
 			Name: "home-keeps-by-floors", Breaks: "a region with a large floor keeps a request of a limit that has a home, so another home may come to hold less than one",
@@ -38,7 +43,7 @@ func regions() []Plant {
 		},
 		{
 			Name: "spends-unread", Breaks: "a new daemon spends by the store before the others have read of it",
-			Edits: []Edit{{"internal/roster/roster.go", "	return r.readAt != 0 && r.seen && (r.waits == 0 || now.Sub(r.waits) >= wordFor)", "	return true"}},
+			Edits: []Edit{{"internal/roster/roster.go", "	return r.readAt != 0 && r.seen && !r.awaitsWord(now)", "	return true"}},
 			World: World{Faults: []string{"second daemon", "store lost for one daemon", "cut both ways"}, Just: true, Lease: 3 * time.Second},
 		},
 		{

@@ -117,7 +117,7 @@ func (n *Node) updateRoster(change func()) {
 		return
 	}
 	change()
-	if !n.roster.Unread() {
+	if n.roster.Certainty(n.Now()) == roster.Certain {
 		alone := n.isAlone()
 		if n.beside && alone {
 			n.aloneSince = n.Now()

@@ -48,10 +48,10 @@ type Limit struct {
 	// left: another daemon has what the region may spend.
 	left bool
 	since
-	// isBeside: another daemon of the region is known, which may spend by the store. list: what was read
-	// of the region's daemons.
-	isBeside bool
-	list     roster.Reading
+	// isBeside: another daemon of the region is known, which may spend by the store. certainty: how sure it is
+	// which ones may.
+	isBeside  bool
+	certainty roster.Certainty
 	// stopped is when it was found that this machine's clock had stopped; 0: it has not, or a coordinator has answered a
 	// later report.
 	stopped budget.Instant
@@ -464,12 +464,11 @@ func (e *Limit) HasLeft() bool {
 
 // Beside sets whether another daemon of the region is known, which may have the store, and spend by
 // it what this one would admit without the store. Nothing earned before the end of such a time is
-// kept. list is what was read of the region's daemons. Unless it suffices nothing is admitted. What was known of another
-// daemon stays as it is until the list of the store's present contents is read.
-func (e *Limit) Beside(another bool, list roster.Reading) {
+// kept. What was known of another daemon before stays as it is while this daemon is not certain.
+func (e *Limit) Beside(another bool, certainty roster.Certainty) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.list = list; list != roster.Read {
+	if e.certainty = certainty; certainty != roster.Certain {
 		return
 	}
 	if e.isBeside && !another {
@@ -484,7 +483,7 @@ func (e *Limit) Beside(another bool, list roster.Reading) {
 
 // isAlone reports whether no other daemon of the region can spend by the store. The caller holds mu.
 func (e *Limit) isAlone(now budget.Instant) bool {
-	return !e.isBeside && e.list.Suffices(e.hasSession(now))
+	return !e.isBeside && e.certainty.Suffices(e.hasSession(now))
 }
 
 // hasSession reports whether no other daemon can have had the region's session. The caller holds mu.

@@ -221,7 +221,7 @@ func TestNothingEarnedBesideAnotherDaemonIsKept(t *testing.T) {
 	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
 	since := func(another bool) budget.Instant {
 		now += budget.Instant(time.Second)
-		e.Beside(another, roster.Read)
+		e.Beside(another, roster.Certain)
 		return e.back
 	}
 	if got := since(false); got != 0 {
@@ -244,12 +244,12 @@ func TestALimitOfThisRegionAloneBesideAnotherDaemon(t *testing.T) {
 	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
 	e, burst := burstsOfARestarted(config, &now)
 	now += 10 * second
-	e.Beside(true, roster.Read)
+	e.Beside(true, roster.Certain)
 	if n := burst(1, rules.Independent); n != 0 {
 		t.Errorf("%d passed without the store", n)
 	}
 	now += 10 * second
-	e.Beside(false, roster.Read)
+	e.Beside(false, roster.Certain)
 	now += second / 5
 	for _, key := range []uint64{1, 2} {
 		if n := burst(key, rules.Independent); n < 17 || n > 20 {
@@ -268,16 +268,16 @@ func TestNothingIsAdmittedBeforeTheListOfDaemonsIsRead(t *testing.T) {
 	take := func() bool { return e.Take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) }
 	take()
 	now = 10 * second
-	if e.Beside(true, roster.ReadNone); take() {
+	if e.Beside(true, roster.Uncertain); take() {
 		t.Error("it admits while the list is not read")
 	}
 	if e.table.HoldsUntil(now + second); take() {
 		t.Error("it admits while no list is read, since it has the session")
 	}
-	if e.Beside(false, roster.ReadFormer); !take() {
+	if e.Beside(false, roster.CertainInSession); !take() {
 		t.Error("it has the session and was alone in the former list, and admits nothing")
 	}
-	if e.Beside(false, roster.Read); !take() || e.back != 0 {
+	if e.Beside(false, roster.Certain); !take() || e.back != 0 {
 		t.Errorf("alone in the list, it admits nothing, or keeps only what it earned since %v", e.back)
 	}
 }

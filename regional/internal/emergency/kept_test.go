@@ -49,7 +49,7 @@ func TestWhatAnotherDaemonSpentBeforeARestart(t *testing.T) {
 		now, latest := 1000*second, "contents-1"
 		started := func() *Limit {
 			e := New(func() budget.Instant { return now }, storeclock.New(), func() string { return latest })
-			e.Beside(false, roster.Read)
+			e.Beside(false, roster.Certain)
 			return e
 		}
 		told := func(e *Limit, n uint64, enforcement string) limit.Tokens {
@@ -66,9 +66,9 @@ func TestWhatAnotherDaemonSpentBeforeARestart(t *testing.T) {
 		a := anAsk(1)
 		answeredAs(last, a, latest, now)
 		now += 10 * second
-		last.Beside(true, roster.Read)
+		last.Beside(true, roster.Certain)
 		now += 10 * second
-		last.Beside(false, roster.Read)
+		last.Beside(false, roster.Certain)
 		now += second / 10 // five tokens are earned, of what is the region's alone ten
 		last.InSession(now)
 		kept := last.Keep()

@@ -166,7 +166,7 @@ func (o *Others) reach(epoch string) {
 
 // restrict passes to the emergency limit whether this daemon may admit by it. The caller holds mu.
 func (o *Others) restrict(now budget.Instant) {
-	o.emergency.Beside(!o.isAlone(now), o.roster.Reading())
+	o.emergency.Beside(!o.isAlone(now), o.roster.Certainty(now))
 }
 
 // isAlone reports whether this daemon may admit by its emergency limit, as far as it knows of other

@@ -8,6 +8,8 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/roster"
 	"aliquot/internal/storeclock"
+	"aliquot/limit"
+	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
 )
 
@@ -70,5 +72,32 @@ func TestAListOfContentsThatAreLost(t *testing.T) {
 	}
 	if o.read(t.Context(), straight{}); o.Unread() {
 		t.Error("the present list was read, and does not count")
+	}
+}
+
+// TestADaemonThatWaitsForAWordIsNotBesideAnother: new to the list, it admits nothing by its emergency limit for a second.
+// Nobody else is in the list, so what it earned before that stays its own.
+func TestADaemonThatWaitsForAWordIsNotBesideAnother(t *testing.T) {
+	t.Parallel()
+	now := 100 * second
+	s := newSession(&lastHello{}, nil, func() budget.Instant { return now }, t.Output())
+	o := NewOthers(OthersConfig{
+		Authority: s.auth, Emergency: s.emergency, Policies: s.policies, Metrics: s.metrics, Log: s.log, Self: 7,
+		Now:   func() budget.Instant { return now },
+		Store: oneList(func(string, roster.Call) roster.Reply { return roster.Reply{Number: 1, Last: 1} }),
+	})
+	a := charge.Charge{
+		Limit: limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token) / 10}}, Cost: limit.Token,
+		Right: budget.Right{Phase: budget.CutOff, Floor: budget.Share{Rate: budget.Unit, Burst: budget.Unit}},
+	}
+	admits := func() bool { return s.emergency.Take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) }
+	now += 20 * second
+	s.auth.StoreEpoch("e1")
+	if o.read(t.Context(), straight{}); o.Alone() || admits() {
+		t.Error("new to the list, and without a coordinator's word, it admits alone")
+	}
+	now += second
+	if o.read(t.Context(), straight{}); !o.Alone() || !admits() {
+		t.Error("a second later it admits nothing alone, or has lost what it had earned")
 	}
 }
