@@ -51,7 +51,7 @@ var refusedBelow = map[string]int{
 	"flush, sliding_window_log": 151, "two flushes, sliding_window_log": 151, "stop 1 s, empty after it, sliding_window_log": 204,
 	"flush, concurrency": 240, "two flushes, concurrency": 240, "stop 1 s, empty after it, concurrency": 300,
 	"stop 1 s, empty after it, fixed_window": 3, "stop 1 s, empty after it, sliding_window_counter": 3,
-	"stop 30 s, fixed_window": 195, "stop 30 s, sliding_window_counter": 221, "stop 30 s, sliding_window_log": 65,
+	"stop 30 s, fixed_window": 206, "stop 30 s, sliding_window_counter": 221, "stop 30 s, sliding_window_log": 65,
 	"stop 30 s, concurrency": 785,
 }
 
