@@ -56,11 +56,10 @@ func (w *world) checkKey(r *rule.Rule) {
 // instant.
 func (w *world) checkRights(r *rule.Rule) {
 	var sum float64
-	whole := float64(r.Book.Capacity())
 	for i := range w.Stores {
-		sum += max(float64(r.Book.InUse(i))/whole, w.Enforced(i, r).Burst)
+		sum += max(float64(r.Book.InUse(i)), r.Book.Of(w.Enforced(i, r).Burst))
 	}
-	if sum > 1+1e-12 {
+	if sum /= float64(r.Book.Capacity()); sum > 1+1e-12 {
 		w.violate("I3, key %d, %v: %.9f of the limit is in use or may be", r.Key.Rule, r.Book.Algorithm(), sum)
 	}
 }

@@ -12,9 +12,11 @@ import (
 // of its algorithm. It is nil for a bucket.
 type Book struct {
 	clocks Clocks
-	// limit has the largest capacity, and the shortest window, by which anybody decides now. earlier are
-	// larger capacities, for as long as what was admitted by them may count.
+	// limit has the largest capacity that is allowed now, and the shortest window by which anybody decides now. earlier
+	// are larger capacities, for as long as what was admitted by them may count. single is the largest capacity by which
+	// anybody decides; two of them may be allowed.
 	limit   limit.Limit
+	single  limit.Tokens
 	earlier []earlierCapacity
 	longest time.Duration // of all windows so far
 	rhoPPM  int32
@@ -38,8 +40,8 @@ type ledgerOfUse struct {
 
 // earlierCapacity is a capacity that a limit had, until a true time.
 type earlierCapacity struct {
-	until    int64
-	capacity limit.Tokens
+	until            int64
+	capacity, single limit.Tokens
 }
 
 // bookEntry is one admission of a log, several at once, or one slot in use.
@@ -72,7 +74,7 @@ func NewBook(l limit.Limit, rhoPPM int32, stores int, clocks Clocks) *Book {
 	if !l.Algorithm.Counts() {
 		return nil
 	}
-	b := &Book{clocks: clocks, limit: l, regions: make([]ledgerOfUse, stores), longest: l.Window, rhoPPM: rhoPPM}
+	b := &Book{clocks: clocks, limit: l, single: l.Capacity, regions: make([]ledgerOfUse, stores), longest: l.Window, rhoPPM: rhoPPM}
 	b.lasts = b.lastsOf(l.Window)
 	return b
 }
@@ -98,15 +100,16 @@ func (b *Book) Rewindows() bool { return b.limit.Algorithm != limit.Concurrency 
 // begins with nothing.
 func (b *Book) Allow(capacity limit.Tokens, shortest, longest time.Duration, less bool) {
 	b.longest = max(b.longest, longest)
+	single := capacity
 	if shortest != longest && !b.entered() {
 		capacity *= 2
 	}
 	switch {
 	case capacity < b.limit.Capacity && less:
-		b.earlier = append(b.earlier, earlierCapacity{b.clocks.Now() + b.counts(), b.limit.Capacity})
-		b.limit.Capacity = capacity
-	case capacity > b.limit.Capacity:
-		b.limit.Capacity = capacity
+		b.earlier = append(b.earlier, earlierCapacity{b.clocks.Now() + b.counts(), b.limit.Capacity, b.single})
+		b.limit.Capacity, b.single = capacity, single
+	default:
+		b.limit.Capacity, b.single = max(b.limit.Capacity, capacity), max(b.single, single)
 	}
 	if shortest == b.limit.Window || shortest > b.limit.Window && !less {
 		return
@@ -147,14 +150,27 @@ func (e *bookEntry) shorten(window time.Duration, lasts int64) {
 // Algorithm returns how the limit counts, which never changes.
 func (b *Book) Algorithm() limit.Algorithm { return b.limit.Algorithm }
 
-// Capacity returns the largest capacity by which what is in use may have been admitted.
+// Capacity returns the most that may be in use.
 func (b *Book) Capacity() limit.Tokens {
-	most, now := b.limit.Capacity, b.clocks.Now()
+	most, _ := b.capacities()
+	return most
+}
+
+// Of returns a part of the largest capacity by which what is in use may have been admitted.
+func (b *Book) Of(part float64) float64 {
+	_, single := b.capacities()
+	return part * float64(single)
+}
+
+// capacities returns the largest of the capacities that are allowed, and of those by which anybody decides.
+func (b *Book) capacities() (most, single limit.Tokens) {
+	most, single = b.limit.Capacity, b.single
+	now := b.clocks.Now()
 	b.earlier = slices.DeleteFunc(b.earlier, func(e earlierCapacity) bool { return e.until <= now })
 	for _, e := range b.earlier {
-		most = max(most, e.capacity)
+		most, single = max(most, e.capacity), max(single, e.single)
 	}
-	return most
+	return most, single
 }
 
 // Lasts returns the shortest true time for which an entry of a log, or a slot, counts.

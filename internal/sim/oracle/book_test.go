@@ -101,8 +101,8 @@ func TestWindowsOfTwoLengths(t *testing.T) {
 		b := NewBook(limit.Limit{Algorithm: algorithm, Capacity: whole, Window: 10 * time.Second}, 0, 1, c)
 		b.Admit(0, whole, nil)
 		b.Allow(whole, 10*time.Second, 20*time.Second, false)
-		if b.Capacity() != 2*whole || b.InUse(0) != whole {
-			t.Errorf("%v, two lengths: %d in use of %d", algorithm, b.InUse(0), b.Capacity())
+		if b.Capacity() != 2*whole || b.InUse(0) != whole || b.Of(.5) != float64(whole)/2 {
+			t.Errorf("%v, two lengths: %d in use of %d, half a share is %f", algorithm, b.InUse(0), b.Capacity(), b.Of(.5))
 		}
 		b.Allow(whole, 20*time.Second, 20*time.Second, true)
 		if got := b.Admit(0, whole, nil); b.Capacity() != 2*whole || got != whole {
