@@ -30,8 +30,8 @@ if type(text) ~= 'string' then
   text = ''
 end
 local last = tonumber(string.match(text, '^%d+')) or 0
-if last > EXACT then
-  last = 0
+if last == 0 or last > EXACT then
+  last = now -- a new list: above every number of one that was lost
 end
 if number == 0 then
   last = last + 1

@@ -42,7 +42,8 @@ type Reply struct {
 	Others []Entry
 }
 
-// List is the list as a store keeps it: the Go twin of lua/roster.lua. The zero value is empty.
+// List is the list as a store keeps it: the Go twin of lua/roster.lua. The zero value is empty. A new list numbers from
+// the store's clock on. So whoever read a list that was lost has not read as far as any number in the new one.
 type List struct {
 	Last    uint64
 	Entries []Entry
@@ -50,6 +51,9 @@ type List struct {
 
 // Answer applies a call at an instant of the store's clock and returns the reply.
 func (l *List) Answer(c Call, now int64) Reply {
+	if l.Last == 0 {
+		l.Last = uint64(now)
+	}
 	if c.Number == 0 {
 		l.Last++
 		c.Number = l.Last

@@ -19,6 +19,8 @@ const (
 	// wordFor is how long a new daemon waits for a coordinator to vouch for it. A daemon that never
 	// had a store is not in the list, but a coordinator knows it.
 	wordFor = time.Second
+	// waitFor is how long a daemon waits that a coordinator told to: longer than until it is told again.
+	waitFor = 3 * time.Second
 	// soonFor bounds how long a waiting daemon reads the list at ReadSoon.
 	soonFor = 10 * time.Second
 )
@@ -33,8 +35,8 @@ type Roster struct {
 	readAt       budget.Instant // when the list last answered; 0: never
 	// reached: the store has told its contents, so the list can be read.
 	reached bool
-	// waits is since when the daemon waits for a coordinator to vouch for it: since the list first
-	// answered, or since a coordinator told it to wait.
+	// waits is until when the daemon waits for a coordinator to vouch for it, after the list first
+	// answered, or after a coordinator told it to wait.
 	waits  budget.Instant
 	began  budget.Instant // when the wait for the others began
 	listed map[budget.DaemonID]listed
@@ -97,8 +99,8 @@ func (r *Roster) Answered(a Reply, now budget.Instant) {
 	}
 	if r.readAt == 0 {
 		r.began = now
-		if r.waits = now; a.Was {
-			r.waits = 0 // no other daemon could have found the list without this one
+		if !a.Was { // otherwise no other daemon could have found the list without this one
+			r.waits = max(r.waits, now.Add(wordFor))
 		}
 	}
 	r.news = a.Last > r.read
@@ -121,7 +123,8 @@ func (r *Roster) Answered(a Reply, now budget.Instant) {
 		}
 		r.listed[e.ID] = l
 	}
-	r.seen = r.seen || r.everyoneReads(now)
+	// One that has not found the list yet may still come to it while this one waits.
+	r.seen = r.everyoneReads(now) || r.seen && !r.awaitsWord(now)
 }
 
 // everyoneReads reports whether every other daemon that was found in the list has read of this one.
@@ -156,7 +159,7 @@ func (r *Roster) Told(epoch uint64, ids []budget.DaemonID, now budget.Instant) {
 func (r *Roster) Vouched() { r.vouched = true }
 
 // Wait says that no coordinator vouches for this daemon yet.
-func (r *Roster) Wait(now budget.Instant) { r.waits = now }
+func (r *Roster) Wait(now budget.Instant) { r.waits = now.Add(waitFor) }
 
 // Spends reports whether this daemon may spend through the store.
 func (r *Roster) Spends(now budget.Instant) bool {
@@ -171,7 +174,7 @@ func (r *Roster) Spends(now budget.Instant) bool {
 
 // awaitsWord reports whether the daemon still waits for a coordinator to vouch for it.
 func (r *Roster) awaitsWord(now budget.Instant) bool {
-	return !r.vouched && r.waits != 0 && now.Sub(r.waits) < wordFor
+	return !r.vouched && now < r.waits
 }
 
 // Alone reports whether this daemon may admit by its emergency limit, because it knows of no other

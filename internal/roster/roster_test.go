@@ -140,6 +140,8 @@ func TestADaemonThatWaitsForAWordAdmitsNothing(t *testing.T) {
 		t.Error("it has read of the other one, and is not certain")
 	}
 	w.pass(time.Second)
+	w.reads(b)
+	w.reads(a)
 	w.is(a, true, false, "each has read of the other")
 }
 
@@ -296,6 +298,41 @@ func TestASessionIsNoList(t *testing.T) {
 	}
 	w.reads(next)
 	w.is(next, true, false, "beside the daemon that sleeps")
+}
+
+// TestANewListNumbersAboveAllBefore: the list is lost, and the store's other contents are not. A new daemon is in the new
+// list. The first one calls, but the answer is lost, and so is its store. It may admit alone, so the new one waits.
+func TestANewListNumbersAboveAllBefore(t *testing.T) {
+	w := start(t)
+	first := w.daemon(1)
+	w.reads(first)
+	w.pass(2 * time.Second)
+	w.reads(first)
+	w.list = roster.List{}
+	second := w.daemon(2)
+	w.reads(second)
+	w.list.Answer(first.Call(), int64(w.now)/1000)
+	w.pass(roster.ReadSoon)
+	w.reads(second)
+	w.pass(2 * time.Second)
+	w.reads(second)
+	w.is(first, true, true, "the first, which has not read of the second")
+	w.is(second, false, false, "the second, of which the first has not read")
+}
+
+// TestTheWaitLastsUntilTheNextWord: a coordinator tells a daemon to wait at each of its Hellos, and they take long.
+func TestTheWaitLastsUntilTheNextWord(t *testing.T) {
+	w := start(t)
+	b := w.daemon(2)
+	b.Wait(w.now)
+	w.reads(b)
+	for range 5 {
+		w.pass(2800 * time.Millisecond)
+		w.is(b, false, false, "told to wait")
+		b.Wait(w.now)
+	}
+	w.pass(3 * time.Second)
+	w.is(b, true, true, "no word for three seconds")
 }
 
 // TestADaemonThatLeftIsForgotten: the other daemon was known when this one ran last, and stops in order while both run.

@@ -37,6 +37,18 @@ func regions() []Plant {
 			World: World{Faults: []string{"second daemon", "store flushed", "all store commands stuck", "region's machine suspended", "messages lost", "leader dies", "leader lingers"}, Just: true, Lease: 3 * time.Second},
 		},
 		{
+			Name: "numbers-from-one", Breaks: "a new list of daemons numbers from one on, so a daemon that read a lost list seems to have read of whoever is new",
+			Edits: []Edit{{"internal/roster/list.go", "	if l.Last == 0 {", "	if false {"}},
+		},
+		{
+			Name: "alone-in-an-empty-list", Breaks: "a new daemon that found nobody in a list that was lost does not wait for those that come back to it",
+			Edits: []Edit{{"internal/roster/roster.go", "r.everyoneReads(now) || r.seen && !r.awaitsWord(now)", "r.seen || r.everyoneReads(now)"}},
+		},
+		{
+			Name: "waits-a-second", Breaks: "a daemon that a coordinator tells to wait spends between two of its words",
+			Edits: []Edit{{"internal/roster/roster.go", "r.waits = now.Add(waitFor)", "r.waits = now.Add(wordFor)"}},
+		},
+		{
 			Name: "home-keeps-by-floors", Breaks: "a region with a large floor keeps a request of a limit that has a home, so another home may come to hold less than one",
 			Edits: []Edit{{"budget/bounds.go", "	if c.Homed(limit) {\n		return Share{}\n	}\n	minBurst", "	minBurst"}},
 			World: World{Faults: []string{"region reweighted"}, Just: true},
