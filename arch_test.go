@@ -163,7 +163,7 @@ var houses = map[string]row{
 	// A sample of the decided requests, and its replay under other rules.
 	"regional/internal/sample": {aliquot: []string{"internal/entitlement", "internal/replay", "budget", "limit", "rules", "proto/aliquot/v1", "regional/internal/authority", "regional/internal/charge", "regional/internal/modes", "regional/internal/policy"}, outside: []string{"google.golang.org/protobuf"}},
 	// The emergency limit of a daemon whose store does not answer.
-	"regional/internal/emergency": {aliquot: []string{"internal/entitlement", "internal/recall", "internal/storeclock", "budget", "limit", "lua", "rules", "regional/internal/charge", "regional/internal/storeguard"}},
+	"regional/internal/emergency": {aliquot: []string{"internal/entitlement", "internal/recall", "internal/roster", "internal/storeclock", "budget", "limit", "lua", "rules", "regional/internal/charge", "regional/internal/storeguard"}},
 
 	// The session with the coordinators, and what is known of the region's other daemons.
 	"regional/internal/session": {aliquot: []string{"internal/boottime", "internal/entitlement", "internal/hashslot", "internal/leasewire", "internal/ratelog", "internal/roster", "internal/rpc", "budget", "limit", "lua", "rules", "proto/aliquot/...", "regional/internal/authority", "regional/internal/background", "regional/internal/charge", "regional/internal/emergency", "regional/internal/policy", "regional/internal/sample", "regional/internal/storeguard", "regional/internal/telemetry"}, outside: []string{"connectrpc.com/connect", "github.com/prometheus/client_golang"}},
