@@ -456,7 +456,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		work.Go(func() { d.bugs.Keep(background, name, run) })
 	}
 	for i := range servers {
-		work.Go(func() { d.serve(servers[i].flag, servers[i].serve(d, d.sockets[servers[i].flag])) })
+		if l := d.sockets[servers[i].flag]; l != nil {
+			work.Go(func() { d.serve(servers[i].flag, servers[i].serve(d, l)) })
+		}
 	}
 	var err error
 	select {
@@ -489,7 +491,7 @@ func (d *Daemon) drain() {
 	close(d.stopping)
 	var ending sync.WaitGroup
 	for i := range servers {
-		if end := servers[i].end; end != nil {
+		if end := servers[i].end; end != nil && d.sockets[servers[i].flag] != nil {
 			ending.Go(func() { end(ctx, d) })
 		}
 	}

@@ -23,8 +23,9 @@ const (
 type server struct {
 	// flag sets the address of the listener, and usage is its help text.
 	flag, usage string
-	// address returns the setting of the address.
-	address func(c *Config) *string
+	// address returns the setting of the address. It may be empty for an optional server, which then is not served.
+	address  func(c *Config) *string
+	optional bool
 	// serve serves the connections of the listener until it is closed or end is called.
 	serve func(d *Daemon, l net.Listener) error
 	// end ends the server after the calls under way, or when ctx ends. It runs beside the others. Nil: another
@@ -79,7 +80,9 @@ type listener struct{ flag, address string }
 // listeners returns the addresses on which the daemon listens, in the order of servers.
 func (c *Config) listeners() (all []listener) {
 	for i := range servers {
-		all = append(all, listener{servers[i].flag, *servers[i].address(c)})
+		if address := *servers[i].address(c); address != "" || !servers[i].optional {
+			all = append(all, listener{servers[i].flag, address})
+		}
 	}
 	return all
 }
