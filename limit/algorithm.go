@@ -33,13 +33,25 @@ const (
 
 // String returns the algorithm's name, as in a rules file.
 func (a Algorithm) String() string {
-	if a >= algorithms {
+	if !a.Known() {
 		return "unknown"
 	}
 	return [algorithms]string{
 		"token_bucket", "leaky_bucket", "fixed_window", "sliding_window_counter", "sliding_window_log", "concurrency",
 	}[a]
 }
+
+// Algorithms returns all algorithms, in the order of their numbers.
+func Algorithms() []Algorithm {
+	all := make([]Algorithm, algorithms)
+	for a := range algorithms {
+		all[a] = a
+	}
+	return all
+}
+
+// Known reports whether there is an algorithm of this number.
+func (a Algorithm) Known() bool { return a < algorithms }
 
 // Counts reports whether a limit of this algorithm is a counting limit: it compares use with
 // rights. If not, it holds tokens.

@@ -3,11 +3,12 @@ package limit
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
 
-var counted = [...]Algorithm{FixedWindow, SlidingCounter, SlidingLog, Concurrency}
+var counted = slices.DeleteFunc(Algorithms(), func(a Algorithm) bool { return !a.Counts() })
 
 // admission is one line of the naive book that the tests keep.
 type admission struct {

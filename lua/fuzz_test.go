@@ -7,7 +7,7 @@ import (
 )
 
 // recordAlgorithms have a form of record each.
-var recordAlgorithms = []limit.Algorithm{limit.TokenBucket, limit.LeakyBucket, limit.FixedWindow, limit.SlidingCounter, limit.SlidingLog, limit.Concurrency}
+var recordAlgorithms = limit.Algorithms()
 
 // FuzzRecord: a record that no script wrote is read as one that may have been spent from, or as what its text says;
 // nothing that is decided by it admits more than the limit.

@@ -56,7 +56,8 @@ func (w *twins) algorithm(i int) limit.Algorithm {
 	if i%2 == 0 {
 		return limit.TokenBucket
 	}
-	return limit.Algorithm(1 + i/2%5)
+	others := limit.Algorithms()[1:]
+	return others[i/2%len(others)]
 }
 
 type twins struct {

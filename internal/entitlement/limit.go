@@ -29,10 +29,11 @@ func KeyLimit(l limit.Limit) budget.KeyLimit {
 
 // AlgorithmOf returns the algorithm in a key's limit, or false if it has none that is known.
 func AlgorithmOf(k budget.KeyLimit) (limit.Algorithm, bool) {
-	if k.Algorithm == 0 || k.Algorithm > uint8(limit.Concurrency)+1 {
+	a := limit.Algorithm(k.Algorithm - 1)
+	if k.Algorithm == 0 || !a.Known() {
 		return 0, false
 	}
-	return limit.Algorithm(k.Algorithm - 1), true
+	return a, true
 }
 
 // Limit returns the limit from which KeyLimit made k, if its algorithm is a. It returns false if no

@@ -117,7 +117,8 @@ func (w *world) drawAlgorithm() limit.Algorithm {
 	if w.Chance(1, 4) {
 		return limit.TokenBucket
 	}
-	return limit.Algorithm(w.Rand.IntN(int(limit.Concurrency) + 1))
+	all := limit.Algorithms()
+	return all[w.Rand.IntN(len(all))]
 }
 
 // rule returns the client's rule by the latest rules, or the last one that it had.

@@ -1,7 +1,6 @@
 package document
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -86,7 +85,7 @@ const (
 
 // Algorithms returns the values of algorithm, the default first: the names that package limit knows.
 func Algorithms() (names []string) {
-	for a := limit.TokenBucket; a.String() != limit.Algorithm(math.MaxUint8).String(); a++ {
+	for _, a := range limit.Algorithms() {
 		names = append(names, a.String())
 	}
 	return names

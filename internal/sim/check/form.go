@@ -6,7 +6,6 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/sim/check/form"
 	"aliquot/internal/sim/check/store"
-	"aliquot/limit"
 )
 
 // calls counts the RPCs of one daemon. It does not belong to package budget.
@@ -131,7 +130,7 @@ func (w *world) writeSite(x *writer, s *site) {
 	now := s.store.Time(w.now)
 	s.store.AppendState(&x.Writer, w.now, store.Parts{
 		Older:   w.sc.Faults&RollBack != 0,
-		Windows: l.Algorithm == limit.FixedWindow || l.Algorithm == limit.SlidingCounter,
+		Windows: l.Algorithm.Counts() && !l.Algorithm.Logs(),
 	}, s.cutUp, s.cutDown)
 	c.Config(&s.known.cfg)
 	c.String(s.known.initialEpoch)

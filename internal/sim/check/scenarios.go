@@ -95,7 +95,10 @@ func Scenarios() []Scenario {
 	add(two, "drain-cold", "an operator drains a region while the key is cold", Drain|Lose|Forget, func(sc *Scenario) { sc.Root = awake })
 	add(hasty, "retime", "an operator changes the lease", Retime|Lose|Cut|NewLead, nil)
 	add(torn, "retime-cut", "an operator changes the lease while b is cut off", Retime|Restart|Cut, func(sc *Scenario) { sc.Root = cutOff })
-	for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingCounter, limit.SlidingLog, limit.Concurrency} {
+	for _, a := range limit.Algorithms() {
+		if !a.Counts() {
+			continue
+		}
 		counted := two
 		counted.Limit, counted.Turns = rightsOf(a, 4, 5500*time.Millisecond), 2
 		name := strings.ReplaceAll(a.String(), "_", "-")

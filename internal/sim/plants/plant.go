@@ -68,8 +68,14 @@ type part struct {
 
 // All is the whole catalogue, in the order of the table.
 func All() []Plant {
-	buckets := []string{limit.TokenBucket.String(), limit.LeakyBucket.String()}
-	counts := []string{limit.FixedWindow.String(), limit.SlidingCounter.String(), limit.SlidingLog.String(), limit.Concurrency.String()}
+	var buckets, counts []string
+	for _, a := range limit.Algorithms() {
+		if a.Counts() {
+			counts = append(counts, a.String())
+		} else {
+			buckets = append(buckets, a.String())
+		}
+	}
 	var all []Plant
 	add := func(algorithms []string, parts ...part) {
 		for _, x := range parts {

@@ -12,9 +12,7 @@ import (
 )
 
 // Algorithms are all algorithms.
-var Algorithms = []limit.Algorithm{
-	limit.TokenBucket, limit.LeakyBucket, limit.FixedWindow, limit.SlidingCounter, limit.SlidingLog, limit.Concurrency,
-}
+var Algorithms = limit.Algorithms()
 
 // Key returns the n-th key of rule 1, a token bucket. Keys of one shard are 64 apart.
 func Key(n int) string { return KeyOf(limit.TokenBucket, n) }

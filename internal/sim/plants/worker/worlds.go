@@ -47,7 +47,7 @@ func (x *worlds) options() (sim.Options, error) {
 	if *x.chunks {
 		opts.Local = sim.LocalEverywhere
 	}
-	for a := limit.TokenBucket; a <= limit.Concurrency; a++ {
+	for _, a := range limit.Algorithms() {
 		if slices.Contains(strings.Split(*x.algorithms, ","), a.String()) {
 			opts.Algorithms = append(opts.Algorithms, a)
 		}
