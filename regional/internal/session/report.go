@@ -14,7 +14,6 @@ import (
 
 // report sends a report, and returns the event for the state machine.
 func (s *Session) report(ctx context.Context, rep budget.Report) budget.RegionEvent {
-	rep.Rules.Version = s.policies.VersionSeen()
 	rep.Standing = s.others.inSession(s.store.Silent())
 	rep.Contents = s.auth.Contents()
 	in := leasewire.ReportRequest(s.region, rep)
