@@ -106,23 +106,6 @@ func (e *Limit) Take(asks []*charge.Charge, denied bool, contents string, out []
 // Owes reports whether any key owes something.
 func (e *Limit) Owes() bool { return e.owing.Load() != 0 }
 
-// Holds reports whether take would admit a group.
-func (e *Limit) Holds(g *charge.Transaction, contents string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := e.now()
-	if e.see(contents, now); e.last.HoldsBack(e.contents) {
-		return false
-	}
-	for i := range g.Charges {
-		c := e.charge(&g.Charges[i], now)
-		if !e.table.Holds(&c, now) {
-			return false
-		}
-	}
-	return true
-}
-
 // Knows reports whether the remaining tokens of an ask's key are known, after take has denied it.
 func (e *Limit) Knows(a *charge.Charge) bool {
 	e.mu.Lock()

@@ -250,13 +250,17 @@ func (l *Engine) decidedWhileSettling(g *charge.Transaction, turn *emergency.Tur
 		return false
 	}
 	l.Auth.HoldFloor()
-	head := l.Auth.Grant([]*charge.Transaction{g})
-	held := l.emergency.Holds(g, head.Epoch)
-	l.Auth.ReleaseFloor()
-	if held {
-		l.FallBack([]*charge.Transaction{g})
+	defer l.Auth.ReleaseFloor()
+	one := []*charge.Transaction{g}
+	contents := l.Auth.Grant(one).Epoch
+	l.nameSlots(one)
+	seen := l.fallBackGroup(g, contents, nil)
+	if !g.Allowed {
+		g.Out = nil // the store may have more
+		return false
 	}
-	return held
+	l.Auth.Observe(seen)
+	return true
 }
 
 // decideByStore lets the store decide groups. The rules' fallbacks decide those that the store does
