@@ -45,6 +45,27 @@ func TestUseByAnEarlierClock(t *testing.T) {
 	}
 }
 
+// TestTheLastDaemonToReadAClockCounts: a store's clock is set forward by 3 s. One daemon reads it. Another one goes on by the
+// clock before, without the store, until it reads it as well.
+func TestTheLastDaemonToReadAClockCounts(t *testing.T) {
+	c := &clocks{now: 1000 * second}
+	b := NewBook(limit.Limit{Algorithm: limit.SlidingLog, Capacity: 60 * limit.Token, Window: 10 * time.Second}, 0, 1, c)
+	c.ahead += 3 * second
+	b.ClockSet(0, 3*second)
+	before := c.now - 1
+	c.now += second
+	b.ClockRead(0, min(c.now, before))
+	b.ClockLeapt(0, before)
+	b.Admit(0, 30*limit.Token, nil)
+	b.Unstored(0, 30*limit.Token)
+	c.now += second
+	b.ClockRead(0, c.now)
+	c.now += 7 * second // a second and seven, and three that the clock was set by
+	if got := b.Admit(0, 30*limit.Token, nil) / limit.Token; got != 30 {
+		t.Errorf("%d in use", got)
+	}
+}
+
 // TestALogThatChanges: what was admitted before counts no longer than the shorter window, but not for longer than its
 // own. A larger capacity counts until what was admitted by it is gone.
 func TestALogThatChanges(t *testing.T) {

@@ -1,6 +1,8 @@
 package site
 
 import (
+	"math"
+
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
 	"aliquot/internal/sim/faults"
@@ -41,8 +43,19 @@ func (n *Node) sample(store int64, sent budget.Instant, began int64) {
 	n.sampled = began
 	n.distrust(leapt)
 	for _, r := range n.w.Rules {
-		r.Book.ClockRead(n.Region, began)
+		r.Book.ClockRead(n.Region, min(began, n.othersSampled()))
 	}
+}
+
+// othersSampled returns the oldest reading that another daemon of the region goes by, as sampled.
+func (n *Node) othersSampled() int64 {
+	oldest := int64(math.MaxInt64)
+	for _, other := range n.w.Nodes {
+		if other != n && other.Region == n.Region && !other.Dead {
+			oldest = min(oldest, other.sampled)
+		}
+	}
+	return oldest
 }
 
 // distrust gives up the lease if the store's clock was set forward: that cannot be told from a
@@ -54,7 +67,7 @@ func (n *Node) distrust(leapt bool) {
 	n.step(budget.ClockStopped{})
 	for _, r := range n.w.Rules {
 		if r.Book != nil {
-			r.Book.ClockLeapt(n.Region)
+			r.Book.ClockLeapt(n.Region, n.othersSampled())
 		}
 	}
 }
