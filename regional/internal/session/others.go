@@ -218,9 +218,14 @@ func (o *Others) recordMark(ok bool) {
 	}
 }
 
-// recordOthers records the other daemons that the leader of an epoch knows of.
-func (o *Others) recordOthers(epoch uint64, ids []budget.DaemonID) {
-	o.change(func(r *roster.Roster, now budget.Instant) { r.Told(epoch, ids, now) })
+// recordReport records the answer of the leader of an epoch to a report, which names the other daemons that it
+// knows of. While the answer shows that this daemon has the session, the leader vouches for it, as by a Hello.
+func (o *Others) recordReport(epoch uint64, ids []budget.DaemonID) {
+	o.change(func(r *roster.Roster, now budget.Instant) {
+		if r.Told(epoch, ids, now); o.emergency.HasSession() {
+			r.Vouched()
+		}
+	})
 }
 
 // recordAnswer records a coordinator's answer to a Hello: whether this daemon has to wait before it

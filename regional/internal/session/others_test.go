@@ -9,6 +9,8 @@ import (
 	"aliquot/internal/roster"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/emergency"
 )
@@ -99,5 +101,48 @@ func TestADaemonThatWaitsForAWordIsNotBesideAnother(t *testing.T) {
 	now += second
 	if o.read(t.Context(), straight{}); !o.Alone() || !admits() {
 		t.Error("a second later it admits nothing alone, or has lost what it had earned")
+	}
+}
+
+// slowLeader is a leader that answers every report after a while.
+type slowLeader struct {
+	aliquotv1connect.LeaseServiceClient
+	wait func()
+}
+
+func (l slowLeader) Report(context.Context, *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
+	l.wait()
+	return &aliquotv1.ReportResponse{Epoch: 5}, nil
+}
+
+// TestAnAnsweredReportVouches: a daemon has not read its store's list for half an hour, so it is new there. Another one, in
+// the list for another 23 hours, was killed and reads nothing. The next answer in its session is the leader's word, unless
+// another daemon may have got the session since the report was sent.
+func TestAnAnsweredReportVouches(t *testing.T) {
+	t.Parallel()
+	for late, spends := range map[time.Duration]bool{time.Second: true, 3 * time.Second: false} {
+		now := 2 * budget.Instant(time.Hour)
+		var list roster.List
+		list.Answer(roster.Call{Self: 9}, int64(now.Add(-time.Hour))/1000)
+		s := newSession(slowLeader{wait: func() { now = now.Add(late) }}, nil, func() budget.Instant { return now }, t.Output())
+		s.others = NewOthers(OthersConfig{
+			Authority: s.auth, Emergency: s.emergency, Policies: s.policies, Metrics: s.metrics, Log: s.log, Self: 7,
+			Now:   func() budget.Instant { return now },
+			Store: oneList(func(_ string, c roster.Call) roster.Reply { return list.Answer(c, int64(now)/1000) }),
+		})
+		s.auth.StoreEpoch("e1")
+		s.others.recordAnswer(false)
+		if s.others.read(t.Context(), straight{}); !s.others.Spends() {
+			t.Fatal("it does not spend after its Hello")
+		}
+		now = now.Add(30 * time.Minute)
+		for range 2 {
+			if s.others.read(t.Context(), straight{}); s.others.Spends() {
+				t.Fatal("it spends, and the daemons that it finds in the list may have forgotten it")
+			}
+		}
+		if s.report(t.Context(), budget.Report{}); s.others.Spends() != spends || s.others.Alone() != spends {
+			t.Errorf("answered after %v: it spends: %v, and is alone: %v", late, s.others.Spends(), s.others.Alone())
+		}
 	}
 }

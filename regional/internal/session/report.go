@@ -38,8 +38,8 @@ func (s *Session) report(ctx context.Context, rep budget.Report) budget.RegionEv
 		s.log.Error("a directive was refused", "error", err)
 		return budget.CallFailed{}
 	}
-	s.others.recordOthers(d.Epoch, d.Others)
 	s.emergency.InSession(sent)
+	s.others.recordReport(d.Epoch, d.Others)
 	return budget.DirectiveReceived{Directive: d}
 }
 
