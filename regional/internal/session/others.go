@@ -326,6 +326,7 @@ const notYet = 20 * time.Millisecond
 func (o *Others) read(ctx context.Context, guard Calls) (wait time.Duration) {
 	epoch := o.auth.CurrentEpoch()
 	if epoch == "" {
+		o.change(func(*roster.Roster, budget.Instant) {}) // the others are forgotten in an hour
 		return notYet
 	}
 	o.mu.Lock()

@@ -104,6 +104,36 @@ func TestADaemonThatWaitsForAWordIsNotBesideAnother(t *testing.T) {
 	}
 }
 
+// TestADaemonIsForgottenThoughTheStoreTellsNothing: a daemon starts, and its state file names another one. Neither its
+// store nor a coordinator answers. An hour later the other one counts for nothing.
+func TestADaemonIsForgottenThoughTheStoreTellsNothing(t *testing.T) {
+	t.Parallel()
+	now := 100 * second
+	s := newSession(&lastHello{}, nil, func() budget.Instant { return now }, t.Output())
+	o := NewOthers(OthersConfig{
+		Authority: s.auth, Emergency: s.emergency, Policies: s.policies, Metrics: s.metrics, Log: s.log,
+		Now: func() budget.Instant { return now }, Self: 7, Known: []budget.DaemonID{9},
+	})
+	a := charge.Charge{
+		Limit: limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token) / 10}}, Cost: limit.Token,
+		Right: budget.Right{Phase: budget.CutOff, Floor: budget.Share{Rate: budget.Unit, Burst: budget.Unit}},
+	}
+	later := func(d time.Duration) (admits bool) {
+		now = now.Add(d)
+		o.read(t.Context(), straight{})
+		return s.emergency.Take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1))
+	}
+	if later(budget.ForgetDaemonAfter-1) || o.Alone() || len(o.Known()) != 1 {
+		t.Error("before that it admits, or does not know of the other one")
+	}
+	if later(1); !o.Alone() || len(o.Known()) != 0 {
+		t.Errorf("alone: %v; its state file names %v", o.Alone(), o.Known())
+	}
+	if later(9*time.Second) || !later(2*time.Second) || later(time.Second) {
+		t.Error("at one request in ten seconds, it has not admitted one after 11 s alone, and no other")
+	}
+}
+
 // slowLeader is a leader that answers every report after a while.
 type slowLeader struct {
 	aliquotv1connect.LeaseServiceClient
