@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -171,7 +172,7 @@ func (d *Daemon) build(kept *state) error {
 		return err
 	}
 	d.bugs = &background.Panics{Count: d.metrics.Panics, Log: d.log}
-	id := stateID(c.StateFile, kept)
+	id := stateID(c.StateFile, kept, os.Hostname)
 	returns := d.readRecords(kept)
 	d.others = d.newOthers(id, kept)
 	d.lists.Store(d.others)
@@ -264,7 +265,7 @@ func (d *Daemon) buildServers() error {
 }
 
 // newOthers returns what this daemon knows of the region's other daemons, or nil if none can have the
-// same store. id is the id of the state file.
+// same store. id is that of stateID.
 func (d *Daemon) newOthers(id string, kept *state) *session.Others {
 	shared, ok := d.store.(session.RosterStore)
 	if !ok {

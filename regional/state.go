@@ -261,16 +261,19 @@ func savedConfigOf(c *policy.Cluster, region string) *savedConfig {
 	return &savedConfig{c.Regions[c.Index(region)], c.Timing()}
 }
 
-// stateID returns the id of the state file: the one in it, or a new one for a new file; empty if there
-// is no file. read is the contents of the file, or nil if there are none.
-func stateID(file string, read *state) string {
-	switch {
-	case read != nil && read.Daemon != "":
+// stateID returns the id of the state file: the one in it, or a new one for a new file. Without a file it is the host's
+// name, because a daemon on another host may have the same address. It holds over restarts, and is another one at each
+// start where the host has no name. read is the contents of the file, or nil if there are none.
+func stateID(file string, read *state, hostname func() (string, error)) string {
+	if read != nil && read.Daemon != "" {
 		return read.Daemon
-	case file != "":
-		return session.NewFileID()
 	}
-	return ""
+	if file == "" {
+		if name, err := hostname(); err == nil && name != "" {
+			return name
+		}
+	}
+	return session.NewFileID()
 }
 
 // newStateFile returns the writer of a file with an id. read is the contents of the file, or nil if

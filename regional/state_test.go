@@ -14,6 +14,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/regional/internal/modes"
+	"aliquot/regional/internal/session"
 )
 
 // keptState runs a daemon until it has written a state file, and the store has decided: of so
@@ -230,4 +231,22 @@ func TestStateFileDirectory(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// TestDaemonsWithoutAStateFile: both listen on all addresses of their hosts, and advertise no name, so they have one address.
+// Each is one daemon over its restarts, if its host has a name.
+func TestDaemonsWithoutAStateFile(t *testing.T) {
+	t.Parallel()
+	on := func(name string, err error) budget.DaemonID {
+		return session.DaemonID(stateID("", nil, func() (string, error) { return name, err }), "[::]:7400")
+	}
+	if on("a", nil) == on("b", nil) {
+		t.Error("two hosts have one daemon")
+	}
+	if on("a", nil) != on("a", nil) {
+		t.Error("restarted, it is another daemon")
+	}
+	if on("", nil) == on("", nil) || on("a", os.ErrPermission) == on("a", nil) {
+		t.Error("hosts without a name have one daemon")
+	}
 }
