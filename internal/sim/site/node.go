@@ -322,7 +322,11 @@ func (n *Node) Answered(id uint64, from coordinator, ev budget.RegionEvent) {
 		if n.Machine.LatestSession() == (budget.SessionID{Epoch: d.Directive.Epoch, Number: d.Directive.Session}) {
 			n.recalled.HoldsUntil(n.sentAt.Add(budget.SessionHolds(int64(n.w.Config.RhoPPM))))
 		}
-		n.updateRoster(func() { n.roster.Told(d.Directive.Epoch, d.Directive.Others, n.Now()) })
+		n.updateRoster(func() {
+			if n.roster.Told(d.Directive.Epoch, d.Directive.Others, n.Now()); n.recalled.InSession(n.Now()) {
+				n.roster.Vouched()
+			}
+		})
 	}
 	n.step(ev)
 	if _, ok := ev.(budget.HelloAnswered); ok && current {

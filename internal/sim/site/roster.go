@@ -89,10 +89,12 @@ func (n *Node) readList() {
 	w, s := n.w, n.w.Stores[n.Region]
 	if n.epoch == "" {
 		w.Plan(20*milli, n.When(n.readList)) // the store has not answered yet
+		n.updateRoster(func() {})
 		return
 	}
 	w.Plan(int64(n.roster.NextRead(n.Now())), n.When(n.readList))
 	if n.storeCut() || w.Stuck[n.Region] > w.Now() || !n.breaker.passes(w.Now()) {
+		n.updateRoster(func() {})
 		return
 	}
 	call, epoch := n.roster.Call(), n.epoch
