@@ -49,6 +49,14 @@ func regions() []Plant {
 			Edits: []Edit{{"internal/roster/roster.go", "r.waits = now.Add(waitFor)", "r.waits = now.Add(wordFor)"}},
 		},
 		{
+			Name: "old-answer-vouches", Breaks: "a report that was answered before a pause vouches for a daemon, though it may have lost the session",
+			Edits: []Edit{{"regional/internal/session/others.go", "if r.Told(epoch, ids, now); o.emergency.HasSession() {", "if r.Told(epoch, ids, now); true {"}},
+		},
+		{
+			Name: "report-does-not-vouch", Breaks: "a daemon in session that has not read the list for long waits for a daemon in it that is gone",
+			Edits: []Edit{{"regional/internal/session/others.go", "if r.Told(epoch, ids, now); o.emergency.HasSession() {", "if r.Told(epoch, ids, now); false {"}},
+		},
+		{
 			Name: "home-keeps-by-floors", Breaks: "a region with a large floor keeps a request of a limit that has a home, so another home may come to hold less than one",
 			Edits: []Edit{{"budget/bounds.go", "	if c.Homed(limit) {\n		return Share{}\n	}\n	minBurst", "	minBurst"}},
 			World: World{Faults: []string{"region reweighted"}, Just: true},
