@@ -382,6 +382,7 @@ func (b *Book) ClockLeapt(region int, others int64) {
 		return
 	}
 	r.cur, r.unstored = max(0, r.cur-r.unstored), 0
+	r.prev, r.prevUnstored = max(0, r.prev-r.prevUnstored), 0
 	for i := range r.entries {
 		if e := &r.entries[i]; e.unstored >= r.leapAt && r.leap > 0 {
 			e.until, e.storeUntil = e.until-r.leap, e.storeUntil-r.leap/1000

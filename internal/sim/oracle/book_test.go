@@ -45,6 +45,30 @@ func TestUseByAnEarlierClock(t *testing.T) {
 	}
 }
 
+// TestUseByAnEarlierClockThatIsInThePreviousWindow: a store's clock is set forward by more than a window. A daemon without
+// the store admits something by the clock before, the store's next window begins, and the daemon reads the clock. By that,
+// what it admitted is two windows ago.
+func TestUseByAnEarlierClockThatIsInThePreviousWindow(t *testing.T) {
+	const d = 15 * second
+	for _, looked := range []bool{false, true} {
+		c := &clocks{now: 1000 * second}
+		b := NewBook(limit.Limit{Algorithm: limit.SlidingCounter, Capacity: 60 * limit.Token, Window: 10 * time.Second}, 0, 1, c)
+		c.now += second
+		c.ahead += d
+		b.ClockSet(0, d) // 1 s of a window by the clock before, and 6 s of the next one by the present one
+		b.Admit(0, 40*limit.Token, nil)
+		b.Unstored(0, 40*limit.Token)
+		c.now += 5 * second // 6 s of the same window by the clock before, and 1 s of the one after the next by the present one
+		if looked && b.InUse(0) != 36*limit.Token {
+			t.Fatalf("%d in use before the clock was read", b.InUse(0))
+		}
+		b.ClockRead(0, c.now)
+		if got := b.Admit(0, 30*limit.Token, nil) / limit.Token; got != 30 {
+			t.Errorf("looked at before: %t; %d in use after the clock was read", looked, got)
+		}
+	}
+}
+
 // TestTheLastDaemonToReadAClockCounts: a store's clock is set forward by 3 s. One daemon reads it. Another one goes on by the
 // clock before, without the store, until it reads it as well.
 func TestTheLastDaemonToReadAClockCounts(t *testing.T) {
