@@ -368,25 +368,24 @@ func (b *Book) ClockSet(region int, d int64) {
 
 // ClockRead adapts the book to daemons that have read their store's clock, none of them before a true time.
 func (b *Book) ClockRead(region int, since int64) {
-	if b != nil && b.regions[region].leap != 0 {
+	if b != nil && b.regions[region].leap != 0 && since >= b.regions[region].leapAt {
 		b.ClockLeapt(region, since)
 	}
 }
 
 // ClockLeapt adapts the book to a daemon that learns that its store's clock was set. What it admitted
 // meanwhile without the store, it admitted by the earlier clock: as if the clock had been set now. The region's other
-// daemons have read it, none of them before a true time; otherwise the last of them counts.
+// daemons have read it, none of them before a true time; otherwise they go on by the earlier clock.
 func (b *Book) ClockLeapt(region int, others int64) {
 	r := &b.regions[region]
-	if r.leap != 0 && others < r.leapAt {
-		return
-	}
 	r.cur, r.unstored = max(0, r.cur-r.unstored), 0
 	r.prev, r.prevUnstored = max(0, r.prev-r.prevUnstored), 0
 	for i := range r.entries {
-		if e := &r.entries[i]; e.unstored >= r.leapAt && r.leap > 0 {
-			e.until, e.storeUntil = e.until-r.leap, e.storeUntil-r.leap/1000
+		if e := &r.entries[i]; e.unstored != 0 && e.unstored >= r.leapAt && r.leap > 0 {
+			e.until, e.storeUntil, e.unstored = e.until-r.leap, e.storeUntil-r.leap/1000, 0
 		}
 	}
-	r.leap = 0
+	if others >= r.leapAt {
+		r.leap = 0
+	}
 }

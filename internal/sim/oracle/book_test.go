@@ -90,6 +90,23 @@ func TestTheLastDaemonToReadAClockCounts(t *testing.T) {
 	}
 }
 
+// TestADaemonReadsAClockBeforeAnother: what it admitted by the clock before counts no longer once it has read that the
+// clock was set, though another daemon has not.
+func TestADaemonReadsAClockBeforeAnother(t *testing.T) {
+	c := &clocks{now: 1001 * second}
+	b := NewBook(limit.Limit{Algorithm: limit.FixedWindow, Capacity: 60 * limit.Token, Window: 10 * time.Second}, 0, 1, c)
+	before := c.now - 1
+	c.ahead += 10 * second
+	b.ClockSet(0, 10*second)
+	b.Admit(0, 40*limit.Token, nil)
+	b.Unstored(0, 40*limit.Token)
+	c.now += second
+	b.ClockLeapt(0, before)
+	if got := b.Admit(0, 40*limit.Token, nil) / limit.Token; got != 40 {
+		t.Errorf("%d in use", got)
+	}
+}
+
 // TestALogThatChanges: what was admitted before counts no longer than the shorter window, but not for longer than its
 // own. A larger capacity counts until what was admitted by it is gone.
 func TestALogThatChanges(t *testing.T) {
