@@ -142,7 +142,7 @@ func (w *Regions) joined(n *Node) {
 		}
 		switch {
 		case other == n || other.Region != n.Region || other.roster == nil:
-		case (w.Now()-heardAt >= silent || (other.Cut || !w.above.Coordinated()) && other.withoutStore()) && other.isAlone():
+		case (w.Now()-heardAt >= silent || (other.Cut || !w.above.Coordinated() || other.heard < n.heard) && other.withoutStore()) && other.isAlone():
 			w.above.Replace(other, 100*milli) // nothing can tell it of the new one
 		default:
 			w.above.ForgiveDebts(other)
