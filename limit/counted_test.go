@@ -270,6 +270,15 @@ func TestApplyFixedWindowFrom(t *testing.T) {
 	}
 }
 
+// labelled returns a record whose use is of the window of its At.
+func labelled(r Record) Record {
+	if use := *r.Use; use.Window != 0 {
+		use.Label = use.LabelOf(r.At)
+		r.Use = &use
+	}
+	return r
+}
+
 // Where memory was lost nothing is admitted until nothing admitted before can count.
 func TestSettleCountedAmnesia(t *testing.T) {
 	for _, a := range counted {
@@ -283,10 +292,16 @@ func TestSettleCountedAmnesia(t *testing.T) {
 		stranger := record
 		stranger.Stamp = 8
 		coldRecord := used(t, cold, 20, 100*tick)
-		ahead := coldRecord
-		ahead.At = 105 * tick
-		aheadHot := record
-		aheadHot.At = 105 * tick
+		ahead := func(r Record, at int64) Record {
+			r.At = at
+			return r
+		}
+		// In the same window a clock that went back changes nothing, in another one nothing is known. A log has forgotten
+		// what ended by the time to come.
+		back, other := int64(0), now+lasts
+		if a.Logs() {
+			back, other = 105*tick, 111*tick
+		}
 		unknown := now + lasts // a fixed window ends with the next one at the latest
 		if a == FixedWindow {
 			unknown = now - now%cold.Window + 2*cold.Window
@@ -306,9 +321,11 @@ func TestSettleCountedAmnesia(t *testing.T) {
 			{"other contents, cold", stranger, reborn, 100*tick + lasts, false, 30},
 			{"other contents, cold, birth unknown", stranger, cold, unknown, false, 30},
 			{"nonsense", Untrusted(), cold, unknown, false, 30},
-			{"the clock went back, cold", ahead, cold, now + lasts, false, 30},
-			{"the clock went back, cold in new contents", ahead, reborn, now + lasts, false, 30},
-			{"the clock went back, hot", aheadHot, hot, now + lasts, false, 90},
+			{"the clock went back, cold", ahead(coldRecord, 105*tick), cold, back, false, 10},
+			{"the clock went back, cold in new contents", ahead(coldRecord, 105*tick), reborn, back, false, 10},
+			{"the clock went back, hot", ahead(record, 105*tick), hot, back, false, 70},
+			{"the clock went back to another window", labelled(ahead(coldRecord, 111*tick)), cold, other, false, 30},
+			{"the clock went back by a tail", ahead(coldRecord, now+lasts), cold, now + lasts, false, 30},
 			{"older than the caller", record, edited(hot, func(v *View) { v.Gen = 6 }), unknown, true, 90},
 			{"trusted", record, hot, 0, false, 70},
 			{"trusted, cold", coldRecord, cold, 0, false, 10},

@@ -113,10 +113,10 @@ func (r *Record) setBack(v *View, now int64) {
 	if r.Lent > 0 {
 		r.LentUntil += now - r.At // the clocks of the loan's holders did not change
 	}
-	r.At, r.Tokens, r.Carry, r.Extra = now, min(r.Tokens, 0), 0, 0
 	if v.Algorithm.Counts() {
-		r.Use = blocked(now + tail(v.Algorithm, v.Window))
+		r.Use = r.Use.setBack(v, r.At, now)
 	}
+	r.At, r.Tokens, r.Carry, r.Extra = now, min(r.Tokens, 0), 0, 0
 }
 
 // phaseAt returns the phase that holds at an instant of the store's clock. A deadline that the

@@ -53,6 +53,24 @@ func (v *View) unknownUntil(at int64) int64 {
 // blocked returns the use of a record whose memory was lost.
 func blocked(free int64) *Use { return &Use{Free: min(free, MaxExact)} }
 
+// setBack returns the use after the clock was set back from at. In the same window everything is known that counts there,
+// and in the one before. What a log has forgotten ended by at, so it admits nothing until then. Otherwise nothing is known.
+func (u *Use) setBack(v *View, at, now int64) *Use {
+	free := now + tail(v.Algorithm, v.Window)
+	switch {
+	case at >= free:
+	case u == nil:
+		return blocked(at)
+	case u.Window == 0:
+		out := *u
+		out.Free = max(u.Free, at)
+		return &out
+	case u.Window == v.Window && u.Label == label(now, v.Window):
+		return u
+	}
+	return blocked(free)
+}
+
 // LabelOf returns the label of an instant's window, by the window length of u; see Label. The use
 // of a record always has the label of the record's At.
 func (u *Use) LabelOf(at int64) int64 { return label(at, u.Window) }

@@ -95,6 +95,17 @@ do
     r.free = min(free, EXACT)
   end
 
+  -- set_back: limit.Use.setBack.
+  local function set_back(r, l)
+    local at, free, window = r.at, now + tail(l), r.window or 0
+    r.at = now
+    if at < free and window == 0 then
+      r.free = max(r.free, at)
+    elseif at >= free or window ~= l.window or r.label ~= (now - now % window) / window + 1 then
+      block(r, l, free)
+    end
+  end
+
   -- under is what a share allows in the limit's phase.
   local function rights_under(l, share)
     if l.phase == LIVE then
@@ -149,9 +160,8 @@ do
   -- settle: limit.settle. Returns the record, the rights in force, and 1 for amnesia.
   local function settle(r, l)
     local share, amnesia = l.holds, 0
-    if r and r.stamp == STAMP and now < r.at then -- limit.setBack
-      r.at = now
-      block(r, l, now + tail(l))
+    if r and r.stamp == STAMP and now < r.at then
+      set_back(r, l)
     end
     if l.memory and not (r and r.stamp == STAMP) then -- limit.View.remembered
       r = {hot = l.gen > 0, gen = 0, cap = 0}

@@ -67,6 +67,14 @@ func memory() []Plant {
 			Harmless: "argued: within one identity of contents records do not go back; a failover that loses writes brings another identity",
 		},
 		{
+			Name: "back-to-another-window", Breaks: "after the store's clock went back to another window, use of the later one counts alone",
+			Edits: []Edit{{"limit/use.go", "	case u.Window == v.Window && u.Label == label(now, v.Window):\n", "	case u.Window == v.Window:\n"}},
+		},
+		{
+			Name: "back-and-forgotten", Breaks: "after the store's clock went back, a log counts only what had not ended by the later time",
+			Edits: []Edit{{"limit/use.go", "		out.Free = max(u.Free, at)\n", ""}},
+		},
+		{
 			Name: "future-record-trusted", Breaks: "a record from the future, after the store's clock went back, keeps its tokens",
 			Edits: []Edit{{settle, "r.At, r.Tokens, r.Carry, r.Extra = now, min(r.Tokens, 0), 0, 0", "r.At = now"}},
 			World: World{Faults: []string{"store's clock set"}, Just: true},
