@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/rule"
 	"aliquot/internal/sim/site"
 	"aliquot/limit"
@@ -247,8 +248,19 @@ func (c *client) ask(region, tries int) {
 			chosen = n
 		}
 	}
-	if chosen != nil && tries > 0 {
-		chosen.Take(c.rules(chosen.Version), tries, c.cost, nil)
+	if chosen == nil {
+		return
+	}
+	rules := c.rules(chosen.Version)
+	if tries > 1 && c.w.Faults.Has(faults.StuckStore) && c.w.Chance(1, 4) {
+		// Of a single request the daemon knows what became of its call.
+		for range min(tries, int(c.w.Between(1, 5))) {
+			chosen.Take(rules, 1, c.cost, nil)
+			tries--
+		}
+	}
+	if tries > 0 {
+		chosen.Take(rules, tries, c.cost, nil)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
 	"aliquot/internal/recall"
+	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/rule"
 	"aliquot/limit"
 )
@@ -25,6 +26,17 @@ func (c *takeCall) decideAlone() {
 	if c.errand {
 		return
 	}
+	if c.watched && n.w.Faults.Strikes(faults.StuckStore, 2) {
+		// The daemon learns first what becomes of the call.
+		n.w.Plan(n.w.Between(0, takeDeadline), n.When(c.decideNow))
+		return
+	}
+	c.decideNow()
+}
+
+// decideNow decides by the memory as it is now.
+func (c *takeCall) decideNow() {
+	n := c.n
 	charges := c.chargesAlone()
 	asks := n.alone
 	if charges == nil {

@@ -127,7 +127,11 @@ func (c *takeCall) leave() {
 	}
 	d := n.w.storeDelay(n.Region)
 	n.w.Plan(d, (*arrival)(c))
-	if d > callerPatience-2*milli {
+	breaks := d > milli && n.w.Faults.Strikes(faults.StuckStore, 3)
+	if breaks {
+		n.w.Plan(n.w.Between(0, min(d, takeDeadline)), (*reset)(c)) // the command runs on
+	}
+	if breaks || d > callerPatience-2*milli {
 		c.watch()
 	}
 }
@@ -151,12 +155,14 @@ func (n *Node) takenUntil() int64 { return n.clockMap.Until(n.Now() + budget.Ins
 func (n *Node) refused() bool { return n.w.Stores[n.Region].Time() > n.takenUntil() }
 
 // arrival is a call on its way to the store, answering one on its way back, patience one whose caller no longer
-// waits, and deadline one that the daemon gives up.
+// waits, deadline one that the daemon gives up, and reset one whose connection breaks: the store may have decided it, or
+// may still do so.
 type (
 	arrival   takeCall
 	answering takeCall
 	patience  takeCall
 	deadline  takeCall
+	reset     takeCall
 )
 
 func (a *arrival) Happen() { (*takeCall)(a).arrive() }
@@ -176,6 +182,12 @@ func (p *patience) Happen() {
 
 func (d *deadline) Happen() {
 	if c := (*takeCall)(d); !c.over && c.n.runs(d) {
+		c.giveUp()
+	}
+}
+
+func (r *reset) Happen() {
+	if c := (*takeCall)(r); !c.over && c.n.runs(r) {
 		c.giveUp()
 	}
 }
@@ -208,6 +220,9 @@ func (c *takeCall) arrive() {
 		if !c.watched {
 			c.watch()
 		}
+		if n.w.Chance(1, 2) {
+			n.w.Plan(n.w.Between(milli/20, milli), (*reset)(c))
+		}
 		return
 	}
 	n.w.Plan(n.w.Between(milli/20, milli), (*answering)(c))
@@ -235,7 +250,7 @@ func (c *takeCall) end(nothing bool) {
 	c.decideAlone()
 }
 
-// giveUp ends a call without an answer in time.
+// giveUp ends a call without an answer in time, or without its connection.
 func (c *takeCall) giveUp() {
 	if !c.over {
 		c.n.breaker.done(c.n.w.Now(), false)
