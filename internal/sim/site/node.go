@@ -85,6 +85,7 @@ type Node struct {
 	aloneSince budget.Instant
 	unmarked   bool  // the store did not take the latest mark
 	storeCutTo int64 // true time up to which its commands do not reach its store
+	clockCutTo int64 // true time up to which it does not get to read the clock of its store's present contents
 	heardAt    int64 // true time at which it sent the latest call that a coordinator has answered
 
 	kept  *Kept         // what its last run has left; nil: nothing, or it is decided
@@ -386,7 +387,9 @@ func (n *Node) OwedSlots(r *rule.Rule) (slots []uint64, cost limit.Tokens) {
 }
 
 // Heal ends the daemon's trouble.
-func (n *Node) Heal() { n.Cut, n.pauseTo, n.storeCutTo = false, min(n.pauseTo, n.w.Now()), 0 }
+func (n *Node) Heal() {
+	n.Cut, n.pauseTo, n.storeCutTo, n.clockCutTo = false, min(n.pauseTo, n.w.Now()), 0, 0
+}
 
 // Kill ends a daemon for good.
 func (w *Regions) Kill(n *Node) {

@@ -260,7 +260,7 @@ func (n *Node) errand(r *rule.Rule, renew bool) {
 	if n.Dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || !r.InForce(n.Version) {
 		return
 	}
-	if !n.spends() || !n.breaker.passes(n.w.Now()) {
+	if n.clockless() || !n.spends() || !n.breaker.passes(n.w.Now()) {
 		return
 	}
 	c := n.newCall(takeCall{rules: []*rule.Rule{r}, tries: 1, errand: true})

@@ -31,7 +31,9 @@ func (n *Node) learn() {
 		n.w.Plan(n.w.Between(milli/10, 2*milli), n.When(func() {
 			n.learning = false
 			n.storeIs(epoch)
-			n.sample(time, sent, began)
+			if n.w.Now() >= n.clockCutTo {
+				n.sample(time, sent, began)
+			}
 		}))
 	})
 }
@@ -86,6 +88,9 @@ func (n *Node) storeIs(epoch string) {
 		n.oldClock = n.clockMap
 	}
 	n.clockMap.Reset()
+	if n.w.Faults.Strikes(faults.StuckStore, 2) {
+		n.clockCutTo = n.w.Now() + n.w.Between(0, 8*second)
+	}
 	if n.epoch != "" {
 		n.recalled.Emptied(n.Now())
 	}
@@ -111,8 +116,17 @@ func (n *Node) probe() {
 	n.w.After(second, n.probe)
 }
 
+// clockless reports whether the store has told its contents, and not its clock since. A daemon asks such a store
+// nothing.
+func (n *Node) clockless() bool { return n.clockMap.Until(n.Now()) == 0 }
+
 // apply makes a directive's changes in the store, and marks the lease in it.
 func (n *Node) apply(changes []budget.ShareChange, lease bool) {
+	if n.clockless() {
+		n.unmarked = lease || n.unmarked
+		n.w.Plan(applyDeadline, n.When(func() { n.step(budget.SharesApplied{Results: failed(changes)}) }))
+		return
+	}
 	call := make([]change, 0, len(changes))
 	number := n.recalled.Call()
 	var unknown []budget.ShareResult

@@ -105,7 +105,7 @@ func (r *release) send() {
 	r.ask = ask{rule: r.rule, limit: l, right: right, view: n.view(right, r.rule, l)}
 	a := &r.ask
 	a.view.Slot = r.slot
-	if n.epoch == "" || n.storeCut() || !n.breaker.passes(n.w.Now()) {
+	if n.epoch == "" || n.clockless() || n.storeCut() || !n.breaker.passes(n.w.Now()) {
 		r.later()
 		return
 	}

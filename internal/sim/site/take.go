@@ -107,7 +107,7 @@ func (n *Node) Take(rules []*rule.Rule, tries int, cost limit.Tokens, done func(
 		return
 	}
 	c.asks = n.asks(c.asks, rules)
-	if !n.spends() || !n.breaker.passes(n.w.Now()) || c.settlesAlone() {
+	if !n.spends() || !n.breaker.passes(n.w.Now()) || n.clockless() || c.settlesAlone() {
 		c.decideAlone()
 		return
 	}
