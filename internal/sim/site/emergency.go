@@ -36,16 +36,22 @@ func (c *takeCall) decideAlone() {
 
 // decideNow decides by the memory as it is now.
 func (c *takeCall) decideNow() {
-	n := c.n
-	charges := c.chargesAlone()
-	asks := n.alone
-	if charges == nil {
-		return
+	if charges := c.chargesAlone(); charges != nil {
+		c.fromMemory(charges, true)
 	}
-	for range c.tries {
+}
+
+// fromMemory decides the call's requests by the memory until it denies one, and returns how many it has admitted. final: it
+// is not for the store to admit the others.
+func (c *takeCall) fromMemory(charges []recall.Charge, final bool) int {
+	n, asks := c.n, c.n.alone
+	for try := range c.tries {
 		c.nameSlots(charges)
 		out := make([]limit.Outcome, len(asks))
 		admitted := n.recalled.Decide(charges, false, n.Now(), out)
+		if !admitted && !final {
+			return try
+		}
 		n.w.Decisions++
 		for i := range asks {
 			a := &asks[i]
@@ -66,12 +72,13 @@ func (c *takeCall) decideNow() {
 			}
 		}
 		if !admitted {
-			break
+			return try
 		}
 		if c.tries == 1 {
 			c.given = true
 		}
 	}
+	return c.tries
 }
 
 // chargesAlone returns what the call would charge of the memory; nil: another daemon may spend through the store, or
@@ -95,15 +102,22 @@ func (c *takeCall) chargesAlone() []recall.Charge {
 	return charges
 }
 
-// settlesAlone reports whether a call in flight carries what one of the keys owes, and the memory has enough for this
-// one. If it has not, this call carries the debt as well.
-func (c *takeCall) settlesAlone() bool {
+// decideSettling decides from memory what it can while a call under way carries what one of the keys owes, and reports
+// whether nothing is left to ask. A call for the rest carries the debt as well.
+func (c *takeCall) decideSettling() bool {
 	n := c.n
 	if !slices.ContainsFunc(c.rules, func(r *rule.Rule) bool { return n.recalled.Settling(r.Key) }) {
 		return false
 	}
 	charges := c.chargesAlone()
-	return charges != nil && !slices.ContainsFunc(charges, func(a recall.Charge) bool { return !n.recalled.Holds(&a, n.Now()) })
+	if charges == nil {
+		return false
+	}
+	if admitted := c.fromMemory(charges, false); admitted > 0 {
+		c.tries -= admitted
+		c.here = append(c.here, Admission{N: admitted, At: duration(n.w.Now())})
+	}
+	return c.tries == 0
 }
 
 // charge returns what an ask costs its key, with what the region may hold of the key without the

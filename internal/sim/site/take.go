@@ -107,8 +107,13 @@ func (n *Node) Take(rules []*rule.Rule, tries int, cost limit.Tokens, done func(
 		return
 	}
 	c.asks = n.asks(c.asks, rules)
-	if !n.spends() || !n.breaker.passes(n.w.Now()) || n.clockless() || c.settlesAlone() {
+	if !n.spends() || !n.breaker.passes(n.w.Now()) || n.clockless() {
 		c.decideAlone()
+		return
+	}
+	if c.decideSettling() {
+		c.finish(&taken{})
+		c.spared()
 		return
 	}
 	c.bring()
