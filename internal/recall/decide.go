@@ -26,9 +26,6 @@ func (t *Table) Decide(charges []Charge, denied bool, now budget.Instant, out []
 	return true
 }
 
-// Holds reports whether a charge would be admitted now.
-func (t *Table) Holds(c *Charge, now budget.Instant) bool { return t.holds(c, t.look(c, now)) }
-
 // look returns what is available to a charge.
 func (t *Table) look(c *Charge, now budget.Instant) limit.Outcome {
 	e := t.certain(c, now)

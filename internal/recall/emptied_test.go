@@ -242,7 +242,7 @@ func TestOtherContentsWithAClockThatIsNotReadYet(t *testing.T) {
 	}
 	next := charge(counting, 1, 0, began+61*second)
 	next.OldClock = true
-	if table.Holds(&next, began+61*second); table.Carry(&next, table.Call(), began+61*second).Amount != 60*limit.Token {
+	if table.wouldAdmit(&next, began+61*second); table.Carry(&next, table.Call(), began+61*second).Amount != 60*limit.Token {
 		t.Error("what was admitted is forgotten by a clock that may be another one")
 	}
 	fresh := New(10, 0)
@@ -312,7 +312,7 @@ func inFlightBesideAdmissions(t *testing.T, l limit.Limit) {
 		t.Errorf("%v: %d are owed, 7 were admitted and the call may have taken 3", l.Algorithm, owed)
 	}
 	unread := charge(l, 1, 31, now)
-	if unread.OldClock = true; table.Holds(&unread, now) {
+	if unread.OldClock = true; table.wouldAdmit(&unread, now) {
 		t.Error(l.Algorithm, "31 of the 30 that are left are admitted while the clock of the new contents is not read")
 	}
 	table.Forget(c.Key, now)
@@ -393,7 +393,7 @@ func TestCallsUnderWayStayOwed(t *testing.T) {
 	table.Sent(&underWay, &c, now)
 	table.HoldsUntil(now + second)
 	table.Emptied(now)
-	if c = charge(counting, 1, 11, now); table.Holds(&c, now) {
+	if c = charge(counting, 1, 11, now); table.wouldAdmit(&c, now) {
 		t.Error("11 of the 10 that are left are admitted")
 	}
 	if owed := table.Carry(&c, table.Call(), now).Amount / limit.Token; owed != 30 {

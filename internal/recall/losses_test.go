@@ -22,7 +22,7 @@ func TestLostCallsOneAfterTheOther(t *testing.T) {
 			table.Sent(&lost, &c, now)
 			table.Answered(&k, &c, true, out, Debt{}, int64(now)/1000, now+second/1000)
 			table.Lost(&lost, &c, now+second/2)
-			if look := charge(l, 1, 860, now+second/1000); !table.Holds(&look, now+second/1000) {
+			if look := charge(l, 1, 860, now+second/1000); !table.wouldAdmit(&look, now+second/1000) {
 				t.Fatalf("%s: fewer are left after %v than 900 less the lost calls of a second, in two windows", name, time.Duration(now-hour))
 			}
 		}

@@ -34,7 +34,7 @@ func TestLostCallsLastNoOutage(t *testing.T) {
 		table, now, out := New(10, 0), hour, make([]limit.Outcome, 1)
 		answered(table, l, 1, 5, now)
 		loses(table, l, 3, 2, now)
-		if look := charge(l, 1, 1, now+second/2); table.Holds(&look, now+second/2) {
+		if look := charge(l, 1, 1, now+second/2); table.wouldAdmit(&look, now+second/2) {
 			t.Errorf("%s: one is left beside six that the store may still take", name)
 		}
 		admitted := 0
@@ -98,7 +98,7 @@ func TestLostCallsCountAsTaken(t *testing.T) {
 			answered(table, l, 1, 5, hour)
 			loses(table, l, 1, 2, hour)
 			if look := charge(l, 1, 1, hour+second); looked && is.after > second {
-				table.Holds(&look, hour+second)
+				table.wouldAdmit(&look, hour+second)
 			}
 			if left := fits(table, l, hour+is.after); left != is.left {
 				t.Errorf("%s, %v later (looked at before: %v): %d left, want %d", is.limit, time.Duration(is.after), looked, left, is.left)
@@ -109,7 +109,7 @@ func TestLostCallsCountAsTaken(t *testing.T) {
 
 // fits is the largest cost that would be admitted.
 func fits(t *Table, l limit.Limit, now budget.Instant) (cost int) {
-	for c := charge(l, 1, 1, now); t.Holds(&c, now); c.Cost += limit.Token {
+	for c := charge(l, 1, 1, now); t.wouldAdmit(&c, now); c.Cost += limit.Token {
 		cost++
 	}
 	return cost
@@ -149,7 +149,7 @@ func TestContentsAreToldOfLostCalls(t *testing.T) {
 		answered(table, l, 1, 5, now)
 		loses(table, l, 3, 2, now)
 		now += hour
-		if look := charge(l, 1, 1, now); looked && !table.Holds(&look, now) {
+		if look := charge(l, 1, 1, now); looked && !table.wouldAdmit(&look, now) {
 			t.Error("not one is left an hour later")
 		}
 		table.HoldsUntil(now + second)

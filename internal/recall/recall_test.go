@@ -39,6 +39,9 @@ func burst(t *Table, l limit.Limit, n uint64, now budget.Instant) (admitted int)
 	return admitted
 }
 
+// wouldAdmit reports whether a charge would be admitted now.
+func (t *Table) wouldAdmit(c *Charge, now budget.Instant) bool { return t.holds(c, t.look(c, now)) }
+
 // answered tells the table that the store had so many tokens left after a call.
 func answered(t *Table, l limit.Limit, n uint64, left int, now budget.Instant) {
 	var k Ticket

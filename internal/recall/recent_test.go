@@ -178,7 +178,7 @@ func TestMoreThanTheRightsCountInTheNextWindow(t *testing.T) {
 			c := charge(minuteCounter, 1, 1, now)
 			c.Bucket = right
 			n := 0
-			for ; n < 30 && table.Holds(&c, now); n++ {
+			for ; n < 30 && table.wouldAdmit(&c, now); n++ {
 				c.Cost += limit.Token
 			}
 			if n != left {
@@ -208,12 +208,12 @@ func TestADenialSaysWhatIsInUseOfALog(t *testing.T) {
 	for _, later := range []budget.Instant{second, 28 * second, 45 * second} {
 		c := charge(minuteLog, 1, 1, now+later)
 		c.Bucket.Cap = 6 * limit.Token
-		if table.Holds(&c, now+later) {
+		if table.wouldAdmit(&c, now+later) {
 			t.Errorf("%d s later one more is admitted", later/second)
 		}
 	}
 	c = charge(minuteLog, 1, 6, now+61*second)
-	if c.Bucket.Cap = 6 * limit.Token; !table.Holds(&c, now+61*second) {
+	if c.Bucket.Cap = 6 * limit.Token; !table.wouldAdmit(&c, now+61*second) {
 		t.Error("a window later nothing is left")
 	}
 }

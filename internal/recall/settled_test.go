@@ -35,7 +35,7 @@ func TestASettlementSaysWhatIsInUse(t *testing.T) {
 		if d.Amount != 40*limit.Token {
 			t.Fatalf("%v: the call carries %d", l.Algorithm, d.Amount)
 		}
-		if look := charge(l, 1, 51, now); table.Holds(&look, now) {
+		if look := charge(l, 1, 51, now); table.wouldAdmit(&look, now) {
 			t.Errorf("%v: what the settlement takes is given out", l.Algorithm)
 		}
 		table.Adjusted(&k, &c, 50*limit.Token, 50*limit.Token, d, int64(now)/1000, now)
