@@ -2,6 +2,7 @@ package site
 
 import (
 	"math"
+	"slices"
 
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
@@ -120,8 +121,19 @@ func (n *Node) probe() {
 // nothing.
 func (n *Node) clockless() bool { return n.clockMap.Until(n.Now()) == 0 }
 
-// apply makes a directive's changes in the store, and marks the lease in it.
+// apply makes a directive's changes in the store, and marks the lease in it. Before the changes leave it may learn the
+// contents, read the clock or wait for its turn.
 func (n *Node) apply(changes []budget.ShareChange, lease bool) {
+	if n.w.Faults.Strikes(faults.StuckStore, 4) {
+		changes = slices.Clone(changes)
+		n.w.Plan(n.w.Between(0, 300*milli), n.When(func() { n.applyNow(changes, lease) }))
+		return
+	}
+	n.applyNow(changes, lease)
+}
+
+// applyNow is apply for changes that leave now.
+func (n *Node) applyNow(changes []budget.ShareChange, lease bool) {
 	if n.clockless() {
 		n.unmarked = lease || n.unmarked
 		n.w.Plan(applyDeadline, n.When(func() { n.step(budget.SharesApplied{Results: failed(changes)}) }))
