@@ -12,6 +12,7 @@ type Kept struct {
 	Session budget.SessionID
 	id      budget.DaemonID
 	records *recall.Snapshot
+	alone   budget.Instant // Node.aloneSince
 	// contents are those of the store, and the rest is what the daemon enforced.
 	contents  string
 	cfg       uint64
@@ -37,7 +38,7 @@ func (w *Regions) Stop(n *Node) *Kept {
 	if records != nil && open != (budget.SessionID{}) && !n.beside && !n.left && (n.roster == nil || !n.roster.Unread()) && !n.last.Waits() && n.epoch != "" {
 		w.places++
 		kept = &Kept{
-			Place: w.places, Session: open, id: n.ID(), records: records, contents: n.epoch, cfg: n.Machine.Config().Version, rules: n.Machine.Rules(),
+			Place: w.places, Session: open, id: n.ID(), records: records, alone: n.aloneSince, contents: n.epoch, cfg: n.Machine.Config().Version, rules: n.Machine.Rules(),
 			clock: n.clock, sameClock: w.Chance(1, 2),
 		}
 	}
@@ -81,18 +82,12 @@ func (n *Node) comeBack(ev budget.RegionEvent, placeKept bool) {
 	switch e := ev.(type) {
 	case budget.HelloAnswered:
 		if placeKept && k.cfg == e.Config.Version && k.rules == n.Machine.Rules() {
-			before := n.recalled
-			if n.recalled = n.last.Resume(before, n.named, n.Now()); n.recalled != before {
-				n.w.Note("remembers its last run", n.Region, int64(n.Name), int64(n.recalled.Len()), 0, 0)
-				if n.epoch != n.named {
-					n.recalled.Void(n.Now()) // the contents were lost again since that Hello
-				}
-			}
+			n.resume(k)
 		} else {
 			n.last.Forgo()
 		}
 	case budget.CallFailed:
-		if !e.Busy || n.epoch == "" {
+		if !e.Busy || n.named == "" {
 			return
 		}
 		n.last.Forgo()
@@ -100,4 +95,36 @@ func (n *Node) comeBack(ev budget.RegionEvent, placeKept bool) {
 		return
 	}
 	n.kept = nil
+}
+
+// resume continues with what the last run has left, which holds.
+func (n *Node) resume(k *Kept) {
+	before, emptied := n.recalled, false
+	if n.last.Waits() {
+		emptied = k.contents == n.named && k.records.Emptied != 0
+		if k.alone != 0 {
+			n.aloneSince = max(n.aloneSince, k.alone+k.records.Shift(n.Now(), k.sameClock))
+		}
+	}
+	n.left = false // the other daemon that a coordinator has heard of was this one's last run
+	if n.recalled = n.last.Resume(before, n.named, n.Now()); n.recalled != before {
+		n.w.Note("remembers its last run", n.Region, int64(n.Name), int64(n.recalled.Len()), 0, 0)
+		return
+	}
+	if emptied {
+		// The last run may not have told these contents all that it remembered of earlier ones.
+		n.recalled.HoldsUntil(n.Now() + 1)
+		n.recalled.Emptied(n.Now())
+	}
+	if n.named != "" && n.epoch != n.named {
+		n.recalled.Emptied(n.Now()) // the contents were lost again since that Hello
+	}
+}
+
+// spentBeside forgets what the last run has left of the store's contents, because this one has spent of them.
+func (n *Node) spentBeside() {
+	if n.kept != nil && n.kept.contents == n.epoch && n.recalled.Len() > 0 {
+		n.kept = nil
+		n.last.Forgo()
+	}
 }

@@ -93,6 +93,7 @@ func (n *Node) storeIs(epoch string) {
 		n.clockCutTo = n.w.Now() + n.w.Between(0, 8*second)
 	}
 	if n.epoch != "" {
+		n.spentBeside()
 		n.recalled.Emptied(n.Now())
 	}
 	n.epoch, n.stamp, n.birth = epoch, limit.Stamp(epoch), birth
