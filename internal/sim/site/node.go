@@ -10,6 +10,7 @@ import (
 	"aliquot/internal/prefetch"
 	"aliquot/internal/recall"
 	"aliquot/internal/roster"
+	"aliquot/internal/sim/faults"
 	"aliquot/internal/sim/rule"
 	"aliquot/internal/sim/shell"
 	"aliquot/internal/sim/timeline"
@@ -130,6 +131,9 @@ func (w *Regions) start(region int, withFile bool, id budget.DaemonID, kept *Kep
 		n.Machine.SetConfig(region, file.cfg, file.initialEpoch, file.epoch, n.Now())
 	}
 	n.returnTo(kept)
+	if kept == nil && w.Faults.Strikes(faults.StuckStore, 6) {
+		n.storeCutTo = w.Now() + w.Between(0, 60*second) // it starts without its store
+	}
 	w.Nodes = append(w.Nodes, n)
 	w.Note("daemon starts", region, int64(n.Name), 0, 0, 0)
 	n.learn()

@@ -96,7 +96,7 @@ type decided struct {
 // done, if not nil, is called with the result after the daemon has learned of it, unless the result
 // is unknown.
 func (n *Node) Take(rules []*rule.Rule, tries int, cost limit.Tokens, done func(decided)) {
-	if n.Dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || len(rules) == 0 {
+	if n.Dead || n.paused() || !n.configured() || n.staleFloors() || len(rules) == 0 {
 		return
 	}
 	c := n.newCall(takeCall{rules: rules, tries: tries, cost: cost, done: done, began: n.w.Now()})
@@ -107,7 +107,7 @@ func (n *Node) Take(rules []*rule.Rule, tries int, cost limit.Tokens, done func(
 		return
 	}
 	c.asks = n.asks(c.asks, rules)
-	if !n.spends() || !n.breaker.passes(n.w.Now()) || n.clockless() {
+	if !n.spends() || !n.breaker.passes(n.w.Now()) || n.epoch == "" || n.clockless() {
 		c.decideAlone()
 		return
 	}
