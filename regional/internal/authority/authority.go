@@ -57,7 +57,9 @@ func New(region *budget.Region, clock *storeclock.Map, now func() budget.Instant
 }
 
 // HoldFloor keeps the floor as it is until ReleaseFloor. Every decision calls HoldFloor before it
-// reads its rights, and ReleaseFloor once it is made. Decisions do not wait for each other.
+// reads its rights, and ReleaseFloor once it is made. Decisions do not wait for each other. A
+// decision holds the floor once, and takes it before all other locks: where a change of the floor
+// waits, a further HoldFloor waits for that change.
 func (a *Authority) HoldFloor() { a.floors.RLock() }
 
 // ReleaseFloor ends a HoldFloor.

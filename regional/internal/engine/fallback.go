@@ -15,6 +15,11 @@ import (
 func (l *Engine) FallBack(groups []*charge.Transaction) {
 	l.Auth.HoldFloor()
 	defer l.Auth.ReleaseFloor()
+	l.fallBackAll(groups)
+}
+
+// fallBackAll is FallBack for a caller that holds the floor.
+func (l *Engine) fallBackAll(groups []*charge.Transaction) {
 	contents := l.Auth.Grant(groups).Epoch
 	l.nameSlots(groups)
 	var seen []charge.Observation

@@ -112,13 +112,15 @@ func (t *heldReservations) remove(key string) {
 // requests with the same id are charged once. made becomes true if the store makes the reservation
 // after all.
 func (l *Engine) hold(groups []*charge.Transaction, one held, made *atomic.Bool, out *ReserveResult) error {
+	l.Auth.HoldFloor() // before mu, as an answer of the store does that drops what is held
+	defer l.Auth.ReleaseFloor()
 	l.direct.held.mu.Lock()
 	defer l.direct.held.mu.Unlock()
 	if earlier := l.direct.held.byKey[one.key]; earlier != nil {
 		return out.repeat(&earlier.reservation, &lua.Kept{}, one.reservation.Fingerprint)
 	}
 	one.since = l.emergency.Moment()
-	l.FallBack(groups)
+	l.fallBackAll(groups)
 	ends := one.reservation.Ends
 	if decides(groups) && !groups[0].Allowed {
 		out.setMade(false, ends)
