@@ -84,7 +84,7 @@ func TestIndependent(t *testing.T) {
 
 // TestIndependentWithoutTheStore: the whole limit, earned by a clock that may run fast by rho.
 func TestIndependentWithoutTheStore(t *testing.T) {
-	a := charge.Charge{Enforcement: rules.Independent, Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10e6}}}
+	a := charge.Charge{Planned: charge.Planned{Enforcement: rules.Independent, Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10e6}}}}
 	a.Right = entitlement.Whole(budget.Right{Phase: budget.Limbo})
 	if b := entitlement.WithoutStore(a.Right, a.Limit, false, 20_000); b.Cap != 100*limit.Token || b.Rate.Micro != 9_803_921 {
 		t.Errorf("%+v, want 100 and 10/s divided by 1.02", b)
@@ -213,7 +213,7 @@ func TestEmergencyDebtLastsUntilFull(t *testing.T) {
 		{rules.Elastic, budget.Right{Hot: true, Floor: half, Share: tenth}, 100 * time.Second},
 		{rules.Independent, entitlement.Whole(budget.Right{FloorSince: 1}), 10 * time.Second},
 	} {
-		a := charge.Charge{Enforcement: c.enforcement, Limit: l, Right: c.right}
+		a := charge.Charge{Planned: charge.Planned{Enforcement: c.enforcement, Limit: l}, Right: c.right}
 		got := a.TimeToFull()
 		if got < c.least || got > c.least+c.least/20+2*time.Second {
 			t.Errorf("%s, %+v: %v, want a little more than %v", c.enforcement, c.right, got, c.least)

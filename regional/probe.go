@@ -106,7 +106,7 @@ func (d *Daemon) pauseProbe(ctx context.Context, wait time.Duration) bool {
 // probe takes a millionth of a token from a bucket of its own.
 func (d *Daemon) probe(ctx context.Context) {
 	one := limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}}
-	g := &charge.Transaction{Cost: 1, Charges: []charge.Charge{{Limit: one, Key: budget.KeyID{Rule: probeRule}}}}
+	g := &charge.Transaction{Cost: 1, Charges: []charge.Charge{{Planned: charge.Planned{Limit: one, Key: budget.KeyID{Rule: probeRule}}}}}
 	head := d.auth.Grant([]*charge.Transaction{g})
 	_, _, err := d.guard.TakeAs(ctx, storeguard.OpProbe, head.Epoch, func() []lua.Group {
 		return new(charge.CallBuffer).CallOf(&head, []*charge.Transaction{g}, nil)

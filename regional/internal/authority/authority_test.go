@@ -77,7 +77,7 @@ func TestALimitThatChangedWasUsedForAWhileLonger(t *testing.T) {
 	a.StoreEpoch("e1")
 	a.Sample("e1", storeclock.Sample{Store: int64(now) / 1000, Sent: now, Received: now})
 	changed := now.Add(-time.Second)
-	c := charge.Charge{Changed: &entitlement.Change{At: changed}}
+	c := charge.Charge{Planned: charge.Planned{Changed: &entitlement.Change{At: changed}}}
 	g := &charge.Transaction{Charges: []charge.Charge{c}}
 	a.Grant([]*charge.Transaction{g})
 	if least := int64(changed.Add(entitlement.LateUse)) / 1000; g.Charges[0].RuleSince < least {

@@ -13,7 +13,7 @@ import (
 func TestSlotsKeepTheirNames(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.Concurrency, Capacity: 4 * limit.Token, Window: time.Minute}
 	names := charge.NewSlotNames(7)
-	g := &charge.Transaction{Charges: []charge.Charge{{Rule: &rules.Rule{}, Limit: l, Enforcement: rules.Independent, Cost: limit.Token}}}
+	g := &charge.Transaction{Charges: []charge.Charge{{Planned: charge.Planned{Rule: &rules.Rule{}, Limit: l, Enforcement: rules.Independent, Cost: limit.Token}}}}
 	groups := []*charge.Transaction{g}
 	names.Name(groups)
 	name := g.Charges[0].Slot

@@ -18,8 +18,9 @@ import (
 	"aliquot/rules"
 )
 
-// Charge is one limit of a request on its way to the store.
-type Charge struct {
+// Planned is the part of a charge that no call changes: what its request is charged, by the rules in force. It is
+// set before the charge is sent or decided.
+type Planned struct {
 	Rule *rules.Rule
 	// Rules are those that Limit belongs to. If they are not set, the limit is not told to the leader.
 	Rules  budget.RulesState
@@ -29,7 +30,23 @@ type Charge struct {
 	// Enforcement is one of rules.Strict, Elastic and Independent; empty is strict.
 	Enforcement string
 	Key         budget.KeyID
-	Right       budget.Right
+	// Forgives is Rule.Forgives of a charge without a rule.
+	Forgives bool
+	// Changed is the latest change of the limit, or nil.
+	Changed *entitlement.Change
+	// Slot is the name of the slot that the request wants from a concurrency limit; 0 until it has
+	// one.
+	Slot uint64
+	// Lasts is how long a reservation may hold the slot; 0 means as long as the rule allows.
+	Lasts time.Duration
+	// Override is the pattern of the override that set the limit, or empty.
+	Override string
+}
+
+// Charge is one limit of a request on its way to the store.
+type Charge struct {
+	Planned
+	Right budget.Right
 	// Ticket is the ticket of the latest call that carried this charge. Carried is the part of the
 	// key's debt in that call. PriorTicket is the ticket of an earlier call that was given up and
 	// may have made this charge; nil if there was none.
@@ -39,19 +56,8 @@ type Charge struct {
 	// Memory is the daemon's knowledge of the key's record, in case the store has lost it; nil if
 	// it knows nothing.
 	Memory *limit.Memory
-	// Forgives is Rule.Forgives of a charge without a rule.
-	Forgives bool
-	// Changed is the latest change of the limit, or nil. RuleSince is the time by the store's clock
-	// from which on only the present limit applies.
-	Changed   *entitlement.Change
+	// RuleSince is the time by the store's clock from which on only the present limit applies, if it has Changed.
 	RuleSince int64
-	// Slot is the name of the slot that the request wants from a concurrency limit; 0 until it has
-	// one. It is set before the request is sent or decided, and does not change.
-	Slot uint64
-	// Lasts is how long a reservation may hold the slot; 0 means as long as the rule allows.
-	Lasts time.Duration
-	// Override is the pattern of the override that set the limit, or empty.
-	Override string
 	// Lent: other regions may hold what the right lacks, and would lend it. See budget.Region.Elsewhere.
 	Lent bool
 	// FloorCap is the floor's part of the capacity. ColdCap is the contents of a full bucket while

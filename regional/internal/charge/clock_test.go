@@ -23,7 +23,7 @@ func TestOutcomesAreInTheOrderOfTheirNodesClocks(t *testing.T) {
 		e := chargetest.Arrive(table, uint64(i), charge.AdmitAfter, chargetest.Noon)
 		e.Rule = &rules.Rule{}
 		chargetest.Use(e, chargetest.Noon)
-		asks[i] = charge.Charge{Rule: e.Rule, Key: e.Key, Cost: limit.Token, Borrowing: charge.Borrowing{Local: e}}
+		asks[i] = charge.Charge{Planned: charge.Planned{Rule: e.Rule, Key: e.Key, Cost: limit.Token}, Borrowing: charge.Borrowing{Local: e}}
 	}
 	call := func(now budget.Instant, storeNow int64, r lua.Result) {
 		g := &charge.Transaction{Charges: asks[:len(r.Limits)]}

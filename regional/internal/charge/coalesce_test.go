@@ -68,7 +68,7 @@ func TestUseIsToldBeforeASecondTry(t *testing.T) {
 	e := busy()
 	e.Chunk.Checkout(limit.Token, prefetch.Terms{Lends: true}, noon) // on its way
 	g := &Transaction{Until: time.Now().Add(time.Hour), Charges: []Charge{{
-		Limit: limit.Limit{Capacity: 10 * limit.Token}, Rule: &rules.Rule{}, Cost: limit.Token,
+		Planned:   Planned{Limit: limit.Limit{Capacity: 10 * limit.Token}, Rule: &rules.Rule{}, Cost: limit.Token},
 		Borrowing: Borrowing{Local: e, Left: 2 * limit.Token, admitted: 7 * limit.Token, denied: 3 * limit.Token},
 	}}}
 	seen := g.ApplyResultOrRetry(NewTable(), lua.Result{Limits: make([]limit.Outcome, 1)}, func() budget.Instant { return noon }, nil)

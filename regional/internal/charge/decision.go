@@ -175,10 +175,10 @@ func (d *Decision) Limits(p *policy.Policy, r *Request, matched []rules.Matched,
 		encoded = r.keyValues(m.Rule, encoded[:0])
 		hash := p.Hasher.Key(r.Namespace, encoded)
 		shadow := m.Rule.Shadows(hash)
-		a := Charge{
+		a := Charge{Planned: Planned{
 			Rule: m.Rule, Rules: p.State(), Limit: m.Limit, Window: m.Window, Cost: cost, Enforcement: m.Rule.Enforcement,
 			Key: budget.KeyID{Rule: p.Numbers[m.Rule.ID], Hash: hash},
-		}
+		}}
 		if p.HasFormer() && !r.Brings(m.Rule) {
 			a.Changed = p.Changed(a.Key.Rule, m.Rule, r.Attributes.Get("api_key"), m.Limit, now)
 		}

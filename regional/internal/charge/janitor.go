@@ -69,7 +69,7 @@ func MarkStalled(groups []*Transaction) {
 // chargeLocked returns a charge of nothing for the entry's key, for a call of the janitor.
 func (e *Entry) chargeLocked() Charge {
 	return Charge{
-		Rule: e.Rule, Limit: e.Limit, Window: e.window, Enforcement: e.Rule.Enforcement, Key: e.Key,
+		Planned:  Planned{Rule: e.Rule, Limit: e.Limit, Window: e.window, Enforcement: e.Rule.Enforcement, Key: e.Key},
 		FloorCap: e.floorCap, ColdCap: e.coldCap, Borrowing: Borrowing{Local: e},
 	}
 }

@@ -18,7 +18,7 @@ func TestChunkIsOfItsRecord(t *testing.T) {
 	start := func() (*charge.Table, *charge.Entry, charge.Charge) {
 		table := charge.NewTable()
 		e := chargetest.Lent(t, table, before)
-		return table, e, charge.Charge{Rule: since, Limit: limit.Limit{Algorithm: limit.FixedWindow}, Key: e.Key, Cost: limit.Token}
+		return table, e, charge.Charge{Planned: charge.Planned{Rule: since, Limit: limit.Limit{Algorithm: limit.FixedWindow}, Key: e.Key, Cost: limit.Token}}
 	}
 	table, _, counts := start()
 	if view, _ := table.BeginReturn(&counts, chargetest.Noon); view.Asked() {
@@ -74,7 +74,7 @@ func TestADeniedCheckIsNotDecidedByOtherRules(t *testing.T) {
 	for _, by := range []*rules.Rule{rule, other} {
 		table := charge.NewTable()
 		e := chargetest.Lent(t, table, rule)
-		g := &charge.Transaction{Charges: []charge.Charge{{Rule: by, Limit: e.Limit, Key: e.Key, Cost: limit.Token, Borrowing: charge.Borrowing{Local: e}}}}
+		g := &charge.Transaction{Charges: []charge.Charge{{Planned: charge.Planned{Rule: by, Limit: e.Limit, Key: e.Key, Cost: limit.Token}, Borrowing: charge.Borrowing{Local: e}}}}
 		if table.RetryCached(g, func() budget.Instant { return chargetest.Noon }) != (by == rule) {
 			t.Errorf("by the entry's own rules: %t; decided: %t", by == rule, g.Allowed)
 		}

@@ -139,17 +139,14 @@ func (g *Transaction) ObserveCached(r lua.Result, seen []Observation) []Observat
 }
 
 // FreshCopy returns a copy of the group as it was planned, for a caller that gave up while a call may
-// still use the group. So it reads only fields that no call changes. What that call charges from now
-// on is not observed as admitted.
+// still use the group. So it reads only what no call changes. What that call charges from now on is not
+// observed as admitted.
 func (g *Transaction) FreshCopy() *Transaction {
 	atomic.StoreUint32(&g.abandoned, 1)
 	out := &Transaction{Cost: g.Cost, Shadow: g.Shadow, Peek: g.Peek, Charges: make([]Charge, len(g.Charges))}
 	for i := range g.Charges {
 		a := &g.Charges[i]
-		out.Charges[i] = Charge{
-			Rule: a.Rule, Limit: a.Limit, Window: a.Window, Cost: a.Cost, Enforcement: a.Enforcement,
-			Key: a.Key, Lasts: a.Lasts, Slot: a.Slot, Override: a.Override, PriorTicket: &a.Ticket,
-		}
+		out.Charges[i] = Charge{Planned: a.Planned, PriorTicket: &a.Ticket}
 	}
 	return out
 }

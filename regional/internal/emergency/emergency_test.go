@@ -22,8 +22,10 @@ const second = budget.Instant(time.Second)
 // anAsk is for key n of a limit of 100, 100 a second, of which the region has half.
 func anAsk(n uint64) charge.Charge {
 	a := charge.Charge{
-		Cost:  limit.Token,
-		Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 100 * int64(limit.Token)}},
+		Planned: charge.Planned{
+			Cost:  limit.Token,
+			Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 100 * int64(limit.Token)}},
+		},
 		Right: budget.Right{Floor: budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}, Phase: budget.CutOff},
 	}
 	binary.BigEndian.PutUint64(a.Key.Hash[:], n)

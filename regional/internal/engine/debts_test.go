@@ -286,7 +286,7 @@ func TestADebtIsTakenAfterAPanic(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubbleWith(t, &debtStore{}, func(t *testing.T, l *Engine, s *debtStore) { // it panics where something is settled
 				v := owes(t, l, s, 7)
-				parts := &charge.Transaction{Charges: []charge.Charge{{Rule: v.Rule, Limit: v.Limit, Window: v.Window, Enforcement: v.Rule.Enforcement, Key: v.Key}}}
+				parts := &charge.Transaction{Charges: []charge.Charge{{Planned: charge.Planned{Rule: v.Rule, Limit: v.Limit, Window: v.Window, Enforcement: v.Rule.Enforcement, Key: v.Key}}}}
 				if err := background.Catch(func() error { return call(l, parts) }); !background.IsPanic(err) {
 					t.Fatal(err)
 				}

@@ -16,9 +16,9 @@ func (l *Engine) Detach(d *charge.Decision) charge.Decision {
 	}
 	for i := range d.CachedVerdicts {
 		v := &d.CachedVerdicts[i]
-		a := charge.Charge{
+		a := charge.Charge{Planned: charge.Planned{
 			Rule: v.Rule, Limit: v.Limit, Window: v.Window, Cost: v.Cost, Enforcement: v.Rule.Enforcement, Key: v.Key,
-		}
+		}}
 		kept.Order = append(kept.Order, v.Rule)
 		kept.Groups = append(kept.Groups, &charge.Transaction{
 			Cost: v.Cost, Shadow: v.Shadow, Charges: []charge.Charge{a}, Allowed: v.Decision.Allowed, Out: slices.Clone(d.CachedVerdicts[i : i+1]),

@@ -46,7 +46,7 @@ func (l *Engine) overrunCharges(d *charge.Decision, r *charge.Request) *charge.T
 		if !v.Rule.Debt || v.Shadow && v.Decision.Allowed || v.Limit.Capacity == 0 {
 			continue
 		}
-		a := charge.Charge{Rule: v.Rule, Rules: d.Policy.State(), Limit: v.Limit, Window: v.Window, Cost: v.Cost, Enforcement: v.Rule.Enforcement, Key: v.Key}
+		a := charge.Charge{Planned: charge.Planned{Rule: v.Rule, Rules: d.Policy.State(), Limit: v.Limit, Window: v.Window, Cost: v.Cost, Enforcement: v.Rule.Enforcement, Key: v.Key}}
 		if d.Policy.HasFormer() && !r.Brings(v.Rule) {
 			a.Changed = d.Policy.Changed(a.Key.Rule&^policy.IndependentBit, v.Rule, r.Attributes.Get("api_key"), v.Limit, l.Auth.Now())
 		}

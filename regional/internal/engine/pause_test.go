@@ -44,7 +44,7 @@ func TestASecondLookSpendsNothingThatHasEnded(t *testing.T) {
 	table, rule := charge.NewTable(), &rules.Rule{ID: "r0", LocalCache: true}
 	e := chargetest.Lent(t, table, rule)
 	g := charge.NewTransaction(limit.Token)
-	g.Charges = append(g.Charges, charge.Charge{Rule: rule, Cost: limit.Token, Key: e.Key, Borrowing: charge.Borrowing{Local: e}})
+	g.Charges = append(g.Charges, charge.Charge{Planned: charge.Planned{Rule: rule, Cost: limit.Token, Key: e.Key}, Borrowing: charge.Borrowing{Local: e}})
 	now := chargetest.Noon.Add(2 * time.Second)
 	if table.RetryCached(g, func() budget.Instant { return now }) {
 		t.Error("it was admitted by a chunk that has ended")

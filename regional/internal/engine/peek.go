@@ -57,9 +57,9 @@ func (l *Engine) peekAll(ctx context.Context, p *policy.Policy, requests []*char
 
 // blockerOf returns a limit in the hash slot of a's record that denies every request.
 func blockerOf(a *charge.Charge) charge.Charge {
-	return charge.Charge{
+	return charge.Charge{Planned: charge.Planned{
 		Rule: a.Rule, Enforcement: rules.Independent, Cost: limit.MaxExact,
 		Limit: limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}},
 		Key:   budget.KeyID{Rule: BlockerRule, Hash: a.Key.Hash},
-	}
+	}}
 }

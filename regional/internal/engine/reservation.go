@@ -114,13 +114,13 @@ func newReservedLimit(a *charge.Charge) reservedLimit {
 
 // toCharge returns the charge of the limit. Its rule has only the fields that an answer shows.
 func (l *reservedLimit) toCharge() (charge.Charge, error) {
-	a := charge.Charge{
+	a := charge.Charge{Planned: charge.Planned{
 		Rule: &rules.Rule{ID: l.Rule, Algorithm: l.Algorithm.String(), Unit: l.Unit, Queue: l.Queue},
 		Limit: limit.Limit{
 			Algorithm: l.Algorithm, Capacity: l.Capacity, Rate: limit.Rate{Micro: l.Rate, Frac: l.Frac}, Window: l.Window,
 		},
 		Window: l.Stated, Cost: l.Cost, Slot: l.Slot, Key: budget.KeyID{Rule: l.Number},
-	}
+	}}
 	// A longer text would be decoded beyond the end of the hash.
 	if want := base64.RawURLEncoding.EncodedLen(len(a.Key.Hash)); len(l.Hash) != want {
 		return a, fmt.Errorf("the hash of a key of %s has %d characters, want %d", l.Rule, len(l.Hash), want)
@@ -176,7 +176,7 @@ func (r *reservation) groupsOf() (groups []*charge.Transaction, never []charge.V
 	for i := range r.Limits {
 		l := &r.Limits[i]
 		if l.Never {
-			a := charge.Charge{Rule: &rules.Rule{ID: l.Rule, Algorithm: l.Algorithm.String(), Unit: l.Unit}, Window: l.Stated, Cost: l.Cost}
+			a := charge.Charge{Planned: charge.Planned{Rule: &rules.Rule{ID: l.Rule, Algorithm: l.Algorithm.String(), Unit: l.Unit}, Window: l.Stated, Cost: l.Cost}}
 			never = append(never, a.Verdict(&charge.Transaction{Shadow: true}, modes.Store, limit.Decision{
 				Limit: int64(l.Capacity / limit.Token), RetryAfter: limit.Never,
 			}))

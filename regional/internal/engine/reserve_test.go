@@ -28,7 +28,7 @@ func TestRepeatedReservationLosesNothing(t *testing.T) {
 	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, chargetest.Noon), storeclock.New(), func() budget.Instant { return chargetest.Noon })
 	rule := &rules.Rule{ID: "r0", LocalCache: true}
 	e := chargetest.Lent(t, auth.Local, rule)
-	groups := []*charge.Transaction{{Charges: []charge.Charge{{Rule: rule, Key: e.Key, Cost: limit.Token}}}}
+	groups := []*charge.Transaction{{Charges: []charge.Charge{{Planned: charge.Planned{Rule: rule, Key: e.Key, Cost: limit.Token}}}}}
 	(&Engine{Auth: auth}).recall(groups, time.Minute)
 	auth.Local.Checkout(&charge.Header{}, groups[0], chargetest.Noon)
 	asked := &groups[0].Charges[0].Chunk
@@ -46,11 +46,11 @@ func TestRepeatedReservationLosesNothing(t *testing.T) {
 func TestTheLongestReservationFits(t *testing.T) {
 	const longestPattern = 512
 	name := strings.Repeat("<", rules.MaxNameChars)
-	a := charge.Charge{
+	a := charge.Charge{Planned: charge.Planned{
 		Rule: &rules.Rule{ID: name, Unit: name, Queue: true}, Override: strings.Repeat("<", longestPattern),
 		Limit:  limit.Limit{Algorithm: limit.Concurrency, Capacity: limit.MaxTokens, Window: math.MaxInt64, Rate: limit.Rate{Micro: 1e15, Frac: 999_999}},
 		Window: math.MaxInt64, Cost: limit.MaxTokens, Slot: limit.MaxExact, Key: budget.KeyID{Rule: math.MaxUint32},
-	}
+	}}
 	groups := []*charge.Transaction{{Charges: slices.Repeat([]charge.Charge{a}, lua.MaxLimits)}}
 	for range lua.TakeChunk {
 		groups = append(groups, &charge.Transaction{Shadow: true, Charges: []charge.Charge{a}})

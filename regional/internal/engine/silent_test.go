@@ -13,7 +13,6 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"aliquot/budget"
-	"aliquot/internal/boottime"
 	"aliquot/internal/prefetch"
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
@@ -100,7 +99,7 @@ func limiterBefore(t *testing.T, s storeguard.Store, epoch string, now func() bu
 	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
 	auth.Configure(0, budget.Config{Regions: []budget.RegionConfig{{Floor: half, Told: half, Low: half}}}, epoch)
 	auth.StoreEpoch(epoch)
-	p := policy.New("us", false, boottime.Now, log, m)
+	p := policy.New("us", false, now, log, m)
 	p.SetCluster(policy.Cluster{Secret: []byte(secret)})
 	if err := p.SetRules(policy.RuleText{Version: 1, YAML: yaml, Numbers: map[string]uint32{"r0": 1}}); err != nil {
 		t.Fatal(err)
@@ -174,7 +173,7 @@ func TestAnAdmissionIsCountedOnce(t *testing.T) {
 			t.Fatalf("a caller that left: %+v", v)
 		}
 		<-time.After(storeguard.Deadline) // of the bubble's clock: the store has answered
-		told := l.Auth.ReportUnreported([]budget.KeyReport{{Key: key.Key, Gen: budget.Gen{Epoch: 1}, Limit: (&charge.Charge{Rule: key.Rule, Limit: key.Limit}).KeyLimit()}})
+		told := l.Auth.ReportUnreported([]budget.KeyReport{{Key: key.Key, Gen: budget.Gen{Epoch: 1}, Limit: (&charge.Charge{Planned: charge.Planned{Rule: key.Rule, Limit: key.Limit}}).KeyLimit()}})
 		if len(told) != 1 || told[0].Admitted != 2*int64(limit.Token) {
 			t.Errorf("told %+v of two admissions", told)
 		}

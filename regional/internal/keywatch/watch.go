@@ -56,7 +56,7 @@ func (c *Watch) HoldLocal(d *charge.Decision, l *charge.LocalPlan, s *charge.Scr
 		if !m.Rule.Watched() || m.Rule.Shadows(e.Key.Hash) {
 			continue
 		}
-		a := charge.Charge{Rule: m.Rule, Limit: m.Limit, Window: m.Window, Cost: l.Costs[i], Key: e.Key}
+		a := charge.Charge{Planned: charge.Planned{Rule: m.Rule, Limit: m.Limit, Window: m.Window, Cost: l.Costs[i], Key: e.Key}}
 		if h := c.arrives(&a, now); h.State != penalty.Free {
 			d.Never = append(d.Never, a.HeldBack(h, now))
 		}

@@ -131,7 +131,7 @@ func TestTheSampleGoesByTheKeyThatWasAsked(t *testing.T) {
 	s := New((&recentClock{at: 1}).now)
 	all := &rules.Rule{ID: "all"}
 	org := &rules.Rule{ID: "org", Key: []string{"org"}}
-	d := &charge.Decision{Groups: []*charge.Transaction{{Charges: []charge.Charge{{Rule: all}, {Rule: org, Key: budget.KeyID{Hash: [16]byte{7: 9}}}}}}}
+	d := &charge.Decision{Groups: []*charge.Transaction{{Charges: []charge.Charge{{Planned: charge.Planned{Rule: all}}, {Planned: charge.Planned{Rule: org, Key: budget.KeyID{Hash: [16]byte{7: 9}}}}}}}}
 	if got := s.keyOf(d, askedBy("k")); got != 9 {
 		t.Errorf("%d", got)
 	}
@@ -168,7 +168,7 @@ func BenchmarkRecent(b *testing.B) {
 			clock := &recentClock{at: 1}
 			s := New(clock.now)
 			r := &charge.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}), Cost: limit.Token}
-			d := &charge.Decision{Groups: []*charge.Transaction{{Charges: []charge.Charge{{Rule: &rules.Rule{Key: []string{"api_key"}}}}}}}
+			d := &charge.Decision{Groups: []*charge.Transaction{{Charges: []charge.Charge{{Planned: charge.Planned{Rule: &rules.Rule{Key: []string{"api_key"}}}}}}}}
 			d.Groups[0].Charges[0].Key.Hash[7] = key
 			b.ReportAllocs()
 			for b.Loop() {

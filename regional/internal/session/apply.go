@@ -45,7 +45,10 @@ func (s *Session) apply(ctx context.Context, changes []budget.ShareChange) []bud
 		}
 		usable = append(usable, c)
 		carried.Charges = append(carried.Charges, charge.Charge{
-			Limit: l, Enforcement: known.Enforcement, Forgives: known.Forgives, Key: c.Key, Right: s.emergency.Returning(c.Before), Changed: p.ChangedLimit(c.Key.Rule, l, s.auth.Now()),
+			Planned: charge.Planned{
+				Limit: l, Enforcement: known.Enforcement, Forgives: known.Forgives, Key: c.Key, Changed: p.ChangedLimit(c.Key.Rule, l, s.auth.Now()),
+			},
+			Right: s.emergency.Returning(c.Before),
 		})
 	}
 	if len(usable) == 0 {

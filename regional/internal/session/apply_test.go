@@ -207,8 +207,11 @@ func TestAChangeThatIsNotSentForgetsNothing(t *testing.T) {
 		}
 		half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
 		a := charge.Charge{
-			Key: change()[0].Key, Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10 * int64(limit.Token)}},
-			Cost: 50 * limit.Token, Right: budget.Right{Floor: half, Phase: budget.CutOff},
+			Planned: charge.Planned{
+				Key: change()[0].Key, Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10 * int64(limit.Token)}},
+				Cost: 50 * limit.Token,
+			},
+			Right: budget.Right{Floor: half, Phase: budget.CutOff},
 		}
 		if !s.emergency.Take([]*charge.Charge{&a}, false, s.auth.CurrentEpoch(), make([]limit.Outcome, 1)) {
 			t.Error("a client far below its limit is refused")

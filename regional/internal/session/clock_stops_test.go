@@ -12,7 +12,7 @@ import (
 // nobody what it knows.
 func TestAClockThatStoppedEndsWhatIsRemembered(t *testing.T) {
 	s := newTestSession(t, &lastHello{})
-	a := charge.Charge{Limit: limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: 1}}}
+	a := charge.Charge{Planned: charge.Planned{Limit: limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: 1}}}}
 	s.emergency.Take([]*charge.Charge{&a}, false, "contents-1", make([]limit.Outcome, 1))
 	s.compare(1, 1_000_000, second)
 	if s.emergency.InSession(second); s.emergency.Keep() == nil {

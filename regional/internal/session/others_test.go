@@ -89,8 +89,8 @@ func TestADaemonThatWaitsForAWordIsNotBesideAnother(t *testing.T) {
 		Store: oneList(func(string, roster.Call) roster.Reply { return roster.Reply{Number: 1, Last: 1} }),
 	})
 	a := charge.Charge{
-		Limit: limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token) / 10}}, Cost: limit.Token,
-		Right: budget.Right{Phase: budget.CutOff, Floor: budget.Share{Rate: budget.Unit, Burst: budget.Unit}},
+		Planned: charge.Planned{Limit: limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token) / 10}}, Cost: limit.Token},
+		Right:   budget.Right{Phase: budget.CutOff, Floor: budget.Share{Rate: budget.Unit, Burst: budget.Unit}},
 	}
 	admits := func() bool { return s.emergency.Take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) }
 	now += 20 * second
@@ -115,8 +115,8 @@ func TestADaemonIsForgottenThoughTheStoreTellsNothing(t *testing.T) {
 		Now: func() budget.Instant { return now }, Self: 7, Known: []budget.DaemonID{9},
 	})
 	a := charge.Charge{
-		Limit: limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token) / 10}}, Cost: limit.Token,
-		Right: budget.Right{Phase: budget.CutOff, Floor: budget.Share{Rate: budget.Unit, Burst: budget.Unit}},
+		Planned: charge.Planned{Limit: limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token) / 10}}, Cost: limit.Token},
+		Right:   budget.Right{Phase: budget.CutOff, Floor: budget.Share{Rate: budget.Unit, Burst: budget.Unit}},
 	}
 	later := func(d time.Duration) (admits bool) {
 		now = now.Add(d)

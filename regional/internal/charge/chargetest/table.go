@@ -67,7 +67,8 @@ func LentTo(t testing.TB, table *charge.Table, rule *rules.Rule, r *charge.Reque
 // more.
 func Asks(table *charge.Table, e *charge.Entry, now budget.Instant) *charge.Transaction {
 	g := &charge.Transaction{Charges: []charge.Charge{{
-		Rule: e.Rule, Limit: e.Limit, Key: e.Key, Cost: limit.Token, Right: budget.Right{Phase: budget.Live}, Borrowing: charge.Borrowing{Local: e},
+		Planned: charge.Planned{Rule: e.Rule, Limit: e.Limit, Key: e.Key, Cost: limit.Token},
+		Right:   budget.Right{Phase: budget.Live}, Borrowing: charge.Borrowing{Local: e},
 	}}}
 	table.Checkout(&charge.Header{Resets: table.Resets.Load()}, g, now)
 	return g
