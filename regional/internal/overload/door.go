@@ -223,8 +223,10 @@ type doorConn struct {
 	more  bool
 
 	// Guarded by the door's mu.
-	ready  chan struct{} // closed when the connection may go on
-	coming bool          // it was let in, and its calls may not have begun yet
+	ready    chan struct{} // closed when the connection may go on
+	admitted bool          // it was let in after its latest read
+	coming   bool          // its calls may not have begun yet, and count as coming
+	closed   bool          // no call of it begins any more
 }
 
 // needs returns the room that must be free before the connection is read.
@@ -237,8 +239,11 @@ func (c *doorConn) needs() int64 {
 
 // enter lets the connection in. The caller holds the door's mu.
 func (c *doorConn) enter() {
-	c.coming = true
-	c.door.coming += c.brings
+	c.admitted = true
+	if !c.closed { // nothing would end what it brings
+		c.coming = true
+		c.door.coming += c.brings
+	}
 }
 
 // Read waits for bytes, and then for the door.
@@ -262,6 +267,9 @@ func (c *doorConn) Read(p []byte) (int, error) {
 
 // Close closes the connection.
 func (c *doorConn) Close() error {
+	c.door.mu.Lock()
+	c.closed = true
+	c.door.mu.Unlock()
 	c.begun()
 	return c.Conn.Close()
 }
@@ -295,7 +303,7 @@ func (c *doorConn) wait() (late bool) {
 		return false
 	}
 	d.crowded.Store(true)
-	c.ready = make(chan struct{})
+	c.ready, c.admitted = make(chan struct{}), false
 	at := d.waiting.PushBack(c)
 	d.mu.Unlock()
 	if age < decideWait {
@@ -308,7 +316,7 @@ func (c *doorConn) wait() (late bool) {
 		}
 	}
 	d.mu.Lock()
-	if c.coming {
+	if c.admitted {
 		d.mu.Unlock()
 		return false
 	}

@@ -69,6 +69,30 @@ func TestDoor(t *testing.T) {
 	})
 }
 
+// TestAConnectionThatIsClosedAtTheDoor brings no calls, whatever it has brought before, and keeps no room.
+func TestAConnectionThatIsClosedAtTheDoor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		intake := rpc.NewGate(maxDeciding, 0, 0)
+		d := newDoor(intake, 1, nil)
+		c, client := doorPair(t, d, BringsHTTP)
+		<-readOne(c, client)
+		leave, err := intake.Enter(t.Context(), d.readLimit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := readOne(c, client)
+		synctest.Wait()
+		if c.Close(); len(waits) != 0 || d.coming != 0 {
+			t.Fatalf("%d are coming of a connection that was closed as it waited", d.coming)
+		}
+		leave()
+		d.left()
+		if late := <-waits; late || d.coming != 0 || d.crowded.Load() {
+			t.Errorf("%d are coming, late %t, crowded %t when there is room", d.coming, late, d.crowded.Load())
+		}
+	})
+}
+
 // TestFewAreRefused for each that is decided, so that refusals do not take the processor from answers; where
 // nothing is decided, one every 10 ms.
 func TestFewAreRefused(t *testing.T) {
