@@ -39,8 +39,8 @@ type rawCall struct {
 	valid    []charge.Request
 	invalid  []invalid
 	answer   checkwire.Answer
-	// admitted reports that at least one request of a batch was admitted.
-	admitted bool
+	// decided reports that at least one request of a batch was decided, and admitted that one was admitted.
+	decided, admitted bool
 	// reply is the response. It holds results results.
 	reply   []byte
 	results int

@@ -177,7 +177,7 @@ func (s *Service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchReques
 func (s *Service) checkBatch(ctx context.Context, x *rawCall, each func(why error)) error {
 	began := time.Now()
 	defer func() { s.metrics.DecisionSeconds.Observe(time.Since(began).Seconds()) }()
-	x.valid, x.invalid, x.admitted = x.valid[:0], x.invalid[:0], false
+	x.valid, x.invalid, x.decided, x.admitted = x.valid[:0], x.invalid[:0], false, false
 	for i := range x.requests.All {
 		r, err := validate(x.requests.All[i])
 		if err != nil {
@@ -214,6 +214,7 @@ func (s *Service) checkBatch(ctx context.Context, x *rawCall, each func(why erro
 			each(err)
 		} else {
 			s.answers.AnswerAmong(&decisions[j], &x.valid[j], &x.answer, &counted)
+			x.decided = true
 			x.admitted = x.admitted || !explain.DeniedByRules(&x.answer)
 			each(nil)
 		}
@@ -225,7 +226,7 @@ func (s *Service) checkBatch(ctx context.Context, x *rawCall, each func(why erro
 // answeredBatch records the answer to a batch, which counts as admitted if one of its requests was.
 // Requests that were not decided do not count.
 func (s *Service) answeredBatch(ctx context.Context, x *rawCall) {
-	if len(x.valid) > 0 {
+	if x.decided {
 		s.throttle.Answered(ctx, x.admitted)
 	}
 }
