@@ -22,13 +22,41 @@ import (
 type envelope struct {
 	message any
 	err     error
-	leave   func() // returns the message's memory to the gate; nil: it took none
+	weight
 }
 
-// decoder is a message that reads itself, and keeps the error for its handler. The bytes are gone
-// afterwards.
+// weight is what a message holds of the memory of all messages over gRPC. The zero value holds none.
+type weight struct {
+	gate *rpc.Gate
+	size int64
+}
+
+// weigh waits for the memory of a message of n bytes. gate bounds it; nil: nothing does. The error is
+// rpc.ErrNoMemory.
+func (w *weight) weigh(gate *rpc.Gate, n int) error {
+	if n <= rpc.MaxUnweighed || gate == nil {
+		return nil
+	}
+	size := int64(n) * memoryOf
+	if gate.TryEnter(context.Background(), size) != nil {
+		return rpc.ErrNoMemory
+	}
+	w.gate, w.size = gate, size
+	return nil
+}
+
+// leave gives the memory back.
+func (w *weight) leave() {
+	if w.size > 0 {
+		w.gate.Leave(w.size)
+		w.size = 0
+	}
+}
+
+// decoder is a message that takes the memory for itself, reads itself, and keeps the error for its handler. The
+// bytes are gone afterwards.
 type decoder interface {
-	DecodeFrom(data mem.BufferSlice) error
+	DecodeFrom(data mem.BufferSlice, weights *rpc.Gate) error
 }
 
 // encoder is a message that writes itself. It must not be used afterwards.
@@ -57,15 +85,11 @@ func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	case *rawCall:
 		return m.decode(data, c.weights)
 	case decoder:
-		return m.DecodeFrom(data)
+		return m.DecodeFrom(data, c.weights)
 	case *envelope:
-		if size := int64(data.Len()); size > rpc.MaxUnweighed && c.weights != nil {
-			if m.leave, m.err = c.weights.Enter(context.Background(), size*memoryOf); m.err != nil {
-				m.err = rpc.ErrNoMemory
-				return nil
-			}
+		if m.err = m.weigh(c.weights, data.Len()); m.err == nil {
+			m.err = c.CodecV2.Unmarshal(data, m.message)
 		}
-		m.err = c.CodecV2.Unmarshal(data, m.message)
 		return nil
 	}
 	return c.CodecV2.Unmarshal(data, v)
@@ -88,14 +112,10 @@ func (r envelopeRegistrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 		m.Handler = r.own[m.MethodName]
 		if m.Handler == nil {
 			m.Handler = func(srv any, ctx context.Context, receive func(any) error, next grpc.UnaryServerInterceptor) (any, error) {
-				var leave func()
-				defer func() {
-					if leave != nil {
-						leave()
-					}
-				}()
+				var held weight
+				defer held.leave()
 				return handler(srv, ctx, func(in any) (err error) {
-					leave, err = open(receive, in)
+					held, err = open(receive, in)
 					return err
 				}, next)
 			}
@@ -109,8 +129,8 @@ func (r envelopeRegistrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	r.server.RegisterService(&enveloped, impl)
 }
 
-// open receives a message. leave returns its memory to the gate; nil: it took none.
-func open(receive func(any) error, in any) (leave func(), err error) {
+// open receives a message, and returns what it holds.
+func open(receive func(any) error, in any) (held weight, err error) {
 	e := envelope{message: in}
 	err = receive(&e)
 	switch {
@@ -118,7 +138,7 @@ func open(receive func(any) error, in any) (leave func(), err error) {
 	case e.err != nil:
 		err = unreadable(e.err)
 	}
-	return e.leave, err
+	return e.weight, err
 }
 
 func unreadable(err error) error {

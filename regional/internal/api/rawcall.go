@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"aliquot/internal/checkwire"
-	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/charge"
 )
@@ -47,9 +46,7 @@ type rawCall struct {
 	// unreadable is why the message cannot be read. refused is why a readable message is not
 	// answered.
 	unreadable, refused error
-	// weight is what the message holds of weights.
-	weights *rpc.Gate
-	weight  int64
+	weight
 }
 
 // invalid is a request of a batch that was not decided.

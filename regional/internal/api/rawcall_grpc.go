@@ -47,26 +47,14 @@ func grpcHandler(s *Service, of kind) grpc.MethodHandler {
 // decode reads a request from gRPC's buffers. weights bounds its memory; nil: nothing does. It leaves errors to the handler, because gRPC
 // would answer that the server failed.
 func (x *rawCall) decode(data mem.BufferSlice, weights *rpc.Gate) error {
-	if size := int64(data.Len()); size > rpc.MaxUnweighed && weights != nil {
-		if weights.TryEnter(context.Background(), size*memoryOf) != nil {
-			x.unreadable = rpc.ErrNoMemory
-			return nil
-		}
-		x.weights, x.weight = weights, size*memoryOf
+	if x.unreadable = x.weigh(weights, data.Len()); x.unreadable != nil {
+		return nil
 	}
 	for _, part := range data {
 		x.message = append(x.message, part.ReadOnlyData()...)
 	}
 	x.unreadable = x.read()
 	return nil
-}
-
-// leave gives the memory of the message back to the gate.
-func (x *rawCall) leave() {
-	if x.weight > 0 {
-		x.weights.Leave(x.weight)
-		x.weight = 0
-	}
 }
 
 // Encode returns the reply in a buffer of gRPC's, and ends the use of the call.

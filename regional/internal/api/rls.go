@@ -46,6 +46,7 @@ func (e *envoyService) shouldRateLimit(_ any, ctx context.Context, receive func(
 		}
 	}()
 	c := e.call()
+	defer c.leave()
 	if err := receive(c); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (e *envoyService) decide(ctx context.Context, c *envoyCall) error {
 	e.service.calls.Add(1)
 	defer e.service.calls.Add(-1)
 	began := time.Now()
-	checks, err := c.in.Checks()
+	checks, err := c.checks()
 	if err == nil {
 		err = e.answer(ctx, c, checks, &c.out)
 	}

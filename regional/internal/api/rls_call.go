@@ -8,6 +8,7 @@ import (
 
 	"aliquot/internal/checkwire"
 	"aliquot/internal/envoyrls"
+	"aliquot/internal/rpc"
 	"aliquot/regional/internal/charge"
 )
 
@@ -39,6 +40,8 @@ type envoyCall struct {
 	latest    checkwire.Answer
 	strictest checkwire.Answer // of the answers so far
 	kept      *sync.Pool       // where Encode puts it
+	refused   error            // why the message was not read
+	weight
 }
 
 // call returns a call without a message.
@@ -49,10 +52,13 @@ func (e *envoyService) call() *envoyCall {
 	return &envoyCall{kept: &e.kept}
 }
 
-// DecodeFrom decodes the message. It always returns nil, and Request.Checks returns the error: gRPC would
-// report an error from here as a failure of the server.
-func (c *envoyCall) DecodeFrom(data mem.BufferSlice) error {
+// DecodeFrom decodes the message. It always returns nil, and checks returns the error: gRPC would report an
+// error from here as a failure of the server.
+func (c *envoyCall) DecodeFrom(data mem.BufferSlice, weights *rpc.Gate) error {
 	n := data.Len()
+	if c.refused = c.weigh(weights, n); c.refused != nil {
+		return nil
+	}
 	if cap(c.data) < n {
 		c.data = make([]byte, n)
 	}
@@ -60,6 +66,14 @@ func (c *envoyCall) DecodeFrom(data mem.BufferSlice) error {
 	data.CopyTo(c.data)
 	_ = c.in.Decode(c.data) // Checks returns the error
 	return nil
+}
+
+// checks returns the checks of the message, or why there are none.
+func (c *envoyCall) checks() ([]envoyrls.Check, error) {
+	if c.refused != nil {
+		return nil, c.refused
+	}
+	return c.in.Checks()
 }
 
 // Encode encodes the answer. The call must not be used afterwards.

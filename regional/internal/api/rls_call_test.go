@@ -9,10 +9,13 @@ import (
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"aliquot/internal/rpc"
 )
 
 const tenantsRules = "defaults: {enforcement: independent}\nrules: [{id: r0, key: [tenant], params: {capacity: 1000, refill_rate: 1000}}]\n"
@@ -44,7 +47,7 @@ func askEnvoy(tb testing.TB, service *envoyService, in *ratelimitv3.RateLimitReq
 	}
 	reply, err := service.shouldRateLimit(service, tb.Context(), func(into any) error {
 		half := len(data) / 2
-		err := into.(*envoyCall).DecodeFrom(mem.BufferSlice{mem.SliceBuffer(data[:half]), mem.SliceBuffer(data[half:])})
+		err := into.(*envoyCall).DecodeFrom(mem.BufferSlice{mem.SliceBuffer(data[:half]), mem.SliceBuffer(data[half:])}, nil)
 		clear(data)
 		return err
 	}, nil)
@@ -108,6 +111,34 @@ func TestEnvoysCallsThatFail(t *testing.T) {
 	_, err := service.shouldRateLimit(service, context.Background(), func(any) error { panic("a bug") }, nil)
 	if status.Code(err) != codes.Internal {
 		t.Errorf("a panic: %v", err)
+	}
+}
+
+// TestEnvoysMessagesAreWeighed: while the message of one call takes up all the memory for messages over gRPC, another
+// one is refused. When the first call is answered, there is room again.
+func TestEnvoysMessagesAreWeighed(t *testing.T) {
+	service := serviceOf(t, tenantsRules).envoy
+	data, err := proto.Marshal(descriptorsOf("d", strings.Repeat("t", rpc.MaxUnweighed)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec := envelopeCodec{encoding.GetCodecV2("proto"), rpc.NewGate(int64(len(data))*memoryOf, 0, 0)}
+	call := func(meanwhile func()) error {
+		_, err := service.shouldRateLimit(nil, t.Context(), func(into any) error {
+			err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, into)
+			meanwhile()
+			return err
+		}, nil)
+		return err
+	}
+	for range 2 {
+		var beside error
+		if err := call(func() { beside = call(func() {}) }); err != nil || status.Code(beside) != codes.ResourceExhausted {
+			t.Errorf("%v; the call beside: %v", err, beside)
+		}
+	}
+	if used, _ := codec.weights.Used(); used != 0 {
+		t.Errorf("%d bytes are taken by no call", used)
 	}
 }
 

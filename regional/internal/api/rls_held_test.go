@@ -26,7 +26,7 @@ func heldCall(t testing.TB, descriptors int) func() bool {
 	return func() bool {
 		c := service.call()
 		defer c.done()
-		if c.DecodeFrom(message) != nil || service.decide(t.Context(), c) != nil {
+		if c.DecodeFrom(message, nil) != nil || service.decide(t.Context(), c) != nil {
 			return false
 		}
 		buffer = c.out.Append(buffer[:0])
