@@ -221,6 +221,7 @@ func (a *storeClient) attemptReserve(
 ) error {
 	a.auth.HoldFloor()
 	defer a.auth.ReleaseFloor()
+	defer charge.Fail(groups) // ends the checkouts that are open by then, also after a panic
 	if slices.ContainsFunc(groups, (*charge.Transaction).Abandoned) {
 		return storeguard.ErrGivenUp // the daemon holds the reservation
 	}
@@ -242,9 +243,9 @@ func (a *storeClient) attemptReserve(
 		out, storeNow, err = a.guard.Store.Reserve(ctx, head.Epoch, call, r)
 		return storeNow, err
 	})
+	ended = true
 	if err != nil {
 		a.end(groups, out.Results, err, storeNow, &head)
-		charge.Fail(groups)
 		return err
 	}
 	if out.Earlier != nil && out.Results == nil {

@@ -92,3 +92,26 @@ func TestAReservationOfWhichTheCallerHearsLate(t *testing.T) {
 		}
 	})
 }
+
+// TestAPanicOfAReservationLeavesNothingUnderWay: what its call took along is given up, or the key's entry would be kept
+// for good.
+func TestAPanicOfAReservationLeavesNothingUnderWay(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *Engine, s *moodyStore) {
+		e := busyKey(t, l)
+		s.panics.Store(true)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			_, _ = l.Reserve(t.Context(), &Reserving{Request: asked("k")[0], ID: "call-1", TTL: time.Minute})
+		}()
+		<-time.After(prefetch.Life) // of the bubble's clock
+		e.WhileLocked(func() {
+			if !e.Chunk.Idle(l.Auth.Now()) {
+				t.Error("the entry is kept for a call that has ended")
+			}
+		})
+	})
+}
