@@ -30,8 +30,8 @@ func (l *Engine) decideInParts(ctx context.Context, g *charge.Transaction) error
 			}
 		}
 		l.Auth.HoldFloor()
+		defer l.Auth.ReleaseFloor() // also after a panic
 		l.Auth.Observe(rest.ApplyResult(answer, nil))
-		l.Auth.ReleaseFloor()
 	}
 	g.Join(lost, rest)
 	return nil
