@@ -1,8 +1,10 @@
 package store
 
 import (
+	"context"
 	"math"
 	"sync"
+	"time"
 
 	"aliquot/limit"
 )
@@ -10,6 +12,16 @@ import (
 // clockFresh is how long, in microseconds, a reading of a node's clock is preferred to a less exact
 // one. It is short enough for drift not to matter.
 const clockFresh = 1_000_000
+
+const (
+	// maxApart is how far apart the nodes' clocks may seem, in microseconds, before all are read again. It
+	// is well below the time that a call has, so that few calls are late for what only seems so.
+	maxApart = 100_000
+	// readClocksEvery is the minimum interval between these readings.
+	readClocksEvery = 200 * time.Millisecond
+	// clockTries is how often a node is asked for its clock while its answers take longer than maxApart.
+	clockTries = 3
+)
 
 // nodeClock bounds how far a node's clock is ahead of this process's clock: between low and high, in
 // microseconds. The zero value knows nothing. Safe for concurrent use.
@@ -37,24 +49,84 @@ func (c *nodeClock) bounds() (low, high int64, known bool) {
 	return c.low, c.high, c.known
 }
 
-// readClock takes a reading of the node's clock from a script's reply.
+// readClock takes a reading of the node's clock from a script's reply. The clock comes first, or second
+// after the code of a call that was too late.
 func (n *nodes) readClock(j *job, reply []any) {
 	if len(reply) == 0 {
 		return
 	}
-	if now, ok := reply[0].(int64); ok && now > 0 {
+	now, ok := reply[0].(int64)
+	if ok && now < 0 && len(reply) == 2 {
+		now, ok = reply[1].(int64)
+	}
+	if ok && now > 0 {
 		j.by.clock.add(now, j.sent, j.received)
 	}
 }
 
-// clockBounds bounds how far the clocks of all nodes are ahead of this process's clock, in
+// askClock asks a node for its clock. It asks again if the answer took too long to bound it well.
+func (s *Cluster) askClock(ctx context.Context, to *node) (now int64, err error) {
+	for range clockTries {
+		sent := s.nodes.localTime()
+		clock, err := to.queries.Time(ctx).Result()
+		if err != nil {
+			return 0, err
+		}
+		received := s.nodes.localTime()
+		now = clock.UnixMicro()
+		to.clock.add(now, sent, received)
+		if received-sent <= maxApart {
+			break
+		}
+	}
+	return now, nil
+}
+
+// readClocksSoon asks all nodes for their clocks in the background, one at a time and at most once every
+// readClocksEvery. The clock of a node that got no calls lately may be known from before all clocks were set.
+func (s *Cluster) readClocksSoon() {
+	n := s.nodes
+	n.mu.Lock()
+	due := !n.readingClocks && !n.closed && time.Since(n.clocksRead) >= readClocksEvery
+	var asked []*node
+	if due {
+		n.readingClocks = true
+		for _, one := range n.known {
+			if !one.breaker.open() {
+				asked = append(asked, one)
+			}
+		}
+	}
+	n.mu.Unlock()
+	if !due {
+		return
+	}
+	s.background.Go(func() {
+		for _, one := range asked {
+			err := safely(s.log, "a question for the clock", func() error {
+				ctx, cancel := context.WithTimeout(s.ctx, s.callTimeout)
+				defer cancel()
+				_, err := s.askClock(ctx, one)
+				return err
+			})
+			if err != nil {
+				s.tryUntilWell(one) // if it does not answer, its breaker opens, and its clock does not count
+			}
+		}
+		n.mu.Lock()
+		n.readingClocks, n.clocksRead = false, time.Now()
+		n.mu.Unlock()
+	})
+}
+
+// clockBounds bounds how far the clocks of all nodes that get calls are ahead of this process's clock, in
 // microseconds. known is false before the first reading.
 func (n *nodes) clockBounds() (low, high int64, known bool) {
 	low, high = math.MaxInt64, math.MinInt64
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, one := range n.known {
-		if l, h, ok := one.clock.bounds(); ok {
+		if l, h, ok := one.clock.bounds(); ok && !one.breaker.open() {
 			low, high, known = min(low, l), max(high, h), true
 		}
 	}

@@ -1,8 +1,14 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"aliquot/limit"
 	"aliquot/lua"
@@ -93,4 +99,125 @@ func TestClusterDatesEachAnswer(t *testing.T) {
 			t.Errorf("node %d: an adjustment at %d is dated %d", server, at, a.At)
 		}
 	}
+}
+
+// TestALateCallTellsTheClock of its node, as any other call does.
+func TestALateCallTellsTheClock(t *testing.T) {
+	for _, c := range []struct {
+		reply []any
+		want  int64
+	}{
+		{[]any{int64(50), "packed"}, 40}, {[]any{int64(-2), int64(50)}, 40}, {[]any{int64(-4), int64(50)}, 40},
+		{[]any{int64(-1), ""}, 0}, {[]any{int64(-3), "what is kept"}, 0}, {[]any{int64(-2)}, 0}, {nil, 0},
+	} {
+		j := &job{by: &node{}, sent: 10, received: 10}
+		newNodes(nil, nil).readClock(j, c.reply)
+		if low, high, known := j.by.clock.bounds(); low != c.want || high != c.want || known != (c.want != 0) {
+			t.Errorf("%v: between %d and %d ahead", c.reply, low, high)
+		}
+	}
+}
+
+// slowClock answers TIME instead of a server: the first time after 700 ms, then after 1 ms.
+type slowClock struct{ asked int }
+
+func (c *slowClock) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *slowClock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (c *slowClock) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		wait := time.Millisecond
+		if c.asked++; c.asked == 1 {
+			wait = 700 * time.Millisecond
+		}
+		cmd.(*redis.TimeCmd).SetVal(time.Now())
+		return pause(ctx, wait)
+	}
+}
+
+// TestASlowAnswerIsNoReadingOfAClock: the node is asked again.
+func TestASlowAnswerIsNoReadingOfAClock(t *testing.T) {
+	c, to := &slowClock{}, &node{queries: redis.NewClient(&redis.Options{})}
+	defer to.queries.Close()
+	to.queries.AddHook(c)
+	synctest.Test(t, func(t *testing.T) {
+		s := &Cluster{nodes: newNodes(nil, nil)}
+		_, err := s.askClock(t.Context(), to)
+		if low, high, _ := to.clock.bounds(); err != nil || c.asked != 2 || high-low != 1000 {
+			t.Errorf("asked %d times, between %d and %d ahead, %v", c.asked, low, high, err)
+		}
+	})
+}
+
+// TestASilentNodesClockDoesNotCount while it gets no calls.
+func TestASilentNodesClockDoesNotCount(t *testing.T) {
+	well, silent := &node{addr: "a"}, &node{addr: "b"}
+	well.clock.add(20, 10, 11)
+	silent.clock.add(900, 10, 11)
+	n := newNodes(nil, nil)
+	n.known = map[string]*node{"a": well, "b": silent}
+	for failed, want := range map[int]int64{tripAfter - 1: 890, tripAfter: 10} {
+		silent.breaker.failed = failed
+		if low, high, known := n.clockBounds(); low != 9 || high != want || !known {
+			t.Errorf("after %d failures all clocks are between %d and %d ahead", failed, low, high)
+		}
+	}
+}
+
+// takesOn returns a function that takes a token of a key of a node, with a deadline that the nodes' clocks
+// are far from. It has done so once for each node.
+func takesOn(t *testing.T, servers *redistest.Cluster, s *Cluster) func(node int) error {
+	t.Helper()
+	epoch := learnCluster(t, s)
+	take := func(node int) error {
+		v := coldView(epoch, bucket(100, 0))
+		v.Deadline = time.Now().Add(10 * time.Minute).UnixMicro()
+		_, _, err := s.Take(t.Context(), epoch, one(keyOn(servers, node, node), 1, v))
+		return err
+	}
+	for node := range servers.Nodes {
+		if err := take(node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return take
+}
+
+// setClocks sets the clocks of all nodes forward, as the store sees them. Node 0 answers afterwards.
+func setClocks(t *testing.T, s *Cluster, take func(node int) error) {
+	t.Helper()
+	s.nodes.start = s.nodes.start.Add(time.Hour)
+	if err := take(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := take(1); !errors.As(err, new(*lua.LateError)) {
+		t.Fatalf("once the clock of one node was read: %v", err)
+	}
+}
+
+// TestClocksThatAreSetTogether are read again together: the answers of one node do not make the calls of
+// the others late for ever.
+func TestClocksThatAreSetTogether(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	s := openCluster(t, servers)
+	take := takesOn(t, servers, s)
+	setClocks(t, s, take)
+	s.background.Wait()
+	for node := range servers.Nodes {
+		if err := take(node); err != nil {
+			t.Errorf("node %d: %v", node, err)
+		}
+	}
+}
+
+// TestClocksThatAreSetWhileANodeIsLost: the calls of the others go on, although no call finds out that the
+// node is lost.
+func TestClocksThatAreSetWhileANodeIsLost(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	s := openCluster(t, servers)
+	take := takesOn(t, servers, s)
+	servers.Nodes[2].Kill()
+	setClocks(t, s, take)
+	redistest.Until(t, "the calls of the others are decided", func() bool { return take(0) == nil && take(1) == nil })
 }

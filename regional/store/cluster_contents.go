@@ -112,13 +112,11 @@ func (s *Cluster) survey(ctx context.Context) (*contents, error) {
 	}
 	// The clocks are read after the slots, so nothing found in the slots is younger than they are.
 	for owner := range s.nodes.primaries() {
-		sent := s.nodes.localTime()
-		clock, err := owner.queries.Time(ctx).Result()
+		clock, err := s.askClock(ctx, owner)
 		if err != nil {
 			return nil, fmt.Errorf("store: ask node %s for its clock: %w", owner.addr, err)
 		}
-		owner.clock.add(clock.UnixMicro(), sent, s.nodes.localTime())
-		found.now = max(found.now, clock.UnixMicro())
+		found.now = max(found.now, clock)
 	}
 	return found, nil
 }

@@ -63,7 +63,10 @@ type nodes struct {
 	known      map[string]*node
 	refreshing bool
 	refreshed  time.Time
-	closed     bool
+	// readingClocks: the nodes are asked for their clocks. The latest such reading ended at clocksRead.
+	readingClocks bool
+	clocksRead    time.Time
+	closed        bool
 }
 
 func newNodes(options *redis.Options, seeds []string) *nodes {

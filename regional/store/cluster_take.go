@@ -293,6 +293,9 @@ func (s *Cluster) viewsOf(ctx context.Context, heard bool) clusterViews {
 	if known {
 		w.apart = high - low
 	}
+	if w.apart > maxApart {
+		s.readClocksSoon()
+	}
 	if !heard {
 		return w
 	}
