@@ -57,6 +57,16 @@ func (c *Cluster) add(t testing.TB, args ...string) {
 	c.Nodes, c.clients, c.ids = append(c.Nodes, s), append(c.clients, client), append(c.ids, id)
 }
 
+// Join adds a server without slots and returns its number.
+func (c *Cluster) Join(t testing.TB, args ...string) int {
+	t.Helper()
+	c.add(t, args...)
+	last := len(c.Nodes) - 1
+	c.meet(t, c.Nodes[last])
+	c.agree(t)
+	return last
+}
+
 func (c *Cluster) meet(t testing.TB, s *Server) {
 	t.Helper()
 	must(t, c.clients[0].Do(t.Context(), "cluster", "meet", "127.0.0.1", s.port, s.bus).Err())

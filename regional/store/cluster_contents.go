@@ -16,10 +16,11 @@ import (
 type contents struct {
 	epochs    [lua.Slots]string
 	processes []string // run ids of the owners of slots, sorted
-	// promotions identify the promotions of those owners that were replicas, sorted; see
-	// lua.Promotion.
-	promotions []string
-	now        int64 // the latest clock
+	importers []string // those of servers without a slot that a slot is on its way to
+	// named identify what the epoch must name besides, sorted: the promotions of servers that were
+	// replicas, see lua.Promotion, and the importers. It may name more.
+	named []string
+	now   int64 // the latest clock
 }
 
 // servers returns a short name for the set of processes.
@@ -28,10 +29,14 @@ func (c *contents) servers() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// hasName reports whether an epoch belongs to these processes, as they were last promoted.
+// hasName reports whether an epoch belongs to these processes, as they were last promoted. A daemon to which
+// no answer named an importer does not know of it. So an epoch may name importers that a daemon does not know.
 func (c *contents) hasName(epoch string) bool {
-	return lua.Names(epoch, c.servers(), c.promotions...)
+	return lua.Names(epoch, c.servers(), c.named...)
 }
+
+// vouched returns the run ids of the processes whose contents belong to the epoch.
+func (c *contents) vouched() []string { return slices.Concat(c.processes, c.importers) }
 
 func (c *contents) uniform() bool {
 	for _, epoch := range c.epochs {
@@ -94,11 +99,12 @@ func (s *Cluster) survey(ctx context.Context) (*contents, error) {
 		}
 		found.processes = append(found.processes, process)
 		if promotion != "" {
-			found.promotions = append(found.promotions, promotion)
+			found.named = append(found.named, promotion)
 		}
 	}
+	s.askImporters(ctx, found)
 	slices.Sort(found.processes)
-	slices.Sort(found.promotions)
+	slices.Sort(found.named)
 	jobs := make([]*job, lua.Slots)
 	for slot := range jobs {
 		jobs[slot] = &job{slot: slot, query: true, plain: []any{"get", s.epochs[slot]}}
@@ -119,4 +125,22 @@ func (s *Cluster) survey(ctx context.Context) (*contents, error) {
 		found.now = max(found.now, clock)
 	}
 	return found, nil
+}
+
+// askImporters asks the servers without a slot that a slot is on its way to for their identity. The keys that
+// have moved already are lost if such a process restarts. One that does not answer is not vouched.
+func (s *Cluster) askImporters(ctx context.Context, found *contents) {
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
+	defer cancel()
+	for _, one := range s.nodes.importers() {
+		process, promotion, err := lua.Server(ctx, one.queries)
+		if err != nil {
+			continue
+		}
+		found.importers = append(found.importers, process)
+		found.named = append(found.named, "-"+process[:min(8, len(process))])
+		if promotion != "" {
+			found.named = append(found.named, promotion)
+		}
+	}
 }

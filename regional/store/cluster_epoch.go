@@ -110,7 +110,7 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 		s.propagation.observe(now)
 		switch {
 		case now.uniform() && now.hasName(epoch):
-			s.nodes.vouch(now.processes)
+			s.nodes.vouch(now.vouched())
 			return epoch, nil
 		case now.hasName(epoch) && !s.propagation.ended(now):
 			// Another daemon is writing the epoch.
@@ -120,7 +120,7 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 				return "", err
 			}
 			if epoch != "" {
-				s.nodes.vouch(now.processes)
+				s.nodes.vouch(now.vouched())
 				return epoch, nil
 			}
 		}
@@ -137,7 +137,7 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 func (s *Cluster) createEpoch(ctx context.Context, was *contents) (string, error) {
 	nonce := lua.NewNonce()
 	home := &job{slot: homeSlot, query: true,
-		call: s.scripts.MintCall(s.epochs[homeSlot], was.epochs[homeSlot], nonce, was.servers()+strings.Join(was.promotions, ""))}
+		call: s.scripts.MintCall(s.epochs[homeSlot], was.epochs[homeSlot], nonce, was.servers()+strings.Join(was.named, ""))}
 	s.run(ctx, []*job{home})
 	if home.err != nil {
 		return "", fmt.Errorf("store: create an epoch for the Redis Cluster: %w", home.err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"aliquot/limit"
+	"aliquot/lua"
 	"aliquot/lua/redistest"
 )
 
@@ -122,4 +123,63 @@ func TestALostNodeThatWasReplacedIsReportedNoMore(t *testing.T) {
 	if lost := s.Unreached(); lost != nil {
 		t.Errorf("slots of nobody are unreached: %v", lost)
 	}
+}
+
+// TestASlotOnItsWayToANewServer is decided there once the daemon has learned what the server is, and the other
+// slots are too. What was moved is lost if the server restarts with older contents, although it has no slot.
+func TestASlotOnItsWayToANewServer(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	s := openCluster(t, servers)
+	epoch := learnCluster(t, s)
+	moves, stays := keyOn(servers, 0, 1), keyOn(servers, 1, 2)
+	take := func(key string) error {
+		got, _, err := s.Take(t.Context(), epoch, one(key, 1, coldView(epoch, bucket(100, 0))))
+		if err == nil {
+			err = got[0].Err
+		}
+		return err
+	}
+	learn := func(why string) {
+		t.Helper()
+		before := epoch
+		if epoch = learnCluster(t, s); epoch == before {
+			t.Errorf("the contents are those of before: %s", why)
+		}
+		for _, key := range []string{moves, stays, moves} {
+			if err := take(key); err != nil {
+				t.Errorf("after %s: %v", why, err)
+			}
+		}
+		if again := learnCluster(t, s); again != epoch {
+			t.Errorf("the contents changed again after %s", why)
+		}
+	}
+	if err := errors.Join(take(moves), take(stays)); err != nil {
+		t.Fatal(err)
+	}
+	to := servers.Join(t)
+	servers.Move(t, lua.SlotOf(moves), 0, to, func() {
+		if err := take(moves); !errors.As(err, new(*EpochError)) {
+			t.Errorf("on a server that nobody asked what it is: %v", err)
+		}
+		learn("a slot is on its way to a new server")
+		if err := servers.Client(to).Save(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := take(moves); err != nil {
+			t.Fatal(err)
+		}
+		servers.Nodes[to].Kill()
+		servers.Nodes[to].Run(t)
+		redistest.Until(t, "it serves again", func() bool {
+			info, err := servers.Client(to).ClusterInfo(t.Context()).Result()
+			return err == nil && strings.Contains(info, "cluster_state:ok")
+		})
+		redistest.Until(t, "the store finds other contents", func() bool { return errors.As(take(moves), new(*EpochError)) })
+		learn("the server restarted with older contents")
+	})
+	if err := take(moves); err != nil {
+		t.Errorf("once the slot has moved: %v", err)
+	}
+	learn("the new server has a slot")
 }

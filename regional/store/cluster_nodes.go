@@ -42,6 +42,7 @@ type node struct {
 	clock     nodeClock
 	breaker   nodeBreaker
 	trying    atomic.Bool // a goroutine makes trials; see Cluster.tryUntilWell
+	imports   atomic.Bool // an answer said that a slot is on its way to it
 	lastNamed time.Time   // when an answer last named it; guarded by nodes.mu
 }
 
@@ -216,6 +217,19 @@ func addrOf(addr string, told *node) string {
 	}
 	own, _, _ := net.SplitHostPort(told.addr)
 	return net.JoinHostPort(own, port)
+}
+
+// importers returns the servers that a slot is, or was, on its way to, and that have no slot.
+func (n *nodes) importers() (list []*node) {
+	serving := n.primaries()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, one := range n.known {
+		if one.imports.Load() && !serving[one] {
+			list = append(list, one)
+		}
+	}
+	return list
 }
 
 // primaries returns the servers that have slots.

@@ -122,6 +122,9 @@ func (s *Cluster) classify(j *job) outcome {
 	}
 	if moved, ask, slot, addr := redirected(j.err); moved || ask {
 		j.to, j.asking = s.nodes.at(addrOf(addr, j.by)), ask
+		if ask && j.to != nil {
+			j.to.imports.Store(true)
+		}
 		if moved && j.to != nil {
 			s.nodes.owners[slot].Store(j.to)
 			s.refreshSoon()
