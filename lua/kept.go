@@ -14,7 +14,8 @@ const partNumbers = 6
 
 // Kept is what a store keeps of a reservation. The zero value is nothing.
 type Kept struct {
-	// Stamp identifies the store's contents. At is when the reservation was made, in microseconds.
+	// Stamp identifies the store's contents. At is when the reservation was made, in microseconds: by
+	// the earliest of the clocks of the servers that decided.
 	Stamp uint32
 	At    int64
 	// Text is Reservation.Text.

@@ -101,6 +101,27 @@ func TestClusterDatesEachAnswer(t *testing.T) {
 	}
 }
 
+// TestAReservationIsAsOldAsItsFirstCharge: what was charged in the window before is not given back in the
+// present one, where another node decided.
+func TestAReservationIsAsOldAsItsFirstCharge(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	s := openCluster(t, servers)
+	epoch := learnCluster(t, s)
+	group := []Group{{Cost: limit.Token}}
+	for server := range servers.Nodes {
+		group[0].Limits = append(group[0].Limits, KeyView{Key: keyOn(servers, server, server), View: coldView(epoch, bucket(10, 0))})
+	}
+	r := lua.Reservation{Key: lua.ReservationKey([16]byte{9}), Text: "mine", Keep: time.Minute, Decided: true}
+	made, now, err := s.Reserve(t.Context(), epoch, group, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := s.Reservation(t.Context(), r.Key)
+	if clocks := made.Results[0].Clocks; err != nil || kept.At != slices.Min(clocks) || now != slices.Max(clocks) {
+		t.Errorf("charged at %v, kept as of %d, answered at %d, %v", clocks, kept.At, now, err)
+	}
+}
+
 // TestALateCallTellsTheClock of its node, as any other call does.
 func TestALateCallTellsTheClock(t *testing.T) {
 	for _, c := range []struct {

@@ -47,7 +47,7 @@ func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r l
 	if r.Decided && !t.results[0].Allowed {
 		return out, t.now, nil
 	}
-	kept := lua.NewKept(limit.Stamp(epoch), t.now, groups, t.results, r.Text)
+	kept := lua.NewKept(limit.Stamp(epoch), t.first(), groups, t.results, r.Text)
 	write := &job{slot: lua.SlotOf(r.Key), plain: []any{"set", r.Key, kept.Stored(), "nx", "px", r.Keep.Milliseconds()}}
 	s.run(ctx, []*job{write})
 	switch {

@@ -56,6 +56,19 @@ type taken struct {
 	now     int64
 }
 
+// first returns the earliest clock of the nodes that decided, or now if none had to. By it a charge of the
+// present window may count as one of the window before, but never the other way round: a refund of such a
+// charge would be taken off the use of others.
+func (t *taken) first() int64 {
+	at := t.now
+	for _, b := range t.bundles {
+		if b.err == nil {
+			at = min(at, b.now)
+		}
+	}
+	return at
+}
+
 // take implements Take. With whole, it fails if any group could not be decided. Its result is never nil.
 func (s *Cluster) take(ctx context.Context, epoch string, groups []Group, whole bool) (*taken, error) {
 	t := &taken{groups: s.groupsForNodes(ctx, groups)}
