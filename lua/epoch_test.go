@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"aliquot/internal/roster"
 	"aliquot/limit"
 	"aliquot/lua/redistest"
 )
@@ -53,7 +54,8 @@ func learnt(t *testing.T, c *redis.Client, nonce string) string {
 
 // TestAPromotedServerHasOtherContents: a primary fails over, follows its replica, and takes
 // over again in the same process and with the same connections, without the latest writes.
-// The epoch stands in both servers all the time, and nothing is spent by it after a promotion.
+// The epoch stands in both servers all the time, and nothing is spent by it after a promotion; nor is the
+// list of daemons read.
 func TestAPromotedServerHasOtherContents(t *testing.T) {
 	first, second := redistest.Start(t), redistest.Start(t)
 	m, r := first.Client(t), second.Client(t)
@@ -67,6 +69,9 @@ func TestAPromotedServerHasOtherContents(t *testing.T) {
 		t.Helper()
 		if left, err := spend(t, s, epoch); !errors.As(err, new(*EpochError)) {
 			t.Errorf("%s: %d left, %v", what, left, err)
+		}
+		if list, err := s.Roster(t.Context(), epoch, roster.Call{Self: 7}); !errors.As(err, new(*EpochError)) {
+			t.Errorf("%s: the daemons %+v, %v", what, list, err)
 		}
 	}
 	if err := m.Do(t.Context(), "wait", 1, 0).Err(); err != nil {

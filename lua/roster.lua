@@ -5,12 +5,13 @@
 -- ARGV[3]  its number, 0: it asks for one    ARGV[4]  the highest number it has read of
 -- ARGV[5]  1 if it leaves    ARGV[6]  after how long a daemon that does not come back is
 --          dropped, milliseconds    ARGV[7]  how many others there may be
--- Reply    {-1, epoch found or ''} if the contents are not the ones expected; else
+-- Reply    {-1, epoch found or ''} if the contents are not the ones expected, or if the server
+--          was promoted since they were named; else
 --          {now, the caller's number, the highest number, 1 if the caller was in the list,
 --          id, read, at, ...} of the others, those that came last first
 --
 -- The list is a text: "<highest number> <id>:<read>:<at> ...". What makes no sense in it is
--- dropped. It takes GET and SET alone, which the other scripts need too.
+-- dropped. It takes GET, SET and INFO alone, which the other scripts need too.
 
 local found = redis.call('GET', KEYS[1])
 if found ~= ARGV[1] then
@@ -18,6 +19,13 @@ if found ~= ARGV[1] then
 end
 if redis.replicate_commands then
   redis.replicate_commands()
+end
+
+-- As in prelude.lua: the daemons that entered themselves last may be lost.
+local replication = redis.pcall('INFO', 'replication')
+local second = type(replication) == 'string' and string.match(replication, 'master_replid2:(%x%x%x%x%x%x%x%x)')
+if second and second ~= '00000000' and not string.find(found, '-' .. second, 1, true) then
+  return {-1, ''}
 end
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])

@@ -61,6 +61,10 @@ func promotions() []Plant {
 			Edits: []Edit{{"lua/prelude.lua", "if second and second ~= '00000000' and", "if second == '' and"}},
 		},
 		{
+			Name: "list-ignores-promotion", Breaks: "the list of daemons is read by the epoch of before a promotion, which may have lost the latest of them",
+			Edits: []Edit{{"lua/roster.lua", "if second and second ~= '00000000' and", "if second == '' and"}},
+		},
+		{
 			Name: "promotion-not-named", Breaks: "a server that was promoted keeps the epoch of before",
 			Edits: []Edit{{"lua/epoch.go", "return named == servers && !slices.ContainsFunc(promotions, func(p string) bool { return !strings.Contains(epoch, p) })", "_ = slices.Contains(promotions, \"\")\n	return named == servers"}},
 		},
