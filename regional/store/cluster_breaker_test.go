@@ -175,3 +175,24 @@ func TestACallOfNodesSaysWhyForEachLimit(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// TestACallThatPanicsIsOver: the breaker of its node counts it as failed, and the node gets the next one.
+func TestACallThatPanicsIsOver(t *testing.T) {
+	s, err := NewCluster(DefaultRedisConfig("redis+cluster://127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.nodes.closed = true                                                        // nothing is asked in the background
+	to := &node{addr: "127.0.0.1:1", breaker: nodeBreaker{failed: suspectAfter}} // its client is missing
+	to.trying.Store(true)
+	j := &job{plain: []any{"ping"}, err: answer("MOVED 1 127.0.0.1:2")}
+	func() {
+		defer func() { _ = recover() }()
+		s.sendTo(t.Context(), to, false, []*job{j})
+		t.Error("it did not panic")
+	}()
+	if ChargedNothing(j.err) || !errors.Is(j.err, errNoAnswer) || to.breaker.inFlight != 0 || to.breaker.failed != suspectAfter+1 {
+		t.Errorf("%v, %d calls under way, %d failed", j.err, to.breaker.inFlight, to.breaker.failed)
+	}
+}

@@ -27,6 +27,9 @@ const (
 // errNoOwner: no node is known to have the slot.
 var errNoOwner = errors.New("store: CLUSTERDOWN no node of the Redis Cluster is known to have the slot")
 
+// errNoAnswer: the job was sent, and nothing is known of its outcome yet.
+var errNoAnswer = errors.New("store: the node's answer was not read")
+
 // job is one command on its way to the owner of a slot: a script call, or a plain command.
 type job struct {
 	slot  int
@@ -190,23 +193,28 @@ func (s *Cluster) sendTo(ctx context.Context, to *node, query bool, jobs []*job)
 	for len(jobs) > 0 {
 		some := jobs[:min(maxPipeline, len(jobs))]
 		jobs = jobs[len(some):]
-		client := to.queries
-		if !query {
-			client = to.calls
-			if err := to.breaker.enter(time.Now(), some[0].trial); err != nil {
-				for _, j := range some {
-					j.by, j.err = to, &NodeError{Node: to.addr, Err: err}
-				}
-				s.tryUntilWell(to)
-				continue
-			}
-		}
-		began := time.Now()
-		s.pipeline(ctx, to, client, some)
-		if !query {
-			s.recordOutcome(to, some, began)
+		if query {
+			s.pipeline(ctx, to, to.queries, some)
+		} else {
+			s.call(ctx, to, some)
 		}
 	}
+}
+
+// call sends jobs to one node, if its breaker lets them pass. After a panic they count as sent and failed.
+func (s *Cluster) call(ctx context.Context, to *node, jobs []*job) {
+	if err := to.breaker.enter(time.Now(), jobs[0].trial); err != nil {
+		for _, j := range jobs {
+			j.by, j.err = to, &NodeError{Node: to.addr, Err: err}
+		}
+		s.tryUntilWell(to)
+		return
+	}
+	for _, j := range jobs {
+		j.by, j.err = to, errNoAnswer
+	}
+	defer s.recordOutcome(to, jobs, time.Now())
+	s.pipeline(ctx, to, to.calls, jobs)
 }
 
 // recordOutcome reports the outcome of jobs to the breaker of the node that got them.
