@@ -240,9 +240,12 @@ func (n *Node) staleFloors() bool {
 
 // outdated reports whether another daemon of the region, alive or dead, opened a later session than
 // this one's last. That daemon may have given up what this one believes to have. A daemon that has
-// opened none believes to have nothing.
+// opened none believes to have nothing until it is cut off for so long that it takes the floor.
 func (n *Node) outdated() bool {
-	return n.Last != budget.SessionID{} && n.Last.Before(n.w.Opened[n.Region])
+	if n.Last == (budget.SessionID{}) {
+		return n.Machine.Info(n.Now()).Phase == budget.CutOff && n.w.inSession[n.Region] > n.began
+	}
+	return n.Last.Before(n.w.Opened[n.Region])
 }
 
 // noteSession records in which session the daemon reports. An answer that the state machine does
@@ -326,6 +329,7 @@ func (n *Node) Answered(id uint64, from coordinator, ev budget.RegionEvent) {
 	if d, ok := ev.(budget.DirectiveReceived); ok && current {
 		if n.Machine.LatestSession() == (budget.SessionID{Epoch: d.Directive.Epoch, Number: d.Directive.Session}) {
 			n.recalled.HoldsUntil(n.sentAt.Add(budget.SessionHolds(int64(n.w.Config.RhoPPM))))
+			n.w.inSession[n.Region] = n.sent
 		}
 		n.updateRoster(func() {
 			if n.roster.Told(d.Directive.Epoch, d.Directive.Others, n.Now()); n.recalled.InSession(n.Now()) {

@@ -24,7 +24,9 @@ type Regions struct {
 	Nodes  []*Node // alive
 	known  []stateFile
 	Opened []budget.SessionID // by region: the latest one that a daemon of it opened
-	Buried []bool             // by region: fenced, its daemons never come back
+	// inSession is, by region, the true time at which a daemon sent the latest report that was answered in its session.
+	inSession []int64
+	Buried    []bool // by region: fenced, its daemons never come back
 	// EpochBegan is the true time at which the leader's present epoch began.
 	EpochBegan int64
 	adopted    []adoption // by region
@@ -56,6 +58,7 @@ func (w *Regions) AddStore() {
 	w.Stores = append(w.Stores, newStore(w, len(w.Stores)))
 	w.Buried, w.adopted = append(w.Buried, false), append(w.adopted, adoption{})
 	w.known, w.Opened, w.Stuck = append(w.known, stateFile{}), append(w.Opened, budget.SessionID{}), append(w.Stuck, 0)
+	w.inSession = append(w.inSession, 0)
 }
 
 // above is the world around the regions.
