@@ -173,8 +173,9 @@ var houses = map[string]row{
 	// What tests of all stores share.
 	"regional/store/storetest": {aliquot: []string{"lua", "limit"}},
 	// Bounds of what a Redis may send, checked before go-redis reads it.
+	"regional/store/breaker": {},
 	"regional/store/replies": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional/store":         {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster", "regional/store/replies"}, outside: []string{"github.com/redis/go-redis/v9"}},
+	"regional/store":         {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster", "regional/store/breaker", "regional/store/replies"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	"regional":               {aliquot: []string{"regional/...", "internal/durable", "internal/storeclock", "internal/leasewire", "internal/ratelog", "internal/recall", "internal/penalty", "internal/prefetch", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/entitlement", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/httpanswer", "internal/checkwire", "internal/envoyrls", "proto/aliquot/..."}, outside: anyModule},
 	// The replicated state: the state machine, the codec, the rules. Raft itself is in cluster.
 	"cluster/state": {aliquot: []string{"internal/place", "budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},

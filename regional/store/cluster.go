@@ -10,6 +10,7 @@ import (
 	"aliquot/internal/roster"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/store/breaker"
 )
 
 // Cluster keeps the records in a Redis Cluster. The records of one client share a slot, and a
@@ -24,7 +25,7 @@ type Cluster struct {
 	roster  string // the key of the list of daemons, in homeSlot
 	// reserving holds the names of the reservations that are being made.
 	reserving names
-	refused   refusedSlots
+	refused   breaker.Slots
 	onEpoch   func(string)
 	// onCircuit is RedisConfig.OnCircuit.
 	onCircuit func(node string, open bool, cause error)

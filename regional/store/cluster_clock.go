@@ -92,7 +92,7 @@ func (s *Cluster) readClocksSoon() {
 	if due {
 		n.readingClocks = true
 		for _, one := range n.known {
-			if !one.breaker.open() {
+			if !one.breaker.Open() {
 				asked = append(asked, one)
 			}
 		}
@@ -126,7 +126,7 @@ func (n *nodes) clockBounds() (low, high int64, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, one := range n.known {
-		if l, h, ok := one.clock.bounds(); ok && !one.breaker.open() {
+		if l, h, ok := one.clock.bounds(); ok && !one.breaker.Open() {
 			low, high, known = min(low, l), max(high, h), true
 		}
 	}

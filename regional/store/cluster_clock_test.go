@@ -13,6 +13,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/lua/redistest"
+	"aliquot/regional/store/breaker"
 )
 
 // TestClusterClocks: each limit of a request comes with the clock of the node that decided
@@ -178,8 +179,12 @@ func TestASilentNodesClockDoesNotCount(t *testing.T) {
 	silent.clock.add(900, 10, 11)
 	n := newNodes(nil, nil)
 	n.known = map[string]*node{"a": well, "b": silent}
-	for failed, want := range map[int]int64{tripAfter - 1: 890, tripAfter: 10} {
-		silent.breaker.failed = failed
+	for failed, want := range map[int]int64{breaker.TripAfter - 1: 890, breaker.TripAfter: 10} {
+		silent.breaker = breaker.Breaker{}
+		for range failed {
+			_ = silent.breaker.Enter(time.Now(), true)
+			silent.breaker.Leave(time.Now(), true, 0, time.Second)
+		}
 		if low, high, known := n.clockBounds(); low != 9 || high != want || !known {
 			t.Errorf("after %d failures all clocks are between %d and %d ahead", failed, low, high)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"aliquot/lua"
+	"aliquot/regional/store/breaker"
 	"aliquot/regional/store/replies"
 )
 
@@ -40,7 +41,7 @@ type node struct {
 	// queries carries the queries about contents and owners.
 	queries   *redis.Client
 	clock     nodeClock
-	breaker   nodeBreaker
+	breaker   breaker.Breaker
 	trying    atomic.Bool // a goroutine makes trials; see Cluster.tryUntilWell
 	imports   atomic.Bool // an answer said that a slot is on its way to it
 	lastNamed time.Time   // when an answer last named it; guarded by nodes.mu
@@ -166,7 +167,7 @@ func (n *nodes) addresses() []string {
 	var list, idle []string
 	for addr, known := range n.known {
 		switch {
-		case known.breaker.open():
+		case known.breaker.Open():
 		case serving[known]:
 			list = append(list, addr)
 		default:
@@ -203,7 +204,7 @@ func (n *nodes) setOwners(asked *node, slots []redis.ClusterSlot) {
 	n.mu.Unlock()
 	for _, old := range gone {
 		old.close()
-		if old.breaker.open() && n.onDrop != nil {
+		if old.breaker.Open() && n.onDrop != nil {
 			n.onDrop(old.addr)
 		}
 	}

@@ -40,7 +40,7 @@ func (n *nodes) unreachable() map[*node]bool {
 	defer n.mu.Unlock()
 	var lost map[*node]bool
 	for _, one := range n.known {
-		if one.breaker.open() {
+		if one.breaker.Open() {
 			if lost == nil {
 				lost = map[*node]bool{}
 			}
@@ -58,7 +58,7 @@ func (s *Cluster) tryUntilWell(to *node) {
 	}
 	s.background.Go(func() {
 		defer to.trying.Store(false)
-		for pause(s.ctx, max(trialInterval, to.breaker.trialIn(time.Now()))) == nil {
+		for pause(s.ctx, max(trialInterval, to.breaker.TrialIn(time.Now()))) == nil {
 			well := false
 			if safely(s.log, "a trial of a node", func() error { well = s.answers(to); return nil }) == nil && well {
 				return
@@ -73,7 +73,7 @@ func (s *Cluster) tryUntilWell(to *node) {
 func (s *Cluster) answers(to *node) bool {
 	slot := s.nodes.slotOf(to)
 	if slot < 0 {
-		if to.breaker.reset() && s.onCircuit != nil {
+		if to.breaker.Reset() && s.onCircuit != nil {
 			s.onCircuit(to.addr, false, nil)
 		}
 		return true

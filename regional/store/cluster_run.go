@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"aliquot/lua"
+	"aliquot/regional/store/breaker"
 )
 
 const (
@@ -76,7 +77,7 @@ func (s *Cluster) run(ctx context.Context, jobs []*job) {
 			case resendNow:
 				again = append(again, j)
 			case resendLater:
-				if j.urgent && s.refused.refusedRecently(j.slot, time.Now()) {
+				if j.urgent && s.refused.Refused(j.slot, time.Now()) {
 					j.blameNode()
 					continue
 				}
@@ -103,7 +104,7 @@ func (s *Cluster) rememberRefused(jobs []*job) {
 	now := time.Now()
 	for _, j := range jobs {
 		if j.refused {
-			s.refused.note(j.slot, now)
+			s.refused.Note(j.slot, now)
 			j.blameNode()
 		}
 	}
@@ -203,7 +204,7 @@ func (s *Cluster) sendTo(ctx context.Context, to *node, query bool, jobs []*job)
 
 // call sends jobs to one node, if its breaker lets them pass. After a panic they count as sent and failed.
 func (s *Cluster) call(ctx context.Context, to *node, jobs []*job) {
-	if err := to.breaker.enter(time.Now(), jobs[0].trial); err != nil {
+	if err := to.breaker.Enter(time.Now(), jobs[0].trial); err != nil {
 		for _, j := range jobs {
 			j.by, j.err = to, &NodeError{Node: to.addr, Err: err}
 		}
@@ -227,9 +228,9 @@ func (s *Cluster) recordOutcome(to *node, jobs []*job, began time.Time) {
 		}
 	}
 	now := time.Now()
-	change := to.breaker.leave(now, failed != nil, now.Sub(began), s.callTimeout)
-	if change != same && s.onCircuit != nil {
-		s.onCircuit(to.addr, change == opened, failed)
+	change := to.breaker.Leave(now, failed != nil, now.Sub(began), s.callTimeout)
+	if change != breaker.Same && s.onCircuit != nil {
+		s.onCircuit(to.addr, change == breaker.Opened, failed)
 	}
 	if failed != nil {
 		s.refreshSoon() // a replica may have taken its place
