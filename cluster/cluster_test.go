@@ -330,6 +330,31 @@ func TestNothingIsProposedWhenTheTimeIsOver(t *testing.T) {
 	}
 }
 
+// TestABarrierThatEndsEarlyChangedNothing: it proposes no change, so nobody need look whether there was one.
+func TestABarrierThatEndsEarlyChangedNothing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	n := l.leader(l.start(l.config("c1")))
+	settled(t, n)
+	over, cancel := context.WithCancel(t.Context())
+	minted := make(chan error, 1)
+	n.View(func(*state.State) { // the state machine cannot apply meanwhile
+		written := n.raft.LastIndex()
+		go func() {
+			_, err := n.CreateEpoch(t.Context())
+			minted <- err
+		}()
+		eventually(t, "the command in the log", func() bool { return n.raft.LastIndex() > written })
+		cancel()
+		if err := n.Barrier(over); !errors.Is(err, ErrNotProposed) || !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("a barrier that the caller did not wait for: %v", err)
+		}
+	})
+	if err := <-minted; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

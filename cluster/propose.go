@@ -101,14 +101,21 @@ func (n *Node) NotLeader() error {
 	return ErrNotLeader{LeaderID: id, RPCAddress: address}
 }
 
-// Barrier waits until this node, as leader, has applied everything that was committed before the call.
+// Barrier waits until this node, as leader, has applied everything that was committed before the call. No error of it
+// is ErrUnknownOutcome, because it proposes no change. Errors: ErrNotLeader; ErrNotProposed if ctx was over; ErrBehind.
 func (n *Node) Barrier(ctx context.Context) error {
 	if !n.Leads() {
 		return n.NotLeader()
 	}
-	if _, err := wait(ctx, n, func() raft.Future { return n.raft.Barrier(enqueueTimeout) }); err != nil {
-		return n.translate(err)
+	_, err := wait(ctx, n, func() raft.Future { return n.raft.Barrier(enqueueTimeout) })
+	switch {
+	case err == nil:
+		n.commits.Add(1)
+		return nil
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipLost):
+		return n.NotLeader()
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", ErrNotProposed, err)
 	}
-	n.commits.Add(1)
-	return nil
+	return fmt.Errorf("%w: %w", ErrBehind, err)
 }

@@ -68,6 +68,7 @@ var errorTable = rpc.Table{
 	{Err: cluster.ErrRemoved, Code: connect.CodeFailedPrecondition},
 	{Err: context.DeadlineExceeded, Code: connect.CodeDeadlineExceeded}, // before the outcome that is unknown by it
 	{Err: cluster.ErrUnknownOutcome, Code: connect.CodeUnavailable},
+	{Err: cluster.ErrBehind, Code: connect.CodeUnavailable},
 	{Err: cluster.ErrShutdown, Code: connect.CodeUnavailable},
 	{Err: clusterstate.ErrTooLarge, Code: connect.CodeInvalidArgument},
 	{Err: cluster.ErrNotThere, Code: connect.CodeFailedPrecondition},
