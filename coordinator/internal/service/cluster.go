@@ -23,6 +23,8 @@ type clusterService struct {
 	forward *forwarder
 	regions *regionService
 	rules   *ruleService
+	// timing has room for the one change of the timing that may be made at a time.
+	timing turns
 }
 
 // GetStatus returns this node's own view of the cluster.
@@ -103,47 +105,63 @@ func (s *clusterService) noMajority(err error) error {
 func (s *clusterService) SetTiming(ctx context.Context, req *aliquotv1.SetTimingRequest) (*aliquotv1.SetTimingResponse, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	lease, rhoPPM, version, err := s.requestedTiming(req)
-	if err != nil {
-		return nil, toRPC(err)
-	}
-	err = s.node.SetTiming(ctx, lease, rhoPPM, "")
+	var before uint64
+	s.node.View(func(state *clusterstate.State) { before = state.Ledger.Config.Version })
+	res, err := s.setTiming(ctx, req)
 	if _, notLeader := errors.AsType[cluster.ErrNotLeader](err); notLeader {
-		var res *aliquotv1.SetTimingResponse
 		if res, err = toLeader(ctx, s.forward, req, (*peer).SetTiming); err == nil {
-			awaitConfig(ctx, s.node, version)
-			return res, nil
+			awaitConfig(ctx, s.node, before)
 		}
 	}
+	return res, toRPC(err)
+}
+
+// setTiming is SetTiming on the leader. What a request leaves out stays as it is. So no other change may come between
+// the timing that is read here and the change that is made of it, and none may be committed that is not applied here.
+func (s *clusterService) setTiming(ctx context.Context, req *aliquotv1.SetTimingRequest) (*aliquotv1.SetTimingResponse, error) {
+	if !s.node.Leads() {
+		return nil, s.node.NotLeader()
+	}
+	done, err := s.timing.begin(ctx)
 	if err != nil {
-		return nil, toRPC(err)
+		return nil, err
+	}
+	defer done()
+	if err := s.node.Barrier(ctx); err != nil {
+		return nil, err
+	}
+	lease, rhoPPM, err := s.requestedTiming(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.node.SetTiming(ctx, lease, rhoPPM, ""); err != nil {
+		return nil, err
 	}
 	var out *aliquotv1.Timing
 	s.node.View(func(state *clusterstate.State) { out = timingToWire(&state.Ledger.Config) })
 	return &aliquotv1.SetTimingResponse{Timing: out}, nil
 }
 
-// requestedTiming returns the timing of a request, completed with the timing in force, and the version
-// of the configuration that this was read from.
-func (s *clusterService) requestedTiming(req *aliquotv1.SetTimingRequest) (lease time.Duration, rhoPPM int32, version uint64, err error) {
+// requestedTiming returns the timing of a request, completed with the timing in force.
+func (s *clusterService) requestedTiming(req *aliquotv1.SetTimingRequest) (lease time.Duration, rhoPPM int32, err error) {
 	s.node.View(func(state *clusterstate.State) {
 		c := &state.Ledger.Config
-		lease, rhoPPM, version = c.NextLease(), c.RhoPPM, c.Version
+		lease, rhoPPM = c.NextLease(), c.RhoPPM
 	})
 	if req.Lease != nil {
 		if err := req.GetLease().CheckValid(); err != nil {
-			return 0, 0, 0, invalid("lease: %v", err)
+			return 0, 0, invalid("lease: %v", err)
 		}
 		lease = req.GetLease().AsDuration()
 	}
 	if req.Rho != nil {
 		ppm := math.Round(req.GetRho() * million)
 		if !(ppm >= budget.MinRhoPPM && ppm <= budget.MaxRhoPPM) {
-			return 0, 0, 0, budget.ErrBadTiming
+			return 0, 0, budget.ErrBadTiming
 		}
 		rhoPPM = int32(ppm)
 	}
-	return lease, rhoPPM, version, nil
+	return lease, rhoPPM, nil
 }
 
 const million = 1_000_000

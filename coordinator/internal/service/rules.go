@@ -34,8 +34,9 @@ type ruleService struct {
 	forward    *forwarder
 	metrics    *metrics
 	plans      *plan.Planner
-	// changes has room for the one change that may be made at a time.
-	changes chan struct{}
+	// changes has room for the one change that may be made at a time. Rules that are parsed at once take memory at once,
+	// and each change would drop what another one has parsed.
+	changes turns
 	// parsing is held while the rules of a plan are parsed: that takes a hundred times the memory of their
 	// text.
 	parsing sync.Mutex
@@ -101,22 +102,6 @@ func (s *ruleService) ApplyRules(ctx context.Context, req *aliquotv1.ApplyRulesR
 	})
 }
 
-// beginChange waits until no other change is made here; done ends the caller's beginChange. Rules that are parsed at once take memory at
-// once, and each change would drop what another one has parsed. err is cluster.ErrNotProposed if ctx is over first.
-func (s *ruleService) beginChange(ctx context.Context) (done func(), err error) {
-	select {
-	case s.changes <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", cluster.ErrNotProposed, ctx.Err())
-	}
-	done = func() { <-s.changes }
-	if ctx.Err() != nil {
-		done()
-		return nil, fmt.Errorf("%w: %w", cluster.ErrNotProposed, ctx.Err())
-	}
-	return done, nil
-}
-
 func checkWords(author, comment string) error {
 	if len(author) > maxAuthorBytes || len(comment) > maxCommentBytes {
 		return invalid("author and comment have at most %d and %d bytes", maxAuthorBytes, maxCommentBytes)
@@ -158,7 +143,7 @@ func (s *ruleService) apply(ctx context.Context, change cluster.RulesChange) (*a
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	done, err := s.beginChange(ctx)
+	done, err := s.changes.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -430,7 +415,7 @@ func (s *ruleService) stage(ctx context.Context, change cluster.RulesChange, sta
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	done, err := s.beginChange(ctx)
+	done, err := s.changes.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
