@@ -174,10 +174,8 @@ func (l *Loop) tickAudit() {
 // post puts work into the queue of the loop. It does not wait if the queue is full: then the loop
 // cannot keep up, and waiting would only delay the callers too.
 func (l *Loop) post(work func(context.Context)) error {
-	select {
-	case <-l.done:
-		return l.endError()
-	default:
+	if err := l.Ended(); err != nil {
+		return err
 	}
 	select {
 	case l.inbox <- work:

@@ -27,6 +27,12 @@ func (m *Manual) Publish() { m.setLoop(m.Loop) }
 // Step passes an event to the leader's state machine and carries out the effects.
 func (m *Manual) Step(ctx context.Context, ev budget.LeaderEvent) { m.step(ctx, ev) }
 
+// End ends the Loop for a reason, as run does.
+func (m *Manual) End(reason error) {
+	m.failed = reason
+	close(m.done)
+}
+
 // RunPosted runs the next request that was posted to the loop, and waits for it if there is none.
 func (m *Manual) RunPosted(ctx context.Context) error {
 	select {

@@ -182,5 +182,15 @@ func (l *Loop) FloorAfterUse() time.Duration { return l.ledger.Config.FloorAfter
 // Done returns a channel that is closed when the epoch is over: no request is taken after that.
 func (l *Loop) Done() <-chan struct{} { return l.done }
 
+// Ended returns why no request is taken any more, once Done is closed; else nil.
+func (l *Loop) Ended() error {
+	select {
+	case <-l.done:
+		return l.endError()
+	default:
+		return nil
+	}
+}
+
 // VerifyLeader returns nil if this node still leads in the term of the epoch.
 func (l *Loop) VerifyLeader(ctx context.Context) error { return l.node.VerifyLeader(ctx, l.term) }

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"aliquot/cluster"
@@ -81,7 +82,15 @@ func (s *ruleService) plan(ctx context.Context, req *aliquotv1.PlanRulesRequest,
 	case <-ctx.Done():
 	case <-loop.Done():
 	}
-	plan.FillAnswer(res, names, live, s.plans.End(question), wait)
+	results := s.plans.End(question)
+	select {
+	case <-question.Done():
+	default:
+		if err := loop.Ended(); err != nil { // no region can answer any more
+			return nil, fmt.Errorf("plan again: %w", err)
+		}
+	}
+	plan.FillAnswer(res, names, live, results, wait)
 	return res, ctx.Err()
 }
 
