@@ -3,7 +3,6 @@
 package daemons
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,13 +21,12 @@ type Seen struct {
 // daemon is what the daemons of a region have told.
 type daemon struct {
 	address, opsAddress, version, contents string
-	heardAt                                time.Time
+	heardAt, reportedAt                    time.Time // of the last Hello, and of the last report
 	storeless                              bool
 }
 
-// Hello records a Hello that came at a time. The address counts only with a session. It returns the first other
-// region, by name, that named the same contents; empty if none did. No region shares contents that are not known.
-func (s *Seen) Hello(hello *aliquotv1.HelloRequest, session bool, at time.Time) (sharedWith string) {
+// Hello records a Hello that came at a time. The address counts only with a session.
+func (s *Seen) Hello(hello *aliquotv1.HelloRequest, session bool, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.byRegion[hello.GetRegion()]
@@ -38,15 +36,14 @@ func (s *Seen) Hello(hello *aliquotv1.HelloRequest, session bool, at time.Time) 
 		d.storeless = hello.GetStoreless()
 	}
 	s.put(hello.GetRegion(), d)
-	return s.sharedWith(hello.GetRegion())
 }
 
-// Report records whether the store of a region's session answers.
-func (s *Seen) Report(report *aliquotv1.ReportRequest) {
+// Report records a report that came at a time: whether the store of the region's session answers.
+func (s *Seen) Report(report *aliquotv1.ReportRequest, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.byRegion[report.GetRegion()]
-	d.storeless = report.GetStoreless()
+	d.storeless, d.reportedAt = report.GetStoreless(), at
 	s.put(report.GetRegion(), d)
 }
 
@@ -66,7 +63,6 @@ func (s *Seen) Describe(r *aliquotv1.Region, live bool) {
 	d := s.byRegion[r.GetName()]
 	r.Address, r.OpsAddress, r.DaemonVersion = d.address, d.opsAddress, d.version
 	r.Storeless = live && d.storeless
-	r.StoreSharedWith = s.sharedWith(r.GetName())
 }
 
 // Heard reports whether a daemon of the region said Hello in the time before now.
@@ -77,14 +73,25 @@ func (s *Seen) Heard(region string, now time.Time, within time.Duration) bool {
 	return !at.IsZero() && now.Sub(at) < within
 }
 
-// sharedWith returns the first other region with the contents of region. The caller holds mu.
-func (s *Seen) sharedWith(region string) string {
-	contents := s.byRegion[region].contents
-	if contents == "" {
+// SharedWith returns the first other region of those that take part that named the same contents as region; empty if
+// none did, or if region takes no part. No region shares contents that are not known. Nor does one whose daemons were
+// not heard in the time before now: it may have got another name, and its store with it.
+func (s *Seen) SharedWith(region string, takePart []string, now time.Time, within time.Duration) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := func(name string) string {
+		d := s.byRegion[name]
+		if now.Sub(d.heardAt) >= within && now.Sub(d.reportedAt) >= within {
+			return ""
+		}
+		return d.contents
+	}
+	contents := known(region)
+	if contents == "" || !slices.Contains(takePart, region) {
 		return ""
 	}
-	for _, other := range slices.Sorted(maps.Keys(s.byRegion)) {
-		if other != region && s.byRegion[other].contents == contents {
+	for _, other := range takePart {
+		if other != region && known(other) == contents {
 			return other
 		}
 	}

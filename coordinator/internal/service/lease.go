@@ -86,7 +86,7 @@ func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int
 	if err != nil {
 		return nil, err
 	}
-	s.daemons.Report(req)
+	s.daemons.Report(req, time.Now())
 	s.plans.Accept(region, req.GetPlan())
 	res := leasewire.ReportResponse(directive)
 	res.LeaderClockMicros = clockMicros(loop)
@@ -211,7 +211,7 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 		if loop := s.leadership.Current(); loop != nil {
 			res, err := s.hello(ctx, loop, req)
 			if err == nil {
-				res.StoreSharedWith = s.daemons.Hello(req, !res.GetBusy(), time.Now())
+				res.StoreSharedWith = s.helloSeen(req, !res.GetBusy())
 			}
 			return res, toRPC(err)
 		}
@@ -225,6 +225,18 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 		case <-time.After(leaderPoll):
 		}
 	}
+}
+
+// helloSeen remembers the daemon of an answered Hello. It returns the region that its region shares a store with.
+func (s *leaseService) helloSeen(req *aliquotv1.HelloRequest, session bool) (sharedWith string) {
+	var lease time.Duration
+	var sharers []string
+	s.node.View(func(state *clusterstate.State) {
+		lease, sharers = state.Ledger.Config.Lease, takingPart(&state.Ledger.Config)
+	})
+	now := time.Now()
+	s.daemons.Hello(req, session, now)
+	return s.daemons.SharedWith(req.GetRegion(), sharers, now, sharedFor*lease)
 }
 
 // helloToLeader forwards a Hello, at most once. If a forwarded Hello reaches a node that is about to

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -55,11 +56,15 @@ func (s *regionService) list(ctx context.Context, within time.Duration) []*aliqu
 	regions := s.declared()
 	if known, leads := s.leadership.RegionStatus(ctx, len(regions)); leads {
 		var lease time.Duration
-		s.node.View(func(state *clusterstate.State) { lease = state.Ledger.Config.Lease })
+		var sharers []string
+		s.node.View(func(state *clusterstate.State) {
+			lease, sharers = state.Ledger.Config.Lease, takingPart(&state.Ledger.Config)
+		})
 		now := time.Now()
 		for i, status := range known {
 			describe(regions[i], status, s.daemons.Heard(regions[i].GetName(), now, lease))
 			s.daemons.Describe(regions[i], status.Live)
+			regions[i].StoreSharedWith = s.daemons.SharedWith(regions[i].GetName(), sharers, now, sharedFor*lease)
 		}
 		return regions
 	}
@@ -79,6 +84,20 @@ func (s *regionService) list(ctx context.Context, within time.Duration) []*aliqu
 		}
 	}
 	return regions
+}
+
+// sharedFor is how many leases after its last word a region counts as one that shares a store.
+const sharedFor = 3
+
+// takingPart returns the names of the regions that take from a store, in order: all but those that are fenced or drained.
+func takingPart(c *budget.Config) (names []string) {
+	for i := range c.Regions {
+		if r := &c.Regions[i]; !r.Fenced && (r.Takes() || !r.Gone()) {
+			names = append(names, r.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // declared returns what is replicated of the regions.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -34,5 +35,23 @@ func TestARegionThatIsHeardIsNotSilent(t *testing.T) {
 		if c.region.State != c.want {
 			t.Errorf("%s: %s, want %s", c.name, c.region.State, c.want)
 		}
+	}
+}
+
+// A region shares a store with others from the moment in which it is declared until it is fenced or has nothing left.
+func TestRegionsThatTakePart(t *testing.T) {
+	c := budget.NewConfig([]string{"us", "eu", "drained", "draining", "fenced"}, 10*time.Second, 20_000)
+	for i, r := range c.Regions {
+		if i >= 2 {
+			c.Regions[i].Weight = 0
+		}
+		if r.Name == "drained" {
+			c.Regions[i].Floor, c.Regions[i].Told = budget.Share{}, budget.Share{}
+		}
+		c.Regions[i].Fenced = r.Name == "fenced"
+	}
+	c.Regions = append(c.Regions, budget.RegionConfig{Name: "added", Weight: 1})
+	if got, want := takingPart(&c), []string{"added", "draining", "eu", "us"}; !slices.Equal(got, want) {
+		t.Errorf("%q take part, want %q", got, want)
 	}
 }
