@@ -199,7 +199,7 @@ var houses = map[string]row{
 	// The promise of a limit, in sentences.
 	"coordinator/internal/promise": {aliquot: []string{"coordinator/internal/leader", "cluster/state", "budget", "budget/promise", "limit", "proto/aliquot/v1", "rules"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// What regional daemons tell of themselves, for those who look at a region.
-	"coordinator/internal/daemons": {aliquot: []string{"proto/aliquot/v1"}},
+	"coordinator/internal/daemons": {aliquot: []string{"coordinator/internal/leader", "proto/aliquot/v1"}},
 	// Plans of rules: the question to the regions, and their answers added up.
 	"coordinator/internal/plan": {aliquot: []string{"coordinator/internal/leader", "internal/leasewire", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}},
 	// The little REST there is.

@@ -24,7 +24,7 @@ type clusterService struct {
 	regions *regionService
 	rules   *ruleService
 	// timing has room for the one change of the timing that may be made at a time.
-	timing turns
+	timing cluster.Turns
 }
 
 // GetStatus returns this node's own view of the cluster.
@@ -122,7 +122,7 @@ func (s *clusterService) setTiming(ctx context.Context, req *aliquotv1.SetTiming
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	done, err := s.timing.begin(ctx)
+	done, err := s.timing.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -8,13 +8,14 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/budget"
+	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // Of two operators one sets the lease and the other rho, in the same moment: both changes are in force then.
 func TestChangesOfTheTimingKeepEachOther(t *testing.T) {
 	t.Parallel()
-	s := clusterService{node: nodeOfOne(t), timing: newTurns()}
+	s := clusterService{node: nodeOfOne(t), timing: cluster.NewTurns()}
 	for i := range 20 {
 		lease, rho := time.Duration(20+i)*time.Second, float64(30+i)/1000
 		var both sync.WaitGroup

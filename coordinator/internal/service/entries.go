@@ -44,7 +44,7 @@ func (s *ruleService) changeEntries(ctx context.Context, c cluster.EntriesChange
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	done, err := s.changes.begin(ctx) // each answer shows the effect of its change alone
+	done, err := s.changes.Begin(ctx) // each answer shows the effect of its change alone
 	if err != nil {
 		return nil, err
 	}

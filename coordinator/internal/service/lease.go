@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -30,7 +29,7 @@ type leaseService struct {
 	forward    *forwarder
 	metrics    *metrics
 	plans      *plan.Planner
-	sentRules  sentRules
+	sentRules  daemons.SentRules
 	daemons    *daemons.Seen
 	claims     claims.Floors
 	stopped    claims.Stopped
@@ -92,7 +91,7 @@ func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int
 	res.LeaderClockMicros = clockMicros(loop)
 	res.Plan = s.plans.TaskFor(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session})
 	s.node.View(func(state *clusterstate.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
-	if !s.sentRules.record(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session}, res.Rules) {
+	if !s.sentRules.Record(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session}, res.Rules) {
 		res.Rules = nil
 	}
 	return res, nil
@@ -162,35 +161,6 @@ func newerRules(s *clusterstate.State, region string, has uint64) *aliquotv1.Rul
 		return nil
 	}
 	return &aliquotv1.Rules{Version: r.Version, Yaml: r.YAML, Numbers: maps.Clone(r.Numbers), Entries: entriesToWire(r.Entries)}
-}
-
-// sentRules remembers which rules each region was sent in its session. It sends them once: if the
-// answer is lost the session closes, and a region that cannot use the rules must not receive megabytes
-// with every report. The zero value has sent none. It is safe for concurrent use.
-type sentRules struct {
-	mu       sync.Mutex
-	byRegion map[int]sentVersion
-}
-
-type sentVersion struct {
-	session leader.SessionID
-	version uint64
-}
-
-// record records that rules (nil: none) are sent to the region. It reports whether they are new in this
-// session.
-func (s *sentRules) record(region int, in leader.SessionID, rules *aliquotv1.Rules) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byRegion == nil {
-		s.byRegion = map[int]sentVersion{}
-	}
-	now := sentVersion{in, rules.GetVersion()}
-	if rules == nil || s.byRegion[region] == now {
-		return false
-	}
-	s.byRegion[region] = now
-	return true
 }
 
 const (
@@ -298,7 +268,7 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	s.node.View(func(state *clusterstate.State) {
 		setConfig(res, state, region, req)
 	})
-	s.sentRules.record(region, leader.SessionID{Epoch: ok.Epoch, Session: ok.Session}, res.Rules)
+	s.sentRules.Record(region, leader.SessionID{Epoch: ok.Epoch, Session: ok.Session}, res.Rules)
 	return res, nil
 }
 

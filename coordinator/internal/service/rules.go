@@ -36,7 +36,7 @@ type ruleService struct {
 	plans      *plan.Planner
 	// changes has room for the one change that may be made at a time. Rules that are parsed at once take memory at once,
 	// and each change would drop what another one has parsed.
-	changes turns
+	changes cluster.Turns
 	// parsing is held while the rules of a plan are parsed: that takes a hundred times the memory of their
 	// text.
 	parsing sync.Mutex
@@ -143,7 +143,7 @@ func (s *ruleService) apply(ctx context.Context, change cluster.RulesChange) (*a
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	done, err := s.changes.begin(ctx)
+	done, err := s.changes.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -415,7 +415,7 @@ func (s *ruleService) stage(ctx context.Context, change cluster.RulesChange, sta
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	done, err := s.changes.begin(ctx)
+	done, err := s.changes.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}

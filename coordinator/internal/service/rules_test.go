@@ -63,23 +63,23 @@ func TestDiffsOfLargeFiles(t *testing.T) {
 // A change waits for the one before it, and is not made if its time is over meanwhile.
 func TestChangesTakeTurns(t *testing.T) {
 	t.Parallel()
-	changes := newTurns()
-	done, err := changes.begin(t.Context())
+	changes := cluster.NewTurns()
+	done, err := changes.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := changes.begin(over); !errors.Is(err, cluster.ErrNotProposed) {
+	if _, err := changes.Begin(over); !errors.Is(err, cluster.ErrNotProposed) {
 		t.Errorf("while another change is made: %v", err)
 	}
 	done()
 	for range 20 { // a turn that is free is no turn after the caller's time
-		if _, err := changes.begin(over); !errors.Is(err, cluster.ErrNotProposed) {
+		if _, err := changes.Begin(over); !errors.Is(err, cluster.ErrNotProposed) {
 			t.Fatalf("after the caller's time: %v", err)
 		}
 	}
-	if done, err = changes.begin(t.Context()); err != nil {
+	if done, err = changes.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	done()

@@ -77,7 +77,7 @@ func New(c Config) *Services {
 	m, plans := newMetrics(c.Registerer), &plan.Planner{}
 	seen := &daemons.Seen{}
 	regions := &regionService{node: c.Node, leadership: c.Leadership, forward: forward, daemons: seen}
-	rulesService := &ruleService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, changes: newTurns()}
+	rulesService := &ruleService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, changes: cluster.NewTurns()}
 	return &Services{
 		budgets: &budgetService{
 			node: c.Node, leadership: c.Leadership, forward: forward, index: c.Index,
@@ -86,7 +86,7 @@ func New(c Config) *Services {
 		rules:   rulesService,
 		regions: regions,
 		lease:   &leaseService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, daemons: seen, places: &places{node: c.Node}},
-		cluster: &clusterService{node: c.Node, forward: forward, regions: regions, rules: rulesService, timing: newTurns()},
+		cluster: &clusterService{node: c.Node, forward: forward, regions: regions, rules: rulesService, timing: cluster.NewTurns()},
 	}
 }
 

@@ -25,7 +25,7 @@ func snapshotTest(t *testing.T) (*clusterService, *cluster.Node) {
 	node := nodeOfOne(t)
 	return &clusterService{
 		node: node, regions: &regionService{node: node},
-		rules: &ruleService{node: node, metrics: newMetrics(prometheus.NewRegistry()), changes: newTurns()},
+		rules: &ruleService{node: node, metrics: newMetrics(prometheus.NewRegistry()), changes: cluster.NewTurns()},
 	}, node
 }
 
