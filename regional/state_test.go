@@ -240,13 +240,15 @@ func TestDaemonsWithoutAStateFile(t *testing.T) {
 	on := func(name string, err error) budget.DaemonID {
 		return session.DaemonID(stateID("", nil, func() (string, error) { return name, err }), "[::]:7400")
 	}
-	if on("a", nil) == on("b", nil) {
+	first := on("a", nil)
+	if first == on("b", nil) {
 		t.Error("two hosts have one daemon")
 	}
-	if on("a", nil) != on("a", nil) {
+	if again := on("a", nil); again != first {
 		t.Error("restarted, it is another daemon")
 	}
-	if on("", nil) == on("", nil) || on("a", os.ErrPermission) == on("a", nil) {
+	nameless := on("", nil)
+	if nameless == on("", nil) || on("a", os.ErrPermission) == first {
 		t.Error("hosts without a name have one daemon")
 	}
 }
