@@ -43,7 +43,7 @@ type Reply struct {
 }
 
 // List is the list as a store keeps it: the Go twin of lua/roster.lua. The zero value is empty. A new list numbers from
-// the store's clock on. So whoever read a list that was lost has not read as far as any number in the new one.
+// the store's clock on. So a daemon that read a list that was lost has not read as far as any number in the new one.
 type List struct {
 	Last    uint64
 	Entries []Entry

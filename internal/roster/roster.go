@@ -195,8 +195,8 @@ const (
 	// CertainInSession: it has read only the list of former contents, or is new in the present one and waits for a
 	// coordinator's word. Another one that has the session may not be in that list yet.
 	CertainInSession
-	// Uncertain: it has read no list, though the store has told its contents. Whoever is in that list cannot know of this
-	// daemon, and may spend a floor.
+	// Uncertain: it has read no list, though the store has told its contents. A daemon in that list cannot know of this
+	// one, and may spend a floor.
 	Uncertain
 )
 

@@ -199,11 +199,7 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 
 // helloSeen remembers the daemon of an answered Hello. It returns the region that its region shares a store with.
 func (s *leaseService) helloSeen(req *aliquotv1.HelloRequest, session bool) (sharedWith string) {
-	var lease time.Duration
-	var sharers []string
-	s.node.View(func(state *clusterstate.State) {
-		lease, sharers = state.Ledger.Config.Lease, takingPart(&state.Ledger.Config)
-	})
+	lease, sharers := sharing(s.node)
 	now := time.Now()
 	s.daemons.Hello(req, session, now)
 	return s.daemons.SharedWith(req.GetRegion(), sharers, now, sharedFor*lease)

@@ -55,11 +55,7 @@ func (s *regionService) list(ctx context.Context, within time.Duration) []*aliqu
 	defer cancel()
 	regions := s.declared()
 	if known, leads := s.leadership.RegionStatus(ctx, len(regions)); leads {
-		var lease time.Duration
-		var sharers []string
-		s.node.View(func(state *clusterstate.State) {
-			lease, sharers = state.Ledger.Config.Lease, takingPart(&state.Ledger.Config)
-		})
+		lease, sharers := sharing(s.node)
 		now := time.Now()
 		for i, status := range known {
 			describe(regions[i], status, s.daemons.Heard(regions[i].GetName(), now, lease))
@@ -88,6 +84,14 @@ func (s *regionService) list(ctx context.Context, within time.Duration) []*aliqu
 
 // sharedFor is how many leases after its last word a region counts as one that shares a store.
 const sharedFor = 3
+
+// sharing returns the lease in force and the regions that can share a store.
+func sharing(node *cluster.Node) (lease time.Duration, sharers []string) {
+	node.View(func(state *clusterstate.State) {
+		lease, sharers = state.Ledger.Config.Lease, takingPart(&state.Ledger.Config)
+	})
+	return lease, sharers
+}
 
 // takingPart returns the names of the regions that take from a store, in order: all but those that are fenced or drained.
 func takingPart(c *budget.Config) (names []string) {

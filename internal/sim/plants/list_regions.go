@@ -37,7 +37,7 @@ func regions() []Plant {
 			World: World{Faults: []string{"second daemon", "store flushed", "all store commands stuck", "region's machine suspended", "messages lost", "leader dies", "leader lingers"}, Just: true, Lease: 3 * time.Second},
 		},
 		{
-			Name: "numbers-from-one", Breaks: "a new list of daemons numbers from one on, so a daemon that read a lost list seems to have read of whoever is new",
+			Name: "numbers-from-one", Breaks: "a new list of daemons numbers from one on, so a daemon that read a lost list seems to have read of one that is new",
 			Edits: []Edit{{"internal/roster/list.go", "	if l.Last == 0 {", "	if false {"}},
 		},
 		{
