@@ -122,7 +122,9 @@ func TestStream(t *testing.T) {
 func TestStreamEndsAtWhatIsNoBatch(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
 	streams(t, d, func(t *testing.T, s checkStream) {
-		if err := s.Send(&aliquotv1.CheckStreamRequest{}); err != nil {
+		// The daemon can answer before all of the message has left: Send says io.EOF then,
+		// and the reason is what Recv returns.
+		if err := s.Send(&aliquotv1.CheckStreamRequest{}); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 		_, err := s.Recv()
