@@ -342,6 +342,11 @@ func testHotBudget(t *testing.T, r *running, clock *slowable) {
 		t.Fatalf("rules %v", us.hello.GetRules())
 	}
 	rule["r1"] = us.hello.GetRules().GetNumbers()["r1"]
+	us.rules = 0 // it refuses them, and reports that it decides by others
+	if res, err := us.report(t.Context()); err != nil || res.GetRules() != nil {
+		t.Errorf("rules that a region refused are sent again: %v, %v", res.GetRules(), err)
+	}
+	us.rules = 1
 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"aliquot/coordinator/internal/leader"
-	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // SentRules remembers which rules each region was sent in its session. It sends them once: if the
@@ -20,16 +19,16 @@ type sentVersion struct {
 	version uint64
 }
 
-// Record records that rules (nil: none) are sent to the region. It reports whether they are new in this
-// session.
-func (s *SentRules) Record(region int, in leader.SessionID, rules *aliquotv1.Rules) bool {
+// Record records that rules of a version (0: none) are sent to the region. It reports whether they are new
+// in this session.
+func (s *SentRules) Record(region int, in leader.SessionID, version uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byRegion == nil {
 		s.byRegion = map[int]sentVersion{}
 	}
-	now := sentVersion{in, rules.GetVersion()}
-	if rules == nil || s.byRegion[region] == now {
+	now := sentVersion{in, version}
+	if version == 0 || s.byRegion[region] == now {
 		return false
 	}
 	s.byRegion[region] = now

@@ -89,11 +89,14 @@ func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int
 	s.plans.Accept(region, req.GetPlan())
 	res := leasewire.ReportResponse(directive)
 	res.LeaderClockMicros = clockMicros(loop)
-	res.Plan = s.plans.TaskFor(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session})
-	s.node.View(func(state *clusterstate.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
-	if !s.sentRules.Record(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session}, res.Rules) {
-		res.Rules = nil
-	}
+	session := leader.SessionID{Epoch: directive.Epoch, Session: directive.Session}
+	res.Plan = s.plans.TaskFor(region, session)
+	s.node.View(func(state *clusterstate.State) {
+		has, version := req.GetRulesVersion(), state.Rules.For(req.GetRegion()).Version
+		if has != version && s.sentRules.Record(region, session, version) {
+			res.Rules = newerRules(state, req.GetRegion(), has)
+		}
+	})
 	return res, nil
 }
 
@@ -264,7 +267,7 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	s.node.View(func(state *clusterstate.State) {
 		setConfig(res, state, region, req)
 	})
-	s.sentRules.Record(region, leader.SessionID{Epoch: ok.Epoch, Session: ok.Session}, res.Rules)
+	s.sentRules.Record(region, leader.SessionID{Epoch: ok.Epoch, Session: ok.Session}, res.Rules.GetVersion())
 	return res, nil
 }
 

@@ -170,8 +170,8 @@ func New(region string, open bool, now func() budget.Instant, log *slog.Logger, 
 // Load returns the policy in force, never nil.
 func (p *Policies) Load() *Policy { return p.current.Load() }
 
-// VersionSeen returns the latest version of the rules that arrived, in force or refused. The leader
-// need not send a refused version again.
+// VersionSeen returns the latest version of the rules that arrived, in force or refused. A Hello names it,
+// so the leader does not send a refused version again with each session.
 func (p *Policies) VersionSeen() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -60,15 +60,19 @@ func (s *Session) takeRules(in *aliquotv1.Rules) {
 }
 
 // tellRules tells the state machine of rules that it does not know. The end of an override is such a change.
+// One call at a time, or one that was slow would tell of rules that have been replaced since.
 func (s *Session) tellRules() {
+	s.telling.Lock()
+	defer s.telling.Unlock()
 	now, known := s.policies.At(time.Now().UnixMilli()), s.auth.Rules()
 	if now.State() == known {
 		return
 	}
 	ev := budget.RulesReplaced{Rules: now.State()}
-	if before := s.toldRules.Swap(now); before != nil && before.State() == known {
+	if before := s.toldRules; before != nil && before.State() == known {
 		ev.Same = now.SameLimits(before)
 	}
+	s.toldRules = now
 	s.auth.Post(ev)
 }
 

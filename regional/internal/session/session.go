@@ -54,7 +54,8 @@ type Session struct {
 	log       *slog.Logger
 	bugs      *background.Panics
 
-	toldRules atomic.Pointer[policy.Policy] // the rules that the state machine was last told
+	telling   sync.Mutex     // guards toldRules, and that the state machine is told of rules in their order
+	toldRules *policy.Policy // the rules that the state machine was last told
 	unreached func() *hashslot.Set
 	told      *hashslot.Set // the set that the state machine was last told
 	live      func()
