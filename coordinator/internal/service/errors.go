@@ -119,6 +119,15 @@ func detailed(err *connect.Error, m proto.Message) error {
 	return err
 }
 
+// reworded returns an RPC error with another text: with the same code and details, and without headers.
+func reworded(err *connect.Error, text string) error {
+	out := connect.NewError(err.Code(), errors.New(text))
+	for _, detail := range err.Details() {
+		out.AddDetail(detail)
+	}
+	return out
+}
+
 // invalid returns errInvalid with a reason; its code is invalid_argument.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errInvalid, fmt.Sprintf(format, args...))

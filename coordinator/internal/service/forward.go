@@ -133,11 +133,7 @@ func leaderError(address string, err error) error {
 	wire, ok := errors.AsType[*connect.Error](err)
 	switch {
 	case ok && connect.IsWireError(err):
-		out := connect.NewError(code, errors.New(wire.Message()))
-		for _, detail := range wire.Details() {
-			out.AddDetail(detail)
-		}
-		return out
+		return reworded(wire, wire.Message())
 	case code == connect.CodeDeadlineExceeded || code == connect.CodeCanceled:
 		return connect.NewError(code, fmt.Errorf("the leader at %s did not answer in time; a change may or may not have been made", address))
 	}

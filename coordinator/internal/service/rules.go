@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,11 +83,8 @@ func (s *ruleService) ApplyRules(ctx context.Context, req *aliquotv1.ApplyRulesR
 		return nil, toRPC(invalid("file_name has %d bytes, at most %d", len(req.GetFileName()), maxFileNameBytes))
 	}
 	change := cluster.RulesChange{
-		YAML: req.GetYaml(), FileName: req.GetFileName(), Expected: req.ExpectedVersion,
+		YAML: req.GetYaml(), FileName: cmp.Or(req.GetFileName(), "rules"), Expected: req.ExpectedVersion,
 		Author: req.GetAuthor(), Comment: req.GetComment(), AllowDenyAll: req.GetAllowDenyAll(),
-	}
-	if change.FileName == "" {
-		change.FileName = "rules"
 	}
 	if req.GetStage() != nil {
 		stage, err := stageOf(req.GetStage())

@@ -133,8 +133,10 @@ func (s *clusterService) restore(ctx context.Context, shot *aliquotv1.Snapshot, 
 		Edit:            &aliquotv1.EditRulesRequest_Entries{Entries: &aliquotv1.EntriesEdit{Put: put, Replace: true, WithoutEffect: true}},
 		ExpectedVersion: &version, Author: author, Comment: comment,
 	})
-	if err != nil {
-		return nil, connect.NewError(connect.CodeOf(err), fmt.Errorf("the rules are restored as version %d, the entries are not; restore again: %w", version, err))
+	if remote, failed := errors.AsType[*connect.Error](err); failed && !same {
+		return nil, reworded(remote, fmt.Sprintf("the rules are restored as version %d; restore again for the entries, whose change ended with: %s", version, remote.Message()))
+	} else if err != nil {
+		return nil, err
 	}
 	out.RulesVersion, out.Entries = edited.GetVersion(), int32(len(put))
 	out.Warnings = append(out.Warnings, edited.GetWarnings()...)

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -134,6 +135,79 @@ func TestRefusedRestores(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(saved, "version 2 of the rules is staged; promote or abort it first")
+}
+
+// A restore that ends between its two changes says that the rules are restored, and nothing of what became of the
+// entries but the error of their change, whose details a client reads.
+func TestARestoreThatEndsHalfway(t *testing.T) {
+	s, node := snapshotTest(t)
+	saved := s.snapshot()
+	turns := make(cluster.Turns) // without room: each turn begins and ends when this test says so
+	s.rules.changes = turns
+	halfway := func(between func(cancel func()), entriesChange bool) error {
+		t.Helper()
+		text := strings.Replace(saved.GetRulesYaml(), "100", "90", 1)
+		if _, err := node.ApplyRules(t.Context(), cluster.RulesChange{YAML: text, FileName: "f"}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		restored := make(chan error, 1)
+		go func() {
+			_, err := s.restore(ctx, proto.CloneOf(saved), "bob", "")
+			restored <- toRPC(err)
+		}()
+		<-turns
+		turns <- struct{}{} // the rules are restored
+		between(cancel)
+		if entriesChange {
+			<-turns
+			turns <- struct{}{}
+		}
+		err := get(t, "the end of a restore", restored)
+		if !strings.Contains(err.Error(), "the rules are restored as version ") || !strings.Contains(err.Error(), "restore again") || strings.Contains(err.Error(), "the entries are not") {
+			t.Error(err)
+		}
+		return err
+	}
+	if err := halfway(func(cancel func()) { cancel() }, false); !strings.Contains(err.Error(), "nothing was changed, because") {
+		t.Errorf("its time was over: %v", err)
+	}
+	err := halfway(func(func()) {
+		block := rules.Entry{EntryID: rules.EntryID{Kind: rules.BlockEntry, Name: "a"}}
+		if _, err := node.ChangeEntries(t.Context(), cluster.EntriesChange{Put: []rules.Entry{block}}); err != nil {
+			t.Error(err)
+		}
+	}, true)
+	version := s.snapshot().GetRulesVersion()
+	if got := conflictIn(t, err); got.GetExpected() != version-1 || got.GetInForce() != version {
+		t.Errorf("the rules changed to version %d meanwhile: %v in %v", version, got, err)
+	}
+}
+
+// conflictIn returns the detail of a refusal because other rules are in force.
+func conflictIn(t *testing.T, err error) *aliquotv1.RulesVersionConflict {
+	t.Helper()
+	remote, ok := errors.AsType[*connect.Error](err)
+	if !ok || remote.Code() != connect.CodeFailedPrecondition || len(remote.Details()) != 1 {
+		t.Fatalf("no refusal with a detail: %v", err)
+	}
+	detail, err := remote.Details()[0].Value()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return detail.(*aliquotv1.RulesVersionConflict)
+}
+
+// A restore of the entries alone has restored nothing before them.
+func TestARestoreOfEntriesAloneThatFails(t *testing.T) {
+	s, _ := snapshotTest(t)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.restore(over, s.snapshot(), "bob", "")
+	if err = toRPC(err); connect.CodeOf(err) != connect.CodeCanceled || strings.Contains(err.Error(), "restored") || !strings.Contains(err.Error(), "nothing was changed, because") {
+		t.Error(err)
+	}
 }
 
 // A version without a text of its own, and one that is not taken back as it is, say what to do instead.
