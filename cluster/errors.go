@@ -27,6 +27,8 @@ var (
 	ErrNotProposed = errors.New("cluster: nothing was changed, because the caller's deadline passed first; send it again with a longer deadline")
 	// ErrBehind says that nothing was changed: the leader could not apply what was committed before.
 	ErrBehind = errors.New("cluster: nothing was changed, because this coordinator could not apply the changes before; send it again")
+	// ErrNotProved says that no proof of leadership came before the caller's time or this node ended.
+	ErrNotProved = errors.New("cluster: this coordinator could not prove that it leads; try again")
 	// ErrUnknownOutcome says that a command may have been applied, or may be applied later: leadership was lost, or
 	// the wait ended, between its start and its commit.
 	ErrUnknownOutcome = errors.New("cluster: the command may or may not have been applied; read what is in force before it is sent again")

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -12,7 +14,7 @@ func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
 
 // VerifyLeader returns nil if this node led in the given term at some instant after the call began: a majority of
 // the voters answered messages of that term that were sent after it. After any error the node must not act as the
-// leader of that term. The wait ends with ctx, or when the leadership ends.
+// leader of that term. The wait ends with ctx, or when the leadership ends. Errors: ErrNotLeader; ErrNotProved.
 //
 // VerifyLeader of hashicorp/raft 1.8.0 (replication.go) is weaker: it accepts answers to heartbeats that were sent
 // before the call, answers of servers without a vote, and the vote of a leader that is being removed. It is called
@@ -20,7 +22,7 @@ func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
 func (n *Node) VerifyLeader(ctx context.Context, term uint64) error {
 	asked := n.trans.Mark()
 	if _, err := wait(ctx, n, n.raft.VerifyLeader); err != nil {
-		return n.translate(err)
+		return n.notProved(err)
 	}
 	tick := time.NewTicker(answerPoll)
 	defer tick.Stop()
@@ -40,11 +42,19 @@ func (n *Node) VerifyLeader(ctx context.Context, term uint64) error {
 		case <-news:
 		case <-tick.C:
 		case <-ctx.Done():
-			return n.translate(ctx.Err())
+			return n.notProved(ctx.Err())
 		case <-n.ctx.Done():
-			return ErrShutdown
+			return n.notProved(ErrShutdown)
 		}
 	}
+}
+
+// notProved translates the error of a proof. A proof proposes no change, so none has an unknown outcome.
+func (n *Node) notProved(err error) error {
+	if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrLeadershipLost) {
+		return n.NotLeader()
+	}
+	return fmt.Errorf("%w: %w", ErrNotProved, err)
 }
 
 // majority reports whether most voters of a configuration agree. Servers without a vote do not count.

@@ -121,6 +121,42 @@ func TestAProofWaitsForAnswersToWhatWasSentAfter(t *testing.T) {
 	})
 }
 
+// A proof that ends early proposed no command, so nobody need look whether one was applied.
+func TestAProofThatEndsEarlyHasNoUnknownOutcome(t *testing.T) {
+	inProof(t, []string{"b", "c"}, func(t *testing.T, a *provable) {
+		prove := func(patience time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			return a.VerifyLeader(ctx, a.term)
+		}
+		for _, p := range a.peers {
+			p.mute.Store(true)
+		}
+		if err := prove(100 * time.Millisecond); !errors.Is(err, ErrNotProved) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("nobody answers, and the caller's time ends: %v", err)
+		}
+		if err := prove(time.Minute); !errors.As(err, new(ErrNotLeader)) || errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("nobody answers until the leadership ends: %v", err)
+		}
+	})
+	inProof(t, []string{"b", "c"}, func(t *testing.T, a *provable) {
+		a.afterBeat(t, a.peers...) // raft's own proof comes
+		ctx, cancel := context.WithTimeout(t.Context(), 350*time.Millisecond)
+		defer cancel()
+		if err := a.VerifyLeader(ctx, a.term); !errors.Is(err, ErrNotProved) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("nobody answers what was sent after, and the caller's time ends: %v", err)
+		}
+	})
+	inProof(t, []string{"b", "c"}, func(t *testing.T, a *provable) {
+		a.peers[0].mute.Store(true)
+		a.peers[1].mute.Store(true)
+		time.AfterFunc(100*time.Millisecond, a.cancel)
+		if err := a.VerifyLeader(t.Context(), a.term); !errors.Is(err, ErrNotProved) || !errors.Is(err, ErrShutdown) || errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("nobody answers, and the node stops: %v", err)
+		}
+	})
+}
+
 // A server without a vote proves nothing.
 func TestAServerWithoutAVoteProvesNothing(t *testing.T) {
 	inProof(t, []string{"b", "c", "?d", "?e"}, func(t *testing.T, a *provable) {

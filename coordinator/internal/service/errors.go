@@ -69,6 +69,7 @@ var errorTable = rpc.Table{
 	{Err: context.DeadlineExceeded, Code: connect.CodeDeadlineExceeded}, // before the outcome that is unknown by it
 	{Err: cluster.ErrUnknownOutcome, Code: connect.CodeUnavailable},
 	{Err: cluster.ErrBehind, Code: connect.CodeUnavailable},
+	{Err: cluster.ErrNotProved, Code: connect.CodeUnavailable},
 	{Err: cluster.ErrShutdown, Code: connect.CodeUnavailable},
 	{Err: clusterstate.ErrTooLarge, Code: connect.CodeInvalidArgument},
 	{Err: cluster.ErrNotThere, Code: connect.CodeFailedPrecondition},

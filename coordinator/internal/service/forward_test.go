@@ -75,6 +75,18 @@ func TestAChangeThatTookTooLong(t *testing.T) {
 	}
 }
 
+// A daemon's Hello that no proof of leadership was made for is not told of a command: there was none.
+func TestAProofThatTookTooLong(t *testing.T) {
+	t.Parallel()
+	for ended, code := range map[error]connect.Code{
+		context.DeadlineExceeded: connect.CodeDeadlineExceeded, context.Canceled: connect.CodeUnavailable, cluster.ErrShutdown: connect.CodeUnavailable,
+	} {
+		if err := toRPC(fmt.Errorf("%w: %w", cluster.ErrNotProved, ended)); connect.CodeOf(err) != code || strings.Contains(err.Error(), "command") {
+			t.Errorf("%v; want %v", err, code)
+		}
+	}
+}
+
 // The places of problems in rules are data of the error, also of one that the leader has answered.
 func TestRefusedRulesHavePlaces(t *testing.T) {
 	t.Parallel()
