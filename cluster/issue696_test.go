@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,6 +172,26 @@ func commits(n *Node) error {
 // "a", with these peers.
 func bareNode(t *testing.T, trans raft.Transport, peers ...raft.Server) (*Node, chan bool) {
 	t.Helper()
+	return bareNodeOn(t, &memoryDisk{InmemStore: raft.NewInmemStore()}, trans, peers...)
+}
+
+// memoryDisk is a log in memory. With an error it tells it of each entry that it is to store, and stores it all the same.
+type memoryDisk struct {
+	*raft.InmemStore
+	err atomic.Pointer[error]
+}
+
+func (d *memoryDisk) StoreLogs(entries []*raft.Log) error {
+	err := d.InmemStore.StoreLogs(entries)
+	if told := d.err.Load(); err == nil && told != nil {
+		return *told
+	}
+	return err
+}
+
+// bareNodeOn is bareNode with a log.
+func bareNodeOn(t *testing.T, store *memoryDisk, trans raft.Transport, peers ...raft.Server) (*Node, chan bool) {
+	t.Helper()
 	notify := make(chan bool, 1)
 	n := &Node{
 		cfg: DefaultConfig(), log: testLogger(), fsm: newFSM(), limiter: newLimiter(), gossip: &gossip.Gossip{Peers: gossip.NewPeers()},
@@ -179,7 +200,7 @@ func bareNode(t *testing.T, trans raft.Transport, peers ...raft.Server) (*Node, 
 	n.cfg.NodeID, n.cfg.Regions, n.cfg.Logger = "a", []string{"us", "eu"}, n.log
 	n.trans, _ = trans.(*raftnet.Transport)
 	n.ctx, n.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
-	store, snaps := raft.NewInmemStore(), raft.NewInmemSnapshotStore()
+	snaps := raft.NewInmemSnapshotStore()
 	servers := append([]raft.Server{{ID: n.serverID, Address: trans.LocalAddr()}}, peers...)
 	rc := n.raftConfig(notify)
 	if err := raft.BootstrapCluster(rc, store, store, snaps, trans, raft.Configuration{Servers: servers}); err != nil {

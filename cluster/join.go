@@ -28,8 +28,8 @@ const (
 //
 // Errors: ErrNotLeader; ErrNotThere if the server does not answer at the address; ErrNodeAlive if another instance
 // of the node is alive; ErrNotRemovable if the cluster would lose its majority with an older instance; ErrRemoved
-// if this leader has removed the server. After an error the server may remain without a vote; a repeated Join goes
-// on from there. If the leader loses its leadership between the vote and the removal, the voter joins once more.
+// if this leader has removed the server; ErrUnknownOutcome if a change may still come into force. After an error the
+// server may remain without a vote; a repeated Join goes on from there. If the leader loses its leadership between the vote and the removal, the voter joins once more.
 func (n *Node) Join(ctx context.Context, nodeID, instanceID, raftAddress string) error {
 	if err := checkJoin(nodeID, instanceID, raftAddress); err != nil {
 		return err
@@ -289,11 +289,17 @@ func (n *Node) removeServer(ctx context.Context, id raft.ServerID) error {
 	return nil
 }
 
+// changeMembers makes one change of the configuration. An error before the change had an index is a refusal of raft;
+// after any other the change may be in the log and be committed later, like a command.
 func (n *Node) changeMembers(ctx context.Context, ask func() raft.IndexFuture) error {
-	if _, err := wait(ctx, n, ask); err != nil {
+	switch future, err := wait(ctx, n, ask); {
+	case err == nil:
+		return nil
+	case future != nil && future.Index() == 0:
 		return n.translate(err)
+	default:
+		return n.outcome(err)
 	}
-	return nil
 }
 
 // waitCaughtUp waits until the server has everything that was committed when the wait began.

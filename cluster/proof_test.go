@@ -15,6 +15,7 @@ type provable struct {
 	*Node
 	term  uint64
 	peers []*puppet
+	disk  *memoryDisk
 }
 
 // inProof runs a test with a leader of puppets: each name is a voter's, one with a ? a server's without a vote.
@@ -22,7 +23,7 @@ func inProof(t *testing.T, names []string, test func(t *testing.T, a *provable))
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		net := newWires()
-		a := &provable{}
+		a := &provable{disk: &memoryDisk{InmemStore: raft.NewInmemStore()}}
 		var servers []raft.Server
 		for _, name := range names {
 			p := newPuppet(t, net.listen(name), raft.ServerID(name+"/00000002"))
@@ -32,7 +33,7 @@ func inProof(t *testing.T, names []string, test func(t *testing.T, a *provable))
 			a.peers = append(a.peers, p)
 			servers = append(servers, p.server)
 		}
-		n, notify := bareNode(t, newTransport(net.listen("a")), servers...)
+		n, notify := bareNodeOn(t, a.disk, newTransport(net.listen("a")), servers...)
 		a.Node = n
 		n.loops.Go(func() { // raft blocks on it
 			for {

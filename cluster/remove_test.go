@@ -211,3 +211,20 @@ func waitVoters(t *testing.T, n *Node, want int) {
 		return voters == want && len(members) == want
 	})
 }
+
+// A leader whose disk fails cannot tell whether the configuration that it was to store comes into force: the next leader
+// may have it. What raft refuses before it has a place in the log does not.
+func TestADiskErrorLeavesARemovalOpen(t *testing.T) {
+	inProof(t, []string{"b", "c"}, func(t *testing.T, a *provable) {
+		b, c := a.peers[0].server, a.peers[1].server
+		err := a.changeMembers(t.Context(), func() raft.IndexFuture { return a.raft.AddVoter(b.ID, c.Address, 0, configTimeout) })
+		if err == nil || errors.Is(err, ErrUnknownOutcome) || !strings.Contains(err.Error(), "duplicate address") {
+			t.Errorf("two servers at one address: %v", err)
+		}
+		full := errors.New("no space left on device")
+		a.disk.err.Store(&full)
+		if err := a.RemoveMember(t.Context(), "c"); !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, full) {
+			t.Errorf("the disk of the leader is full: %v", err)
+		}
+	})
+}
