@@ -119,6 +119,11 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 		command(t, "", append(args, "--addr", silent.Addr().String(), "--timeout", "50ms")...).want(t, exitError, "no answer within 50ms")
 	}
 	command(t, "", "block", "k", "--addr", silent.Addr().String(), "--timeout", "50ms").want(t, exitError, "no answer within 50ms", "may have been made all the same", "aliquot rules history")
+	planned := command(t, someRules, "rules", "plan", "-", "--addr", silent.Addr().String(), "--timeout", "50ms", "--wait", "30ms")
+	planned.want(t, exitError, "no answer within 80ms")
+	if strings.Contains(planned.err, "change") {
+		t.Errorf("a plan changes nothing: %s", planned.err)
+	}
 	command(t, "", "bench", "rotate", "--regions", nobody).want(t, exitError, nobody, "is the region running?")
 	command(t, "", "rules", "validate", filepath.Join(t.TempDir(), "none.yaml")).want(t, exitError, "none.yaml")
 }

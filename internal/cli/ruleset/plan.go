@@ -1,7 +1,6 @@
 package ruleset
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -46,13 +45,15 @@ func newRulesPlan(g *console.Globals) *cobra.Command {
 		if err := checkSendable(name, data); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), wait+g.Timeout)
+		waiting := *g // as long as the regions may take, and as long as any other call
+		waiting.Timeout += wait
+		ctx, cancel := waiting.Call(cmd)
 		defer cancel()
 		answer, err := g.RuleService().PlanRules(ctx, &aliquotv1.PlanRulesRequest{
 			Yaml: string(data), FileName: name, Wait: durationpb.New(wait),
 		})
 		if err != nil {
-			return explainChange(g, err)
+			return explainRefusal(err, waiting.Explain(err, console.ACoordinator, g.Coordinator()))
 		}
 		for _, w := range answer.GetWarnings() {
 			fmt.Fprintf(g.Err, "warning: %s\n", w)

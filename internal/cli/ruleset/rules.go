@@ -168,8 +168,14 @@ func applyRuleChangeIn(g *console.Globals, cmd *cobra.Command, where string, cha
 	})
 }
 
-// explainChange keeps a list of problems a list.
+// explainChange explains the error of a change of rules.
 func explainChange(g *console.Globals, err error) error {
+	return explainRefusal(err, g.ExplainChange(err, "aliquot rules history"))
+}
+
+// explainRefusal explains the error of rules that a coordinator refused, and keeps a list of problems a list. It returns
+// otherwise for any other error.
+func explainRefusal(err, otherwise error) error {
 	if remote, ok := errors.AsType[*connect.Error](err); ok {
 		switch remote.Code() {
 		case connect.CodeInvalidArgument:
@@ -187,7 +193,7 @@ func explainChange(g *console.Globals, err error) error {
 			return console.Reword(err, "nothing changed: %s%s", remote.Message(), where)
 		}
 	}
-	return g.ExplainChange(err, "aliquot rules history")
+	return otherwise
 }
 
 func newRulesShow(g *console.Globals) *cobra.Command {
