@@ -83,8 +83,7 @@ var errorTable = rpc.Table{
 	{Err: clusterstate.ErrInvalidArgument, Code: connect.CodeInvalidArgument},
 }
 
-// toRPC translates an error for the caller. It looks for error types first, then for the values in
-// errorTable.
+// toRPC translates an error for the caller. It looks for error types first, then for the values in errorTable.
 func toRPC(err error) error {
 	if err == nil {
 		return nil

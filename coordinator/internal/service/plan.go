@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func (s *ruleService) plan(ctx context.Context, req *aliquotv1.PlanRulesRequest,
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	res, err := s.planPreview(req)
+	res, err := s.planPreview(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -95,14 +96,14 @@ func (s *ruleService) plan(ctx context.Context, req *aliquotv1.PlanRulesRequest,
 }
 
 // planPreview returns the part of the answer that needs no region: diff and warnings.
-func (s *ruleService) planPreview(req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanRulesResponse, error) {
-	name := req.GetFileName()
-	if name == "" {
-		name = "rules"
+func (s *ruleService) planPreview(ctx context.Context, req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanRulesResponse, error) {
+	done, err := s.parsing.Begin(ctx)
+	if err != nil {
+		return nil, err
 	}
-	s.parsing.Lock()
+	name := cmp.Or(req.GetFileName(), "rules")
 	set, warnings, err := rules.Parse(name, []byte(req.GetYaml()))
-	s.parsing.Unlock()
+	done()
 	if err != nil {
 		return nil, err
 	}

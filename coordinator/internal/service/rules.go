@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -27,8 +26,7 @@ const (
 	maxCommentBytes  = 1024
 )
 
-// ruleService implements RuleService: it reads the rules from the applied state and changes them on the
-// leader.
+// ruleService implements RuleService: it reads the rules from the applied state and changes them on the leader.
 type ruleService struct {
 	node       *cluster.Node
 	leadership *leader.Leadership
@@ -38,9 +36,8 @@ type ruleService struct {
 	// changes has room for the one change that may be made at a time. Rules that are parsed at once take memory at once,
 	// and each change would drop what another one has parsed.
 	changes cluster.Turns
-	// parsing is held while the rules of a plan are parsed: that takes a hundred times the memory of their
-	// text.
-	parsing sync.Mutex
+	// parsing is the same for plans: parsed rules take a hundred times the memory of their text.
+	parsing cluster.Turns
 }
 
 // GetRules returns the rules in force here, or a version that is kept here.
@@ -269,13 +266,9 @@ func (s *ruleService) RollbackRules(ctx context.Context, req *aliquotv1.Rollback
 		if err != nil {
 			return nil, err
 		}
-		comment := req.GetComment()
-		if comment == "" {
-			comment = fmt.Sprintf("back to version %d", req.GetVersion())
-		}
 		return s.apply(ctx, cluster.RulesChange{
 			YAML: text, FileName: versionName(req.GetVersion()), Expected: req.ExpectedVersion,
-			Author: req.GetAuthor(), Comment: comment, RollbackTo: req.GetVersion(),
+			Author: req.GetAuthor(), Comment: cmp.Or(req.GetComment(), fmt.Sprintf("back to version %d", req.GetVersion())), RollbackTo: req.GetVersion(),
 		})
 	})
 }
@@ -331,8 +324,7 @@ const (
 	maxDiffLines = 150_000
 )
 
-// diffOf returns what a version changed, as a unified diff; "" if it changed nothing or its base is not
-// kept.
+// diffOf returns what a version changed, as a unified diff; "" if it changed nothing or its base is not kept.
 func diffOf(v, base clusterstate.RuleVersion) (string, error) {
 	if base.Version == 0 {
 		return "", nil
@@ -407,8 +399,7 @@ func stageOf(m *aliquotv1.Stage) (cluster.Stage, error) {
 	return s, nil
 }
 
-// stage brings rules into force in some regions. It keeps what these regions decide now, to compare
-// with.
+// stage brings rules into force in some regions. It keeps what these regions decide now, to compare with.
 func (s *ruleService) stage(ctx context.Context, change cluster.RulesChange, stage cluster.Stage) (*aliquotv1.ApplyRulesResponse, error) {
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()

@@ -77,7 +77,7 @@ func New(c Config) *Services {
 	m, plans := newMetrics(c.Registerer), &plan.Planner{}
 	seen := &daemons.Seen{}
 	regions := &regionService{node: c.Node, leadership: c.Leadership, forward: forward, daemons: seen}
-	rulesService := &ruleService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, changes: cluster.NewTurns()}
+	rulesService := &ruleService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, changes: cluster.NewTurns(), parsing: cluster.NewTurns()}
 	return &Services{
 		budgets: &budgetService{
 			node: c.Node, leadership: c.Leadership, forward: forward, index: c.Index,
