@@ -41,13 +41,14 @@ type addressBook struct {
 }
 
 // keepAddresses makes the leader ask each server, at its Raft address in the configuration, for the address at
-// which it serves RPC, and replicates changes. Gossip is only a hint that it may be time to ask.
+// which it serves RPC, and replicates changes. Gossip is only a hint that it may be time to ask. A leader that has not
+// applied what earlier leaders committed asks nobody: its own table would lack the addresses of servers that are down.
 func (m *membership) keepAddresses(now time.Time) {
 	config := m.configuration()
 	if m.dir.id.Member {
 		m.gossip.Peers.Expire(now, func(id raft.ServerID) bool { _, listed := find(config, id); return listed })
 	}
-	if !m.Leads() || m.clusterID() == "" || m.book.done != nil || now.Sub(m.book.last) < minAddressPause {
+	if !m.Leads() || m.caughtUp.Load() != m.raft.CurrentTerm() || m.clusterID() == "" || m.book.done != nil || now.Sub(m.book.last) < minAddressPause {
 		return
 	}
 	table := m.addresses()

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/raft"
@@ -106,6 +107,34 @@ func TestAnAddressThatHasChangedIsReplicated(t *testing.T) {
 			return n.rpcAddress(victim.serverID) == "rpc-moved" && n.addresses()[victim.serverID] == "rpc-moved"
 		})
 	}
+}
+
+// A leader whose own table is not yet that of the cluster would take the addresses of servers that are down from it.
+func TestALeaderThatHasNotCaughtUpReplicatesNoAddresses(t *testing.T) {
+	t.Parallel()
+	n, notify := bareNode(t, newTransport(newWires().listen("a")))
+	n.cfg.RPCAddress, n.cluster, n.dir = "rpc-a", "c1", &dataDir{}
+	defer func() {
+		n.cancel()
+		if err := n.raft.Shutdown().Error(); err != nil {
+			t.Error(err)
+		}
+		n.loops.Wait()
+	}()
+	m := &membership{Node: n}
+	eventually(t, "a leader", n.Leads)
+	if m.keepAddresses(time.Now()); m.book.done != nil {
+		t.Error("the leader asks for addresses before it has applied what earlier leaders committed")
+	}
+	n.loops.Go(func() { n.watchLeadership(notify) })
+	eventually(t, "its address in the log", func() bool {
+		m.book = addressBook{}
+		m.keepAddresses(time.Now())
+		if m.book.done != nil {
+			<-m.book.done
+		}
+		return n.addresses()[n.serverID] == "rpc-a"
+	})
 }
 
 // A node without a leader that hears by gossip alone that it was removed goes on.

@@ -74,8 +74,10 @@ func (n *Node) publish(leads bool) {
 // lead establishes one term of leadership, then watches it.
 func (n *Node) lead(ctx context.Context) {
 	for {
+		term := n.raft.CurrentTerm()
 		err := n.withPatience(ctx, n.establish)
 		if err == nil {
+			n.caughtUp.Store(term)
 			break
 		}
 		if ctx.Err() != nil || n.raft.State() != raft.Leader {
