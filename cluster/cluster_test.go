@@ -24,6 +24,7 @@ import (
 func TestThreeNodesBootstrapOneCluster(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
+	l.slow = true
 	nodes := l.three()
 	leader := l.leader(nodes...)
 	for _, n := range nodes {
