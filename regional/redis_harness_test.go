@@ -10,13 +10,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"aliquot/internal/testaddr"
 )
 
 // redisServer is a real redis-server of the test's own.
 type redisServer struct {
 	t    testing.TB
 	dir  string
-	port int
+	host string // of its own, so that nobody else takes its port while it is down
+	port string
 	args []string
 	cmd  *exec.Cmd
 	// exited is closed when the process has ended.
@@ -31,19 +34,19 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 	}
 	s := &redisServer{t: t, dir: t.TempDir(), args: args}
 	t.Cleanup(s.kill)
-	eventually(t, "a redis-server on a port of its own", func() bool { // another program may be faster to take it
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	eventually(t, "a redis-server on a port of its own", func() bool { // where all share one host another program may be faster to take it
+		var err error
+		if s.host, s.port, err = net.SplitHostPort(testaddr.Ports(t, 1)[0]); err != nil {
 			t.Fatal(err)
 		}
-		s.port = l.Addr().(*net.TCPAddr).Port
-		l.Close()
 		return s.tryStart()
 	})
 	return s
 }
 
-func (s *redisServer) url() string { return fmt.Sprintf("redis://127.0.0.1:%d", s.port) }
+func (s *redisServer) url() string { return "redis://" + s.address() }
+
+func (s *redisServer) address() string { return net.JoinHostPort(s.host, s.port) }
 
 // start runs it on its port, again after kill.
 func (s *redisServer) start() {
@@ -54,7 +57,7 @@ func (s *redisServer) start() {
 // tryStart is start; false if the server has ended, as it does where its port is taken.
 func (s *redisServer) tryStart() bool {
 	s.t.Helper()
-	cmd, exited := exec.Command("redis-server", append([]string{"--port", fmt.Sprint(s.port), "--bind", "127.0.0.1",
+	cmd, exited := exec.Command("redis-server", append([]string{"--port", s.port, "--bind", s.host,
 		"--save", "", "--appendonly", "no", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log")}, s.args...)...), make(chan struct{})
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -87,7 +90,7 @@ func (s *redisServer) say(command string) string {
 // reply is what comes at once for an inline command.
 func (s *redisServer) reply(command string) string {
 	const patience = 30 * time.Second // on a busy machine
-	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", s.port), patience)
+	conn, err := net.DialTimeout("tcp", s.address(), patience)
 	if err != nil {
 		return err.Error()
 	}

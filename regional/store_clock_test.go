@@ -1,7 +1,6 @@
 package regional
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +27,7 @@ func TestStoreClockIsSet(t *testing.T) {
 		t.Run(jump.String(), func(t *testing.T) {
 			t.Parallel()
 			redis := startRedis(t)
-			clock := redistest.StartClock(t, fmt.Sprintf("127.0.0.1:%d", redis.port))
+			clock := redistest.StartClock(t, redis.address())
 			c := testConfig(newLeader(t, clockRules).address())
 			c.Redis = "redis://" + clock.Addr
 			d, _ := startLive(t, c)

@@ -138,7 +138,7 @@ func failToSave(s *redisServer) {
 
 // setPassword changes the password, and ends all connections that gave the one before.
 func (s *redisServer) setPassword(password, before string) {
-	client := redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", s.port), MaxRetries: -1, Password: before, PoolSize: 1})
+	client := redis.NewClient(&redis.Options{Addr: s.address(), MaxRetries: -1, Password: before, PoolSize: 1})
 	defer client.Close()
 	ctx := context.Background()
 	if err := client.ConfigSet(ctx, "requirepass", password).Err(); err != nil {
@@ -151,7 +151,7 @@ func (s *redisServer) setPassword(password, before string) {
 
 // background begins a command that does not end by itself.
 func (s *redisServer) background(words ...any) {
-	client := redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", s.port), MaxRetries: -1, ReadTimeout: time.Minute})
+	client := redis.NewClient(&redis.Options{Addr: s.address(), MaxRetries: -1, ReadTimeout: time.Minute})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
