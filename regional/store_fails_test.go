@@ -121,7 +121,7 @@ func blockByScript(s *redisServer) { s.background("eval", "while true do end", 0
 // loadSlowly has the server save and load many keys, slowly, with a look at its clients often enough
 // that a new connection is not refused by time.
 func loadSlowly(s *redisServer) {
-	say("DEBUG POPULATE 60000 filler 64")(s)
+	say("DEBUG POPULATE 180000 filler 64")(s)
 	say("CONFIG SET key-load-delay 200")(s) // microseconds each
 	s.background("debug", "reload")
 }
