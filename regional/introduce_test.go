@@ -1,26 +1,21 @@
 package regional
 
 import (
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/testaddr"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/regional/internal/modes"
 )
 
-// silentStore is the address of a Redis that is down.
+// silentStore is the address of a Redis that is down. No other server comes to listen there.
 func silentStore(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return "redis://" + l.Addr().String()
+	return "redis://" + testaddr.Ports(t, 1)[0]
 }
 
 // A daemon that starts beside a store that is down, and remembers nothing, has rules as
@@ -60,7 +55,7 @@ func TestASecondDaemonWithoutAStoreLeavesTheFloor(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t, refilling)
 	// A daemon that asks each second is told again in time while that is less than 2T(1+rho)^3.
-	l.set(func() { l.exclusive, l.lease = true, time.Second })
+	l.set(func() { l.exclusive, l.lease = true, 3*time.Second })
 	c := withRedis(t, l)
 	first, stop := startKept(t, c)
 	l.lend(keyOf(first, "k"), budget.Unit/16)
