@@ -2,6 +2,7 @@ package regional
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -13,7 +14,7 @@ import (
 
 	"aliquot/internal/testlog"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/engine"
 	"aliquot/regional/internal/modes"
 )
 
@@ -69,17 +70,21 @@ func testRightsThatSuffice(t *testing.T, database, rights string) {
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	c.Redis = strings.Replace(server.url(), "//", "//aliquot:secret@", 1) + database
 	d, _ := startLive(t, c)
-	if a := check(t, d, "k"); a.Status != http.StatusOK || a.Mode != modes.Store || len(a.Limits) != 5 {
+	if a := decidedAtOnce(t, d, nil); a.Status != http.StatusOK || !a.Allowed || len(a.Limits) != 5 {
 		t.Errorf("%+v", a)
 	}
-	client := aliquotv1connect.NewLimiterServiceClient(clientOf(d), "http://"+d.Addr())
-	reserved, err := client.Reserve(t.Context(), &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": "k"}, Cost: new(int64(5))})
-	if err != nil || reserved.GetId() == "" {
-		t.Fatalf("%v, %v", reserved, err)
+	var reserved *aliquotv1.ReserveResponse
+	client := 0
+	eventually(t, "the store reserves", func() bool { // for another client where it missed a deadline
+		client++
+		reserved = reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": fmt.Sprint("reserves", client)}, Cost: new(int64(5))})
+		return reserved.GetDecision().GetMode() == modes.Store
+	})
+	if reserved.GetId() == "" {
+		t.Fatalf("%v", reserved)
 	}
-	settled, err := client.Settle(t.Context(), &aliquotv1.SettleRequest{Id: reserved.GetId(), Cost: new(int64(2))})
-	if err != nil {
-		t.Fatalf("%v, %v", settled, err)
+	if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: reserved.GetId(), Cost: new(int64(2))}); out.GetState() != engine.StateSettled {
+		t.Errorf("%v", out)
 	}
 	eventually(t, "the log says that the Redis evicts", func() bool { return strings.Contains(log.String(), "maxmemory-policy=allkeys-lru") })
 	admin := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(server.url(), "redis://")})
