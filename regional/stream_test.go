@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -38,26 +38,37 @@ func (o overConnect) Recv() (*aliquotv1.CheckStreamResponse, error) {
 }
 func (o overConnect) CloseSend() error { return o.CloseRequest() }
 
-// streams runs a test over gRPC, and over Connect with both codecs.
-func streams(t *testing.T, d *Daemon, test func(t *testing.T, s checkStream)) {
-	t.Run("gRPC", func(t *testing.T) {
-		s, err := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d)).CheckStream(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, s)
-	})
-	for name, codec := range map[string]connect.ClientOption{"Connect": connect.WithClientOptions(), "JSON": connect.WithProtoJSON()} {
+// streams runs a test over gRPC, and over Connect with both codecs, each in a bubble with a daemon of these rules.
+func streams(t *testing.T, rules string, test func(t *testing.T, s checkStream)) {
+	run := func(name string, open func(t *testing.T, d *Daemon) (checkStream, error)) {
 		t.Run(name, func(t *testing.T) {
-			client := h2c()
-			defer client.CloseIdleConnections()
-			s, err := aliquotv1connect.NewLimiterServiceClient(client, "http://"+d.Addr(), codec).CheckStream(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			test(t, overConnect{s})
+			inNetwork(t, func(t *testing.T) {
+				d, _ := startLive(t, testConfig(newLeader(t, rules).address()))
+				s, err := open(t, d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				test(t, s)
+			})
 		})
 	}
+	run("gRPC", func(t *testing.T, d *Daemon) (checkStream, error) {
+		return aliquotv1.NewLimiterServiceClient(dialGRPC(t, d)).CheckStream(t.Context())
+	})
+	for name, codec := range map[string]connect.ClientOption{"Connect": connect.WithClientOptions(), "JSON": connect.WithProtoJSON()} {
+		run(name, func(t *testing.T, d *Daemon) (checkStream, error) {
+			s, err := aliquotv1connect.NewLimiterServiceClient(h2cIn(t), "http://"+d.Addr(), codec).CheckStream(t.Context())
+			return overConnect{s}, err
+		})
+	}
+}
+
+// h2cIn is a client like h2c in the network of a test.
+func h2cIn(t *testing.T) *http.Client {
+	client := h2c()
+	client.Transport.(*http.Transport).DialContext = networkOf(t).dial
+	t.Cleanup(client.CloseIdleConnections)
+	return client
 }
 
 func ask1(id uint64, apiKey string) *aliquotv1.StreamedCheck {
@@ -67,8 +78,7 @@ func ask1(id uint64, apiKey string) *aliquotv1.StreamedCheck {
 // TestStream: every request of every message is answered once, by its id, and the limit
 // holds; what is invalid does not spoil its neighbours.
 func TestStream(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, "rules: [{id: r0, local_cache: false, params: {capacity: 10, refill_rate: 0.0001}}]").address()))
-	streams(t, d, func(t *testing.T, s checkStream) {
+	streams(t, "rules: [{id: r0, local_cache: false, params: {capacity: 10, refill_rate: 0.0001}}]", func(t *testing.T, s checkStream) {
 		const messages, each = 40, 6
 		go func() {
 			for m := range messages {
@@ -120,8 +130,7 @@ func TestStream(t *testing.T) {
 
 // TestStreamEndsAtWhatIsNoBatch with the same error as CheckBatch has.
 func TestStreamEndsAtWhatIsNoBatch(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
-	streams(t, d, func(t *testing.T, s checkStream) {
+	streams(t, oneRule, func(t *testing.T, s checkStream) {
 		// The daemon can answer before all of the message has left: Send says io.EOF then,
 		// and the reason is what Recv returns.
 		if err := s.Send(&aliquotv1.CheckStreamRequest{}); err != nil && !errors.Is(err, io.EOF) {
@@ -167,36 +176,33 @@ func TestStreamEndsWithTheDaemon(t *testing.T) {
 
 // TestStreamOutlivesTheReadTimeout of the HTTP server, which is for calls.
 func TestStreamOutlivesTheReadTimeout(t *testing.T) {
-	t.Parallel()
-	d, _ := startLive(t, testConfig(newLeader(t, roomyRule).address()))
-	const timeout = time.Second
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := newHTTPServer(d.service.HTTP(), d.log)
-	server.ReadTimeout = timeout
-	go server.Serve(l)
-	defer server.Close()
-	client := h2c()
-	defer client.CloseIdleConnections()
-	s, err := aliquotv1connect.NewLimiterServiceClient(client, "http://"+l.Addr().String()).CheckStream(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	for n := uint64(1); time.Since(began) < 2*timeout; n++ {
-		if err := s.Send(&aliquotv1.CheckStreamRequest{Requests: []*aliquotv1.StreamedCheck{ask1(n, "k")}}); err != nil {
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, roomyRule).address()))
+		const timeout = time.Second
+		l := networkOf(t).listen()
+		server := newHTTPServer(d.service.HTTP(), d.log)
+		server.ReadTimeout = timeout
+		go server.Serve(l)
+		defer server.Close()
+		s, err := aliquotv1connect.NewLimiterServiceClient(h2cIn(t), "http://"+l.addr.String()).CheckStream(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
-		if out, err := s.Receive(); err != nil || out.GetAnswers()[0].GetId() != n {
-			t.Fatalf("after %v: %v, %v", time.Since(began), out, err)
+		began := time.Now()
+		for n := uint64(1); time.Since(began) < 2*timeout; n++ {
+			if err := s.Send(&aliquotv1.CheckStreamRequest{Requests: []*aliquotv1.StreamedCheck{ask1(n, "k")}}); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := s.Receive(); err != nil || out.GetAnswers()[0].GetId() != n {
+				t.Fatalf("after %v: %v, %v", time.Since(began), out, err)
+			}
+			<-time.After(timeout / 10) // of the bubble's clock
 		}
-	}
-	if err := s.CloseRequest(); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.Receive(); !errors.Is(err, io.EOF) {
-		t.Errorf("%v", err)
-	}
+		if err := s.CloseRequest(); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Receive(); !errors.Is(err, io.EOF) {
+			t.Errorf("%v", err)
+		}
+	})
 }
