@@ -6,9 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,39 +15,35 @@ import (
 
 // TestASlowBodyIsToldOf by what was wrong with it, and not by where its connection leads.
 func TestASlowBodyIsToldOf(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
-	server := httptest.NewUnstartedServer(d.service.HTTP())
-	server.Config.ReadTimeout = time.Second
-	server.Start()
-	defer server.Close()
-	var all sync.WaitGroup
-	defer all.Wait()
-	for _, procedure := range []string{
-		aliquotv1connect.LimiterServiceCheckProcedure, aliquotv1connect.LimiterServiceCheckBatchProcedure,
-		aliquotv1connect.LimiterServiceReserveProcedure,
-	} {
-		for _, contentType := range []string{"application/proto", "application/json"} {
-			all.Go(func() {
-				conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	inNetwork(t, func(t *testing.T) {
+		d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
+		l := networkOf(t).listen()
+		server := &http.Server{Handler: d.service.HTTP(), ReadTimeout: time.Second}
+		go server.Serve(l)
+		defer server.Close()
+		for _, procedure := range []string{
+			aliquotv1connect.LimiterServiceCheckProcedure, aliquotv1connect.LimiterServiceCheckBatchProcedure,
+			aliquotv1connect.LimiterServiceReserveProcedure,
+		} {
+			for _, contentType := range []string{"application/proto", "application/json"} {
+				conn, err := networkOf(t).dial(t.Context(), "", l.addr.String())
 				if err != nil {
-					t.Error(err)
-					return
+					t.Fatal(err)
 				}
-				defer conn.Close()
 				fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: us\r\nContent-Type: %s\r\nContent-Length: 100\r\n\r\n{", procedure, contentType)
 				out, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				if err != nil {
-					t.Error(err)
-					return
+					t.Fatal(err)
 				}
 				body, err := io.ReadAll(out.Body)
 				out.Body.Close()
+				conn.Close()
 				if text := string(body); err != nil || out.StatusCode != http.StatusGatewayTimeout || !strings.Contains(text, "body did not come in time") || strings.Contains(text, "127.0.0.1") {
 					t.Errorf("%s of %s: %s %s, %v", procedure, contentType, out.Status, text, err)
 				}
-			})
+			}
 		}
-	}
+	})
 }
 
 // TestAMalformedBodyIsTheClientsFault: chunks without a length, and a body that is cut off, are 400 and not 500.
