@@ -20,7 +20,14 @@ func TestASecondDaemonTellsWhatItAdmits(t *testing.T) {
 	startKept(t, c)
 	second, _ := start(t, copied(t, c, l.address()))
 	eventually(t, "the second may spend", func() bool { return answers(t, second, "busy") > 2 && second.others.Spends() })
-	had := int64(burst(t, second, "cold")) * 1e6
+	had := int64(0) // all of it, also what a store on a busy machine did not decide
+	eventually(t, "the store denies", func() bool {
+		a := check(t, second, "cold")
+		if a.Allowed {
+			had += 1e6
+		}
+		return !a.Allowed && a.Mode == modes.Store
+	})
 	told := func() (sum int64) {
 		l.set(func() {
 			for _, h := range l.seconds {
@@ -90,14 +97,17 @@ func TestTheRestOfALostSessionIsTold(t *testing.T) {
 	l.set(func() { l.hold, l.session = nil, l.session+1 })
 	close(hold)
 	var told int64
+	admitted := rest // until it is told
 	eventually(t, "the next session tells it", func() bool {
-		check(t, d, "k")
+		if check(t, d, "k").Allowed {
+			admitted++
+		}
 		now, age := l.spentTold(key)
 		told = now - before
 		return told >= rest && age > 0
 	})
-	if rest == 0 || told > rest+50 {
-		t.Errorf("told %d, admitted %d since the last report", told, rest)
+	if rest == 0 || told > admitted+50 {
+		t.Errorf("told %d, admitted %d since the last report", told, admitted)
 	}
 }
 
