@@ -50,24 +50,24 @@ type Node struct {
 	layer   *raftnet.Layer
 	gossip  *gossip.Gossip
 
-	raftAddr string
-	instance string
-	serverID raft.ServerID
-	cluster  string // the id of the cluster that node.json had at the start
-	leaderCh chan bool
-	joining  chan struct{}   // one slot: one change of members at a time
-	removed  []raft.ServerID // what RemoveMember removed here; belongs to who holds joining
-	commits  atomic.Uint64   // commands and barriers this node saw committed as leader
-	caughtUp atomic.Uint64   // the latest term in which this node, as leader, applied all that earlier leaders committed
-	metrics     *metrics
-	limiter     *ratelog.Limiter // of warnings
-	failed      chan error
-	failOnce    sync.Once
-	ctx         context.Context // ends at Shutdown
-	cancel      context.CancelFunc
-	loops       sync.WaitGroup
-	shutdown    sync.Once
-	shutError   error
+	raftAddr  string
+	instance  string
+	serverID  raft.ServerID
+	cluster   string // the id of the cluster that node.json had at the start
+	leaderCh  chan bool
+	joining   chan struct{}   // one slot: one change of members at a time
+	removed   []raft.ServerID // what RemoveMember removed here; belongs to who holds joining
+	commits   atomic.Uint64   // commands and barriers this node saw committed as leader
+	caughtUp  atomic.Uint64   // the latest term in which this node, as leader, applied all that earlier leaders committed
+	metrics   *metrics
+	limiter   *ratelog.Limiter // of warnings
+	failed    chan error
+	failOnce  sync.Once
+	ctx       context.Context // ends at Shutdown
+	cancel    context.CancelFunc
+	loops     sync.WaitGroup
+	shutdown  sync.Once
+	shutError error
 }
 
 // Start starts a node and returns at once. The node becomes a member in the background. An error names the flag or
