@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -40,6 +41,13 @@ func (c *nodeClock) add(now, sent, received int64) {
 		return // less exact, and consistent with the known bounds
 	}
 	c.low, c.high, c.at, c.known = low, high, received, true
+}
+
+// forget drops all readings.
+func (c *nodeClock) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known = false
 }
 
 // bounds returns the bounds. known is false before the first reading.
@@ -82,6 +90,19 @@ func (s *Cluster) askClock(ctx context.Context, to *node) (now int64, err error)
 	return now, nil
 }
 
+// checkClock returns an error if a node's clock is not known, because no view is made correct for that node then.
+// It asks the node for its clock, and makes the callers learn the contents and build new views.
+func (s *Cluster) checkClock(ctx context.Context, to *node) error {
+	if _, _, known := to.clock.bounds(); known {
+		return nil
+	}
+	if _, err := s.askClock(ctx, to); err != nil {
+		return fmt.Errorf("%w: the node's clock is not known: %w", errNotBegun, err)
+	}
+	s.nodes.unvouched.Store(true)
+	return errUnvouched
+}
+
 // readClocksSoon asks all nodes for their clocks in the background, one at a time and at most once every
 // readClocksEvery. The clock of a node that got no calls lately may be known from before all clocks were set.
 func (s *Cluster) readClocksSoon() {
@@ -110,7 +131,7 @@ func (s *Cluster) readClocksSoon() {
 				return err
 			})
 			if err != nil {
-				s.tryUntilWell(one) // if it does not answer, its breaker opens, and its clock does not count
+				s.tryUntilWell(one) // its clock ceases to count once its breaker opens, or at once if it has no slot
 			}
 		}
 		n.mu.Lock()
@@ -120,7 +141,8 @@ func (s *Cluster) readClocksSoon() {
 }
 
 // clockBounds bounds how far the clocks of all nodes that get calls are ahead of this process's clock, in
-// microseconds. known is false before the first reading.
+// microseconds. known is false before the first reading. A node whose clock is not known gets no calls; see
+// Cluster.checkClock.
 func (n *nodes) clockBounds() (low, high int64, known bool) {
 	low, high = math.MaxInt64, math.MinInt64
 	n.mu.Lock()

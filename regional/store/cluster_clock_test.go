@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,14 +181,55 @@ func TestASilentNodesClockDoesNotCount(t *testing.T) {
 	n := newNodes(nil, nil)
 	n.known = map[string]*node{"a": well, "b": silent}
 	for failed, want := range map[int]int64{breaker.TripAfter - 1: 890, breaker.TripAfter: 10} {
-		silent.breaker = breaker.Breaker{}
-		for range failed {
-			_ = silent.breaker.Enter(time.Now(), true)
-			silent.breaker.Leave(time.Now(), true, 0, time.Second)
-		}
+		fail(silent, failed)
 		if low, high, known := n.clockBounds(); low != 9 || high != want || !known {
 			t.Errorf("after %d failures all clocks are between %d and %d ahead", failed, low, high)
 		}
+	}
+}
+
+// fail makes a node one that failed some calls in a row.
+func fail(to *node, calls int) {
+	to.breaker = breaker.Breaker{}
+	for range calls {
+		_ = to.breaker.Enter(time.Now(), true)
+		to.breaker.Leave(time.Now(), true, 0, time.Second)
+	}
+}
+
+// TestTheClockOfANodeThatLostItsSlotsDoesNotCount: nobody reads it any more, so it would be wrong once clocks are set.
+func TestTheClockOfANodeThatLostItsSlotsDoesNotCount(t *testing.T) {
+	well, replaced := &node{addr: "a"}, &node{addr: "b"}
+	well.clock.add(20, 10, 11)
+	replaced.clock.add(900, 10, 11)
+	fail(replaced, breaker.TripAfter)
+	s := &Cluster{nodes: newNodes(nil, nil)}
+	s.nodes.known = map[string]*node{"a": well, "b": replaced}
+	s.nodes.owners[0].Store(well)
+	if !s.answers(replaced) || replaced.breaker.Open() {
+		t.Error("a node without slots is tried")
+	}
+	if low, high, known := s.nodes.clockBounds(); low != 9 || high != 10 || !known {
+		t.Errorf("all clocks are between %d and %d ahead", low, high)
+	}
+}
+
+// TestANodeWhoseClockIsNotKnownGetsNoCalls: views are not made correct for it. It charges once it was learned.
+func TestANodeWhoseClockIsNotKnownGetsNoCalls(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	s := openCluster(t, servers)
+	epoch := learnCluster(t, s)
+	key := keyOn(servers, 1, 1)
+	group := one(key, 1, coldView(epoch, bucket(10, 0)))
+	s.nodes.owners[lua.SlotOf(key)].Load().clock.forget()
+	if _, _, err := s.Take(t.Context(), epoch, group); !errors.As(err, new(*EpochError)) {
+		t.Errorf("before its clock is known: %v", err)
+	}
+	if again := learnCluster(t, s); again != epoch {
+		t.Errorf("the contents %s became %s", epoch, again)
+	}
+	if got, _, err := s.Take(t.Context(), epoch, group); err != nil || got[0].Limits[0].Tokens != 9*limit.Token {
+		t.Errorf("after that: %+v, %v", got, err)
 	}
 }
 
@@ -246,4 +288,25 @@ func TestClocksThatAreSetWhileANodeIsLost(t *testing.T) {
 	servers.Nodes[2].Kill()
 	setClocks(t, s, take)
 	redistest.Until(t, "the calls of the others are decided", func() bool { return take(0) == nil && take(1) == nil })
+}
+
+// TestClocksThatAreSetAfterAFailover: a node was lost and its replica took over. The calls of all nodes go on,
+// although nobody can read the clock of the lost node.
+func TestClocksThatAreSetAfterAFailover(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	_, client, _ := servers.Replica(t, 2)
+	s := openCluster(t, servers)
+	take, lost := takesOn(t, servers, s), s.nodes.owners[lua.SlotOf(keyOn(servers, 2, 2))].Load()
+	servers.Nodes[2].Kill()
+	_ = take(2)
+	redistest.Until(t, "the replica has the slots", func() bool {
+		_ = client.Do(t.Context(), "cluster", "failover", "takeover").Err()
+		role, err := client.Info(t.Context(), "replication").Result()
+		return err == nil && strings.Contains(role, "role:master")
+	})
+	redistest.Until(t, "the store knows it", func() bool { return errors.As(take(2), new(*EpochError)) && s.nodes.slotOf(lost) < 0 })
+	take = takesOn(t, servers, s)
+	s.background.Wait() // the lost node is tried no more
+	setClocks(t, s, take)
+	redistest.Until(t, "the calls of all nodes are decided", func() bool { return take(0) == nil && take(1) == nil && take(2) == nil })
 }

@@ -30,8 +30,8 @@ const (
 	keepNode = time.Minute
 )
 
-// errUnvouched: a connection reached a process that is not vouched; see nodes.vouched.
-var errUnvouched = errors.New("store: a node of the Redis Cluster runs another process than when its contents were learned")
+// errUnvouched: a call reached a process that is not vouched, or a node whose clock was not known; see nodes.vouched.
+var errUnvouched = errors.New("store: a node of the Redis Cluster has to be asked again for what it is")
 
 // node is one server of the cluster.
 type node struct {
@@ -53,8 +53,8 @@ type nodes struct {
 	seeds   []string
 	owners  [lua.Slots]atomic.Pointer[node]
 	start   time.Time // where this process's clock begins
-	// unvouched: a connection reached a process that is not vouched, so the epoch has to be learned
-	// again. It is set under mu, and read without mu.
+	// unvouched: a call reached a process that is not vouched, or a node whose clock was not known, so the epoch
+	// has to be learned again. It is read without mu.
 	unvouched atomic.Bool
 	// onDrop is called for each node that is dropped while its breaker is open; may be nil.
 	onDrop func(addr string)

@@ -68,11 +68,12 @@ func (s *Cluster) tryUntilWell(to *node) {
 }
 
 // answers reports whether a node answers a command that writes. A node that is full or cannot save
-// refuses only such commands. A node that has lost all its slots no longer matters and counts as
-// answering.
+// refuses only such commands. A node that has lost all its slots no longer matters: it counts as answering, and
+// its clock as not known, because nobody reads it any more.
 func (s *Cluster) answers(to *node) bool {
 	slot := s.nodes.slotOf(to)
 	if slot < 0 {
+		to.clock.forget()
 		if to.breaker.Reset() && s.onCircuit != nil {
 			s.onCircuit(to.addr, false, nil)
 		}

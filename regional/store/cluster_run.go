@@ -180,9 +180,7 @@ func (s *Cluster) send(ctx context.Context, jobs []*job) {
 	for _, r := range order {
 		calls.Go(func() {
 			if err := safely(s.log, "a call of a node", func() error { s.sendTo(ctx, r.to, r.query, batches[r]); return nil }); err != nil {
-				for _, j := range batches[r] {
-					j.err = err
-				}
+				failAll(batches[r], r.to, err)
 			}
 		})
 	}
@@ -205,17 +203,23 @@ func (s *Cluster) sendTo(ctx context.Context, to *node, query bool, jobs []*job)
 // call sends jobs to one node, if its breaker lets them pass. After a panic they count as sent and failed.
 func (s *Cluster) call(ctx context.Context, to *node, jobs []*job) {
 	if err := to.breaker.Enter(time.Now(), jobs[0].trial); err != nil {
-		for _, j := range jobs {
-			j.by, j.err = to, &NodeError{Node: to.addr, Err: err}
-		}
+		failAll(jobs, to, &NodeError{Node: to.addr, Err: err})
 		s.tryUntilWell(to)
 		return
 	}
-	for _, j := range jobs {
-		j.by, j.err = to, errNoAnswer
-	}
+	failAll(jobs, to, errNoAnswer)
 	defer s.recordOutcome(to, jobs, time.Now())
+	if err := s.checkClock(ctx, to); err != nil {
+		failAll(jobs, to, err)
+		return
+	}
 	s.pipeline(ctx, to, to.calls, jobs)
+}
+
+func failAll(jobs []*job, by *node, err error) {
+	for _, j := range jobs {
+		j.by, j.err = by, err
+	}
 }
 
 // recordOutcome reports the outcome of jobs to the breaker of the node that got them.
