@@ -75,6 +75,24 @@ func Names(epoch, servers string, promotions ...string) bool {
 	return named == servers && !slices.ContainsFunc(promotions, func(p string) bool { return !strings.Contains(epoch, p) })
 }
 
+// maxKept bounds the names of the epoch before that a new one keeps.
+const maxKept = 16
+
+// Name returns what an epoch says of its servers and their promotions. It keeps the latest names in the epoch before
+// if that was of the same servers: another caller may require names that this one does not know, and without them
+// the two would create epochs in turns for ever.
+func Name(before, servers string, promotions []string) string {
+	names := slices.Clone(promotions)
+	if Names(before, servers) {
+		for _, digits := range strings.Split(strings.Split(before, ":")[1], "-")[1:] {
+			if len(names) < len(promotions)+maxKept && !slices.Contains(promotions, "-"+digits) {
+				names = append(names, "-"+digits)
+			}
+		}
+	}
+	return servers + strings.Join(names, "")
+}
+
 // Promotion returns the name of the latest promotion of a server that was a replica, from the
 // replication section of INFO. The name is "-" and eight hex digits of the second replication id:
 // the id of the writes that the server replicated until then. Each promotion brings a new one, even

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -139,6 +140,21 @@ func TestNamesOfContents(t *testing.T) {
 	} {
 		if got := Names(c.epoch, c.servers, c.promotions...); got != c.want {
 			t.Errorf("%q names %s%q: %t", c.epoch, c.servers, c.promotions, got)
+		}
+	}
+	for _, c := range []struct {
+		before     string
+		promotions []string
+		want       string
+	}{
+		{"", []string{"-b", "-a"}, "run1-b-a"},
+		{"n:run1:5", nil, "run1"},
+		{"n:run1-d-a:5", []string{"-a", "-b"}, "run1-a-b-d"},
+		{"n:run2-d:5", []string{"-a"}, "run1-a"}, // other servers
+		{"n:run1" + strings.Repeat("-d", maxKept+1) + ":5", []string{"-a"}, "run1-a" + strings.Repeat("-d", maxKept)},
+	} {
+		if got := Name(c.before, "run1", c.promotions); got != c.want {
+			t.Errorf("after %q: %s", c.before, got)
 		}
 	}
 	const zeros = "0000000000000000000000000000000000000000"

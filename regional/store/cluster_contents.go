@@ -30,7 +30,8 @@ func (c *contents) servers() string {
 }
 
 // hasName reports whether an epoch belongs to these processes, as they were last promoted. A daemon to which
-// no answer named an importer does not know of it. So an epoch may name importers that a daemon does not know.
+// no answer named an importer does not know of it. So an epoch may name importers that a daemon does not know;
+// see lua.Name.
 func (c *contents) hasName(epoch string) bool {
 	return lua.Names(epoch, c.servers(), c.named...)
 }

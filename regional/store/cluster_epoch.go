@@ -137,7 +137,7 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 func (s *Cluster) createEpoch(ctx context.Context, was *contents) (string, error) {
 	nonce := lua.NewNonce()
 	home := &job{slot: homeSlot, query: true,
-		call: s.scripts.MintCall(s.epochs[homeSlot], was.epochs[homeSlot], nonce, was.servers()+strings.Join(was.named, ""))}
+		call: s.scripts.MintCall(s.epochs[homeSlot], was.epochs[homeSlot], nonce, lua.Name(was.epochs[homeSlot], was.servers(), was.named))}
 	s.run(ctx, []*job{home})
 	if home.err != nil {
 		return "", fmt.Errorf("store: create an epoch for the Redis Cluster: %w", home.err)

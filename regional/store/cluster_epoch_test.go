@@ -193,3 +193,35 @@ func TestALearningThatFailedStands(t *testing.T) {
 		t.Error("it stands for ever")
 	}
 }
+
+// TestDaemonsThatKnowOtherImporters: answers named one server without slots to one daemon, and another one to the
+// other. Once each has learned, the contents are the same to both.
+func TestDaemonsThatKnowOtherImporters(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	a, b := openCluster(t, servers), openCluster(t, servers)
+	for _, s := range []*Cluster{a, b} {
+		learnCluster(t, s)
+		s.nodes.at(servers.Client(servers.Join(t)).Options().Addr).imports.Store(true)
+	}
+	learnCluster(t, a)
+	epoch := learnCluster(t, b)
+	for range 3 {
+		if one, other := learnCluster(t, a), learnCluster(t, b); one != epoch || other != epoch {
+			t.Errorf("the contents %s are %s and %s", epoch, one, other)
+		}
+	}
+}
+
+// TestAServerWithSlotsIsNoImporter, also once it has lost them again.
+func TestAServerWithSlotsIsNoImporter(t *testing.T) {
+	n := newNodes(&redis.Options{}, nil)
+	defer n.close()
+	one, other := n.at("a:1"), n.at("b:1")
+	other.imports.Store(true)
+	for _, owner := range []*node{other, one} {
+		n.setOwners(one, []redis.ClusterSlot{{End: lua.Slots - 1, Nodes: []redis.ClusterNode{{Addr: owner.addr}}}})
+		if got := n.importers(); len(got) != 0 {
+			t.Errorf("with the slots at %s, %s imports", owner.addr, got[0].addr)
+		}
+	}
+}

@@ -187,6 +187,7 @@ func (n *nodes) setOwners(asked *node, slots []redis.ClusterSlot) {
 		if owner == nil {
 			continue
 		}
+		owner.imports.Store(false) // its slots name it from now on
 		for slot := max(part.Start, 0); slot <= min(part.End, lua.Slots-1); slot++ {
 			n.owners[slot].Store(owner)
 		}
