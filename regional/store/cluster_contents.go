@@ -129,12 +129,12 @@ func (s *Cluster) survey(ctx context.Context) (*contents, error) {
 }
 
 // askImporters asks the servers without a slot that a slot is on its way to for their identity. The keys that
-// have moved already are lost if such a process restarts. One that does not answer is not vouched.
+// have moved already are lost if such a process restarts. One that does not answer in its own time is not vouched.
 func (s *Cluster) askImporters(ctx context.Context, found *contents) {
-	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
-	defer cancel()
 	for _, one := range s.nodes.importers() {
-		process, promotion, err := lua.Server(ctx, one.queries)
+		each, cancel := context.WithTimeout(ctx, s.callTimeout)
+		process, promotion, err := lua.Server(each, one.queries)
+		cancel()
 		if err != nil {
 			continue
 		}

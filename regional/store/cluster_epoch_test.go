@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -224,4 +226,39 @@ func TestAServerWithSlotsIsNoImporter(t *testing.T) {
 			t.Errorf("with the slots at %s, %s imports", owner.addr, got[0].addr)
 		}
 	}
+}
+
+// info answers the questions of what a server is; one that hangs answers none.
+type info struct{ hangs bool }
+
+func (info) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (info) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (i info) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if i.hangs {
+			<-ctx.Done()
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		cmds[0].(*redis.StringCmd).SetVal("run_id:0123456789abcdef\r\n")
+		return nil
+	}
+}
+
+// TestAnImporterIsVouchedWhileOthersHang: each has time of its own.
+func TestAnImporterIsVouchedWhileOthersHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Cluster{nodes: newNodes(&redis.Options{}, nil), callTimeout: time.Second}
+		defer s.nodes.close()
+		for i := range 50 {
+			one := s.nodes.at(fmt.Sprintf("127.0.0.1:%d", 1+i))
+			one.imports.Store(true)
+			one.queries.AddHook(info{hangs: i > 0})
+		}
+		found := &contents{}
+		if s.askImporters(t.Context(), found); !slices.Equal(found.importers, []string{"0123456789abcdef"}) {
+			t.Errorf("%q are vouched", found.importers)
+		}
+	})
 }

@@ -163,6 +163,9 @@ func TestASlotOnItsWayToANewServer(t *testing.T) {
 			t.Errorf("on a server that nobody asked what it is: %v", err)
 		}
 		learn("a slot is on its way to a new server")
+		if _, _, known := s.nodes.at(servers.Client(to).Options().Addr).clock.bounds(); !known {
+			t.Error("the new server decides, and its clock is not known")
+		}
 		if err := servers.Client(to).Save(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
