@@ -39,7 +39,7 @@ type KeyView struct {
 }
 
 // Result is the answer to one Group. Limits are in the order of the request. Err says why a store
-// of several servers could not decide this group while it decided others; nothing was admitted
+// of several servers, or the one in memory, could not decide this group while it decided others; nothing was admitted
 // then. Undecided has why, for each limit that it could not ask about. The other limits have their
 // outcomes: their charge was given back, but a debit was taken. Clocks has the clock by which each limit
 // was decided, if several decided the limits of one call; nil: the call's clock decided all. Crowded

@@ -92,8 +92,8 @@ func (m *Store) Close() error { return nil }
 
 // Take decides groups in order, each atomically and at an instant of its own, while the group's
 // shards are locked. The wait for the locks may be longer than the caller's right lasts. So a group
-// that is decided after its deadline fails the call with *LateError; charges for the groups before
-// it stay. now is the clock at the last group.
+// that is late is not decided: its Err is a *LateError, and the charges for the groups before it stay. If the first
+// one is late, the call fails. now is the clock at the last decided group.
 func (m *Store) Take(ctx context.Context, epoch string, groups []lua.Group) (results []lua.Result, now int64, err error) {
 	if epoch != m.epoch {
 		return nil, 0, &lua.EpochError{Actual: m.epoch}
@@ -119,6 +119,13 @@ func (m *Store) Take(ctx context.Context, epoch string, groups []lua.Group) (res
 		n := len(groups[i].Limits)
 		results[i].Limits, outcomes = outcomes[:n:n], outcomes[n:]
 		at, err := m.takeGroup(w, &groups[i], &results[i])
+		if _, late := errors.AsType[*lua.LateError](err); late && i > 0 {
+			results[i].Err, results[i].Undecided = err, map[int]error{}
+			for j := range n {
+				results[i].Undecided[j] = err
+			}
+			continue
+		}
 		if err != nil {
 			return nil, 0, err
 		}

@@ -83,6 +83,34 @@ func TestMemoryDecidesNothingAfterTheDeadline(t *testing.T) {
 	}
 }
 
+// TestMemoryIsPausedBetweenTwoGroups of a call, until its deadline has passed: the first one is decided, and the second
+// one charges nothing. The call as a whole is not late, because its caller would repeat a late one.
+func TestMemoryIsPausedBetweenTwoGroups(t *testing.T) {
+	readings := []int64{1000 * second, 1000 * second, 1002 * second} // at the store's start, and for each group
+	m, err := New(Config{Clock: func() int64 {
+		now := readings[0]
+		readings = readings[min(1, len(readings)-1):]
+		return now
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := coldView(m.epoch, bucket(10, 0))
+	view.Deadline = 1001 * second
+	got, now, err := m.Take(t.Context(), m.epoch, append(one(key(1), 1, view), one(key(2), 1, view)...))
+	if err != nil || now != 1000*second || !got[0].Allowed || got[0].Limits[0].Tokens != 9*limit.Token {
+		t.Fatalf("%+v at %d, %v", got, now, err)
+	}
+	if late := got[1].Undecided[0]; got[1].Allowed || late != got[1].Err || !errors.As(late, new(*lua.LateError)) {
+		t.Errorf("the second: %+v", got[1])
+	}
+	view.Deadline = 0
+	got, _, err = m.Take(t.Context(), m.epoch, append(one(key(1), 1, view), one(key(2), 1, view)...))
+	if err != nil || got[0].Limits[0].Tokens != 8*limit.Token || got[1].Limits[0].Tokens != 9*limit.Token {
+		t.Errorf("afterwards: %+v, %v", got, err)
+	}
+}
+
 func (m *Store) cold() (n int) {
 	for i := range m.shards {
 		n += len(m.shards[i].cold)
