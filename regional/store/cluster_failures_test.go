@@ -117,3 +117,21 @@ func TestACallThatPanicsIsOver(t *testing.T) {
 		t.Error("the call is not counted as failed")
 	}
 }
+
+// TestAnImporterThatHangsIsTried until it answers, or is dropped. A trial that only looked at its slots would call it well.
+func TestAnImporterThatHangsIsTried(t *testing.T) {
+	s, err := NewCluster(DefaultRedisConfig("redis+cluster://127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	to := s.nodes.at("127.0.0.1:2")
+	to.imports.Store(true)
+	if fail(to, breaker.TripAfter); s.answers(to) || !to.breaker.Open() {
+		t.Error("it is well without a trial")
+	}
+	to.lastNamed = time.Now().Add(-2 * keepNode)
+	if s.nodes.setOwners(to, nil); !s.answers(to) || to.breaker.Open() {
+		t.Error("it is tried after it was dropped")
+	}
+}

@@ -205,7 +205,8 @@ func (n *nodes) setOwners(asked *node, slots []redis.ClusterSlot) {
 	n.mu.Unlock()
 	for _, old := range gone {
 		old.close()
-		if old.breaker.Open() && n.onDrop != nil {
+		old.imports.Store(false) // so its trials end
+		if old.breaker.Reset() && n.onDrop != nil {
 			n.onDrop(old.addr)
 		}
 	}

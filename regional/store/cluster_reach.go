@@ -34,16 +34,13 @@ func (s *Cluster) Unreached() *hashslot.Set {
 	return out
 }
 
-// unreachable returns the servers whose breaker is open; nil if there are none.
+// unreachable returns the servers whose breaker is open.
 func (n *nodes) unreachable() map[*node]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var lost map[*node]bool
+	lost := map[*node]bool{}
 	for _, one := range n.known {
 		if one.breaker.Open() {
-			if lost == nil {
-				lost = map[*node]bool{}
-			}
 			lost[one] = true
 		}
 	}
@@ -69,10 +66,10 @@ func (s *Cluster) tryUntilWell(to *node) {
 
 // answers reports whether a node answers a command that writes. A node that is full or cannot save
 // refuses only such commands. A node that has lost all its slots no longer matters: it counts as answering, and
-// its clock as not known, because nobody reads it any more.
+// its clock as not known, because nobody reads it any more. An importer has no slot to write to, so any answer will do.
 func (s *Cluster) answers(to *node) bool {
 	slot := s.nodes.slotOf(to)
-	if slot < 0 {
+	if slot < 0 && !to.imports.Load() {
 		to.clock.forget()
 		if to.breaker.Reset() && s.onCircuit != nil {
 			s.onCircuit(to.addr, false, nil)
@@ -81,8 +78,11 @@ func (s *Cluster) answers(to *node) bool {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.callTimeout)
 	defer cancel()
-	key := trialKey + strings.TrimPrefix(s.epochs[slot], lua.EpochKey)
-	j := &job{slot: slot, trial: true, plain: []any{"set", key, 1, "px", trialTTL.Milliseconds()}}
+	j := &job{trial: true, plain: []any{"ping"}}
+	if slot >= 0 {
+		key := trialKey + strings.TrimPrefix(s.epochs[slot], lua.EpochKey)
+		j.plain = []any{"set", key, 1, "px", trialTTL.Milliseconds()}
+	}
 	s.sendTo(ctx, to, false, []*job{j})
 	_, failed := errors.AsType[*NodeError](j.err)
 	return !failed
