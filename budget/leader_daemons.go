@@ -113,6 +113,11 @@ func (d *regionDaemons) daemonsExcept(id DaemonID, now Instant) []DaemonID {
 	return out
 }
 
+// Beside returns the daemons of region i other than id, ordered by id.
+func (l *Leader) Beside(i int, id DaemonID, now Instant) []DaemonID {
+	return l.regions[i].daemons.daemonsExcept(id, now)
+}
+
 // claimed reports whether a daemon other than id may admit by its emergency limit now.
 func (d *regionDaemons) claimed(id DaemonID, now Instant) bool {
 	return d.claimant != 0 && d.claimant != id && now.Sub(d.claimedAt) < busyAfter

@@ -27,6 +27,9 @@ type CallFailed struct {
 	// Wait, with Busy, is for the caller of Step: the daemon must not spend by the store yet; see
 	// Leader.Vouches.
 	Wait bool
+	// Others, with Busy, are for the caller of Step, too: the other daemons of the region that the leader of Epoch knows of.
+	Others []DaemonID
+	Epoch  uint64
 	// Config came with a refusal for being busy, so that the daemon knows which floor to serve. It
 	// is nil if none came. Self is the region's index in it.
 	Config            *Config

@@ -16,6 +16,7 @@ type region struct {
 	lease  aliquotv1connect.LeaseServiceClient
 	name   string
 	inc    uint64
+	daemon uint64 // its id, which it says in a Hello; 0: none
 	nonce  uint64
 	rules  uint64
 	hello  *aliquotv1.HelloResponse
@@ -38,7 +39,7 @@ func newRegion(lease aliquotv1connect.LeaseServiceClient, name string) *region {
 func (r *region) sayHello(ctx context.Context) error {
 	r.nonce++
 	res, err := r.lease.Hello(ctx, &aliquotv1.HelloRequest{
-		Region: r.name, Incarnation: r.inc, RedisEpoch: "n:" + r.name + ":1", Nonce: r.nonce, RulesVersion: r.rules,
+		Region: r.name, Incarnation: r.inc, RedisEpoch: "n:" + r.name + ":1", Nonce: r.nonce, RulesVersion: r.rules, Daemon: r.daemon,
 	})
 	if err != nil {
 		return err

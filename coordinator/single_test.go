@@ -265,6 +265,7 @@ func testBadLeases(t *testing.T, r *running) {
 	}
 	storeless(aliquotv1.FloorHolder_FLOOR_HOLDER_UNSPECIFIED, aliquotv1.FloorHolder_FLOOR_HOLDER_YOU)
 	us := newRegion(r.lease, "us")
+	us.daemon = 7
 	if err := us.sayHello(t.Context()); !errors.Is(err, errBusy) {
 		t.Errorf("a session beside a daemon that may go by the floor: %v", err)
 	}
@@ -274,10 +275,13 @@ func testBadLeases(t *testing.T, r *running) {
 	}
 	storeless(aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER)
 	second := newRegion(r.lease, "us")
-	second.inc = 2
+	second.inc, second.daemon = 2, 8
 	err = second.sayHello(t.Context())
 	if !errors.Is(err, errBusy) || len(second.hello.GetConfig().GetHashSecret()) == 0 || second.hello.GetRules() == nil {
 		t.Errorf("second daemon of a live region: %v; it needs what to serve the floor by: %v", err, second.hello)
+	}
+	if got := second.hello; !slices.Equal(got.GetOthers(), []uint64{7}) || got.GetOthersEpoch() != us.hello.GetEpoch() {
+		t.Errorf("it is told of %v, as known in epoch %d; the session is of daemon 7 in epoch %d", got.GetOthers(), got.GetOthersEpoch(), us.hello.GetEpoch())
 	}
 	negative := wants(1, strings.Repeat("h", 16), -1, 0)
 	if _, err := us.report(t.Context(), negative); connect.CodeOf(err) != connect.CodeInvalidArgument {

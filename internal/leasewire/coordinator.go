@@ -197,14 +197,10 @@ func HelloResponse(ok budget.HelloOK) *aliquotv1.HelloResponse {
 
 // ReportResponse returns the answer to a report that carries a directive.
 func ReportResponse(d budget.Directive) *aliquotv1.ReportResponse {
-	out := &aliquotv1.ReportResponse{
+	return &aliquotv1.ReportResponse{
 		Epoch: d.Epoch, Session: d.Session, Seq: d.Seq, TSend: int64(d.TSend),
-		Renew: d.Renew, Actions: actionsToWire(d.Actions),
+		Renew: d.Renew, Actions: actionsToWire(d.Actions), Others: Daemons(d.Others),
 	}
-	for _, id := range d.Others {
-		out.Others = append(out.Others, uint64(id))
-	}
-	return out
 }
 
 func actionsToWire(actions []budget.Action) []*aliquotv1.Action {

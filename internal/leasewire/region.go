@@ -16,7 +16,7 @@ func HelloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 		Region: region, Incarnation: h.Incarnation, RedisEpoch: h.RedisEpoch,
 		Nonce: h.Nonce, RulesVersion: h.Rules.Version, RulesEnded: h.Rules.Ended, UnreachedSlots: h.Unreached.Bytes(),
 		Held:   make([]*aliquotv1.HeldKey, len(h.Held)),
-		Daemon: uint64(h.Daemon), Storeless: h.Storeless, Alone: h.Alone, Others: daemonsToWire(h.Others),
+		Daemon: uint64(h.Daemon), Storeless: h.Storeless, Alone: h.Alone, Others: Daemons(h.Others),
 	}
 	for i, k := range h.Held {
 		out.Held[i] = &aliquotv1.HeldKey{Key: KeyTo(k.Key), Gen: genToWire(k.Gen), Share: ShareTo(k.Share), Limit: limitToWire(k.Limit)}
@@ -30,7 +30,7 @@ func ReportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 		Region: region, Epoch: r.Epoch, Session: r.Session, Seq: r.Seq, TSend: int64(r.TSend),
 		Ack: r.Ack, RulesVersion: r.Rules.Version, RulesEnded: r.Rules.Ended, PaceMicros: r.Pace.Microseconds(), Opening: r.Opening, Contents: r.Contents, Keys: make([]*aliquotv1.KeyReport, len(r.Keys)),
 		UnreachedSlots: r.Unreached.Bytes(),
-		Daemon:         uint64(r.Daemon), Storeless: r.Storeless, Alone: r.Alone, Others: daemonsToWire(r.Others),
+		Daemon:         uint64(r.Daemon), Storeless: r.Storeless, Alone: r.Alone, Others: Daemons(r.Others),
 	}
 	for i := range r.Keys {
 		k := &r.Keys[i]
@@ -54,12 +54,19 @@ func DirectiveFrom(region int, in *aliquotv1.ReportResponse) (budget.Directive, 
 	}, err
 }
 
-func daemonsToWire(ids []budget.DaemonID) []uint64 {
+// Daemons returns the ids of daemons as a message has them.
+func Daemons(ids []budget.DaemonID) []uint64 {
 	out := make([]uint64, len(ids))
 	for i, id := range ids {
 		out[i] = uint64(id)
 	}
 	return out
+}
+
+// HelloOthers returns the other daemons of a region that the answer to a Hello names, and the epoch of the leader that
+// knows of them.
+func HelloOthers(in *aliquotv1.HelloResponse) (epoch uint64, ids []budget.DaemonID) {
+	return in.GetOthersEpoch(), daemonsFromWire(in.GetOthers())
 }
 
 // daemonsFromWire converts the ids of daemons, at most budget.MaxDaemons.

@@ -38,6 +38,7 @@ func (c *coord) refuseHello(e budget.Refuse) {
 			cfg := told(c.w.ledger.Config)
 			answer(budget.CallFailed{
 				Busy: true, Wait: !c.machine.Vouches(e.Region, hello.daemon), Config: &cfg, Self: e.Region, InitialRedisEpoch: cfg.Regions[e.Region].InitialRedisEpoch,
+				Others: c.machine.Beside(e.Region, hello.daemon, c.now()), Epoch: c.machine.Epoch(),
 			})
 		}))
 	})

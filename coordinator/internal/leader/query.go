@@ -149,18 +149,20 @@ func (l *Loop) DecisionsBefore(ctx context.Context, regions []string) ([]cluster
 }
 
 // SessionlessHello counts what a daemon without a session has spent, with ages from the answer to its
-// Hello with the nonce since. It reports whether the daemon with the session knows of this one.
-func (l *Loop) SessionlessHello(ctx context.Context, h budget.Hello, since uint64, spent []budget.Spent) (vouched bool, err error) {
+// Hello with the nonce since. It reports whether the daemon with the session knows of this one, and which other daemons
+// of the region the leader knows of.
+func (l *Loop) SessionlessHello(ctx context.Context, h budget.Hello, since uint64, spent []budget.Spent) (vouched bool, others []budget.DaemonID, err error) {
 	var known bool
+	var beside []budget.DaemonID
 	err = l.Query(ctx, func(m *budget.Leader, now budget.Instant) {
-		known = m.Vouches(h.Region, h.Daemon)
+		known, beside = m.Vouches(h.Region, h.Daemon), m.Beside(h.Region, h.Daemon, now)
 		l.audit.AddSessionless(audit.Daemon{Region: h.Region, Incarnation: h.Incarnation}, h.Nonce, since, spent, now, l.isHot)
 		l.logBreaches()
 	})
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
-	return known, nil
+	return known, beside, nil
 }
 
 // Now returns the instant of the leader's clock.

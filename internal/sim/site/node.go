@@ -300,7 +300,10 @@ func (n *Node) Answered(id uint64, from coordinator, ev budget.RegionEvent) {
 				n.heardAt = n.sent
 				n.left = true
 				n.recalled.Disown()
-				n.updateRoster(func() { n.hears(failed.Wait) })
+				n.updateRoster(func() {
+					n.roster.Told(failed.Epoch, failed.Others, n.Now())
+					n.hears(failed.Wait)
+				})
 			}
 			n.step(ev)
 			if failed.Config != nil {

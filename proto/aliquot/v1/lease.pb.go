@@ -581,6 +581,10 @@ type HelloResponse struct {
 	// With busy: the daemon that has the session does not know of this one, which must not spend
 	// by the store before it does.
 	Wait bool `protobuf:"varint,50,opt,name=wait,proto3" json:"wait,omitempty"`
+	// With busy, because another daemon has the session: the other daemons of the region that the leader knows of, and the
+	// leader's epoch. A later leader may not know of them.
+	Others      []uint64 `protobuf:"fixed64,53,rep,packed,name=others,proto3" json:"others,omitempty"`
+	OthersEpoch uint64   `protobuf:"varint,54,opt,name=others_epoch,json=othersEpoch,proto3" json:"others_epoch,omitempty"`
 	// What the leader's boot clock showed when it answered, microseconds; 0: it did not say.
 	// Only differences between answers of one session mean anything.
 	LeaderClockMicros int64 `protobuf:"varint,100,opt,name=leader_clock_micros,json=leaderClockMicros,proto3" json:"leader_clock_micros,omitempty"`
@@ -699,6 +703,20 @@ func (x *HelloResponse) GetWait() bool {
 		return x.Wait
 	}
 	return false
+}
+
+func (x *HelloResponse) GetOthers() []uint64 {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
+func (x *HelloResponse) GetOthersEpoch() uint64 {
+	if x != nil {
+		return x.OthersEpoch
+	}
+	return 0
 }
 
 func (x *HelloResponse) GetLeaderClockMicros() int64 {
@@ -1898,7 +1916,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
 	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\x12*\n" +
-	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\x96\x04\n" +
+	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xd1\x04\n" +
 	"\rHelloResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x14\n" +
@@ -1911,7 +1929,9 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x04busy\x18\b \x01(\bR\x04busy\x12:\n" +
 	"\ffloor_holder\x18\n" +
 	" \x01(\x0e2\x17.aliquot.v1.FloorHolderR\vfloorHolder\x12\x12\n" +
-	"\x04wait\x182 \x01(\bR\x04wait\x12.\n" +
+	"\x04wait\x182 \x01(\bR\x04wait\x12\x16\n" +
+	"\x06others\x185 \x03(\x06R\x06others\x12!\n" +
+	"\fothers_epoch\x186 \x01(\x04R\vothersEpoch\x12.\n" +
 	"\x13leader_clock_micros\x18d \x01(\x03R\x11leaderClockMicros\x12+\n" +
 	"\x11store_shared_with\x18\xe6\x01 \x01(\tR\x0fstoreSharedWith\x12\x1e\n" +
 	"\n" +

@@ -50,6 +50,7 @@ func (s *Session) hello(ctx context.Context, h budget.Hello) budget.RegionEvent 
 	}
 	if out.GetBusy() {
 		s.auth.CountUnreported(in.GetNonce())
+		s.others.recordOthers(leasewire.HelloOthers(out))
 	}
 	if ev != nil || out.GetBusy() {
 		s.setSecond(out.GetBusy())

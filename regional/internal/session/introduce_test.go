@@ -64,18 +64,20 @@ func TestRefusedRulesAreNotAskedForAgain(t *testing.T) {
 	}
 }
 
+// configOf is the configuration of a cluster with the regions us and eu.
+func configOf(cluster string) *aliquotv1.RegionConfig {
+	half := &aliquotv1.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
+	return &aliquotv1.RegionConfig{
+		ClusterId: cluster, ConfigVersion: 1, LeaseMicros: 10_000_000, RhoPpm: 20_000, HashSecret: []byte("0123456789abcdef0123456789abcdef"),
+		Regions: []*aliquotv1.DeclaredRegion{{Name: "us", Floor: half}, {Name: "eu", Floor: half}},
+	}
+}
+
 // TestWordsThatSayNothingOfTheFloor: a leader that does not know whose the floor is, and one of
 // another cluster, leave a daemon that has not reached its store as it was, which is not ready.
 func TestWordsThatSayNothingOfTheFloor(t *testing.T) {
-	config := func(cluster string) *aliquotv1.RegionConfig {
-		half := &aliquotv1.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
-		return &aliquotv1.RegionConfig{
-			ClusterId: cluster, ConfigVersion: 1, LeaseMicros: 10_000_000, RhoPpm: 20_000, HashSecret: []byte("0123456789abcdef0123456789abcdef"),
-			Regions: []*aliquotv1.DeclaredRegion{{Name: "us", Floor: half}, {Name: "eu", Floor: half}},
-		}
-	}
 	of := func(cluster string, whose aliquotv1.FloorHolder) *aliquotv1.HelloResponse {
-		return &aliquotv1.HelloResponse{Epoch: 1, Nonce: 1, Busy: true, Config: config(cluster), FloorHolder: whose}
+		return &aliquotv1.HelloResponse{Epoch: 1, Nonce: 1, Busy: true, Config: configOf(cluster), FloorHolder: whose}
 	}
 	for _, c := range []struct {
 		answer        *aliquotv1.HelloResponse
@@ -87,7 +89,7 @@ func TestWordsThatSayNothingOfTheFloor(t *testing.T) {
 		{of("c1", aliquotv1.FloorHolder_FLOOR_HOLDER_YOU), true, false},
 	} {
 		s := newTestSession(t, &lastHello{answer: c.answer})
-		s.policies.SetCluster(clusterIn(config("c1")))
+		s.policies.SetCluster(clusterIn(configOf("c1")))
 		s.introduce(t.Context())
 		if heard, second := s.holderKnown.Load(), s.second.Load(); heard != c.heard || second != c.second {
 			t.Errorf("%s says %s: heard %v, the floor is another's %v", c.answer.GetConfig().GetClusterId(), c.answer.GetFloorHolder(), heard, second)

@@ -228,6 +228,14 @@ func (o *Others) recordReport(epoch uint64, ids []budget.DaemonID) {
 	})
 }
 
+// recordOthers records the other daemons that the leader of an epoch knows of. It has said that one of them has the
+// session, and the next leader may know of none. A coordinator of an earlier version names no epoch.
+func (o *Others) recordOthers(epoch uint64, ids []budget.DaemonID) {
+	if epoch != 0 {
+		o.change(func(r *roster.Roster, now budget.Instant) { r.Told(epoch, ids, now) })
+	}
+}
+
 // recordAnswer records a coordinator's answer to a Hello: whether this daemon has to wait before it
 // spends from the store.
 func (o *Others) recordAnswer(wait bool) {

@@ -176,3 +176,36 @@ func TestAnAnsweredReportVouches(t *testing.T) {
 		}
 	}
 }
+
+// TestARefusalNamesTheOthers: a daemon without its store is told that another one has the session. The next leader has not
+// heard of that one, and gives this daemon a session. It admits nothing by its emergency limit all the same. A coordinator
+// of an earlier version names nobody, and what the state file named stays known.
+func TestARefusalNamesTheOthers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		epoch     uint64
+		others    []uint64
+		fromAFile []budget.DaemonID
+		alone     bool
+	}{
+		{epoch: 7, others: []uint64{9}},
+		{epoch: 7, alone: true},
+		{fromAFile: []budget.DaemonID{9}},
+	} {
+		leader := &lastHello{answer: &aliquotv1.HelloResponse{Nonce: 1, Busy: true, Config: configOf("c1"), Others: c.others, OthersEpoch: c.epoch}}
+		s := newTestSession(t, leader)
+		s.others = NewOthers(OthersConfig{
+			Authority: s.auth, Emergency: s.emergency, Policies: s.policies, Metrics: s.metrics, Log: s.log, Now: s.auth.Now, Self: 7, Known: c.fromAFile,
+		})
+		if ev, refused := s.hello(t.Context(), budget.Hello{RedisEpoch: "e1"}).(budget.CallFailed); !refused || !ev.Busy {
+			t.Fatalf("%+v", ev)
+		}
+		leader.answer = &aliquotv1.HelloResponse{Epoch: 8, Session: 1, Nonce: 1, Config: configOf("c1")}
+		if ev, opens := s.hello(t.Context(), budget.Hello{RedisEpoch: "e1"}).(budget.HelloAnswered); !opens {
+			t.Fatalf("%+v", ev)
+		}
+		if s.others.Alone() != c.alone {
+			t.Errorf("the leader of epoch %d named %v: alone under the next one: %v", c.epoch, c.others, !c.alone)
+		}
+	}
+}
