@@ -57,6 +57,10 @@ func regions() []Plant {
 			Edits: []Edit{{"regional/internal/session/others.go", "if r.Told(epoch, ids, now); o.emergency.HasSession() {", "if r.Told(epoch, ids, now); false {"}},
 		},
 		{
+			Name: "refusal-names-nobody", Breaks: "a daemon that is refused a session is not told of the one that has it, of which the next leader may not know",
+			Edits: []Edit{{"regional/internal/session/others.go", "o.change(func(r *roster.Roster, now budget.Instant) { r.Told(epoch, ids, now) })", "o.change(func(r *roster.Roster, now budget.Instant) {})"}},
+		},
+		{
 			Name: "home-keeps-by-floors", Breaks: "a region with a large floor keeps a request of a limit that has a home, so another home may come to hold less than one",
 			Edits: []Edit{{"budget/bounds.go", "	if c.Homed(limit) {\n		return Share{}\n	}\n	minBurst", "	minBurst"}},
 			World: World{Faults: []string{"region reweighted"}, Just: true},
