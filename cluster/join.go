@@ -29,7 +29,8 @@ const (
 // Errors: ErrNotLeader; ErrNotThere if the server does not answer at the address; ErrNodeAlive if another instance
 // of the node is alive; ErrNotRemovable if the cluster would lose its majority with an older instance; ErrRemoved
 // if this leader has removed the server; ErrUnknownOutcome if a change may still come into force. After an error the
-// server may remain without a vote; a repeated Join goes on from there. If the leader loses its leadership between the vote and the removal, the voter joins once more.
+// server may remain without a vote; a repeated Join goes on from there. If the leader loses its leadership between the
+// vote and the removal, the voter joins once more.
 func (n *Node) Join(ctx context.Context, nodeID, instanceID, raftAddress string) error {
 	if err := checkJoin(nodeID, instanceID, raftAddress); err != nil {
 		return err

@@ -101,9 +101,9 @@ func (s *ruleService) planPreview(ctx context.Context, req *aliquotv1.PlanRulesR
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	name := cmp.Or(req.GetFileName(), "rules")
 	set, warnings, err := rules.Parse(name, []byte(req.GetYaml()))
-	done()
 	if err != nil {
 		return nil, err
 	}
