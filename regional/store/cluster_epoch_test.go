@@ -172,11 +172,7 @@ func TestWhoeverAsksNextFindsWhatWasLearned(t *testing.T) {
 
 // TestALearningThatFailedStands for a while: the next callers get its failure, and nobody asks the nodes.
 func TestALearningThatFailedStands(t *testing.T) {
-	s, err := NewCluster(DefaultRedisConfig("redis+cluster://127.0.0.1:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := clusterOfNobody(t)
 	learn := func() *learning {
 		if _, err := s.Epoch(t.Context()); err == nil {
 			t.Fatal("learned from no server")

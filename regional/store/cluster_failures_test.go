@@ -64,20 +64,24 @@ func TestChargedNothing(t *testing.T) {
 	}
 }
 
-// TestACallOfNodesSaysWhyForEachLimit: the breaker of one node is open, and no node is known for the other slot.
-func TestACallOfNodesSaysWhyForEachLimit(t *testing.T) {
+// clusterOfNobody is a store of a Redis Cluster without a server.
+func clusterOfNobody(t *testing.T) *Cluster {
+	t.Helper()
 	s, err := NewCluster(DefaultRedisConfig("redis+cluster://127.0.0.1:1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// TestACallOfNodesSaysWhyForEachLimit: the breaker of one node is open, and no node is known for the other slot.
+func TestACallOfNodesSaysWhyForEachLimit(t *testing.T) {
+	s := clusterOfNobody(t)
 	keys := [2]string{lua.Key(limit.TokenBucket, 1, [16]byte{1}), lua.Key(limit.TokenBucket, 2, [16]byte{2})}
 	lost := s.nodes.at("127.0.0.1:1")
 	s.nodes.owners[lua.SlotOf(keys[0])].Store(lost)
-	for range breaker.TripAfter {
-		lost.breaker.Enter(time.Now(), true)
-		lost.breaker.Leave(time.Now(), true, 0, time.Second)
-	}
+	fail(lost, breaker.TripAfter)
 	view := coldView("e1", bucket(10, 0))
 	got, _, err := s.Take(t.Context(), "e1", []Group{{Cost: limit.Token, Limits: []KeyView{{Key: keys[0], View: view}, {Key: keys[1], View: view}}}})
 	if err == nil || len(got) != 1 || got[0].Allowed || !errors.Is(got[0].Undecided[0], breaker.ErrOpen) || !errors.Is(got[0].Undecided[1], errNoOwner) {
@@ -87,11 +91,7 @@ func TestACallOfNodesSaysWhyForEachLimit(t *testing.T) {
 
 // TestACallThatPanicsIsOver: the breaker of its node counts it as failed, and the node gets the next one.
 func TestACallThatPanicsIsOver(t *testing.T) {
-	s, err := NewCluster(DefaultRedisConfig("redis+cluster://127.0.0.1:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := clusterOfNobody(t)
 	s.nodes.closed = true            // nothing is asked in the background
 	to := &node{addr: "127.0.0.1:1"} // its client is missing
 	fails := func() breaker.Transition {
@@ -120,11 +120,7 @@ func TestACallThatPanicsIsOver(t *testing.T) {
 
 // TestAnImporterThatHangsIsTried until it answers, or is dropped. A trial that only looked at its slots would call it well.
 func TestAnImporterThatHangsIsTried(t *testing.T) {
-	s, err := NewCluster(DefaultRedisConfig("redis+cluster://127.0.0.1:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := clusterOfNobody(t)
 	to := s.nodes.at("127.0.0.1:2")
 	to.imports.Store(true)
 	if fail(to, breaker.TripAfter); s.answers(to) || !to.breaker.Open() {

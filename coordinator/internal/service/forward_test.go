@@ -87,22 +87,31 @@ func TestAProofThatTookTooLong(t *testing.T) {
 	}
 }
 
+// detailOf returns the one detail of an error with a code.
+func detailOf[M proto.Message](t *testing.T, err error, code connect.Code) M {
+	t.Helper()
+	answer, ok := errors.AsType[*connect.Error](err)
+	if !ok || answer.Code() != code || len(answer.Details()) != 1 {
+		t.Fatalf("no %v with a detail: %v", code, err)
+	}
+	value, err := answer.Details()[0].Value()
+	if err != nil {
+		t.Fatal(err)
+	}
+	detail, is := value.(M)
+	if !is {
+		t.Fatalf("the detail of %v is %v", answer, value)
+	}
+	return detail
+}
+
 // The places of problems in rules are data of the error, also of one that the leader has answered.
 func TestRefusedRulesHavePlaces(t *testing.T) {
 	t.Parallel()
 	_, _, refused := rules.Parse("r.yaml", []byte("rulez: []\n"))
 	want := &aliquotv1.RulesProblem{File: "r.yaml", Line: 1, Column: 1, Message: `unknown field "rulez" in the rules file; did you mean "rules"?`}
 	places := func(err error) *aliquotv1.RulesProblems {
-		answer, ok := errors.AsType[*connect.Error](err)
-		if !ok || answer.Code() != connect.CodeInvalidArgument || len(answer.Details()) != 1 {
-			t.Fatalf("%v", err)
-		}
-		value, err := answer.Details()[0].Value()
-		if err != nil {
-			t.Fatal(err)
-		}
-		problems, _ := value.(*aliquotv1.RulesProblems)
-		return problems
+		return detailOf[*aliquotv1.RulesProblems](t, err, connect.CodeInvalidArgument)
 	}
 	if got := places(toRPC(refused)).GetProblems(); len(got) != 2 || !proto.Equal(got[0], want) {
 		t.Errorf("%v", got)

@@ -180,23 +180,9 @@ func TestARestoreThatEndsHalfway(t *testing.T) {
 		}
 	}, true)
 	version := s.snapshot().GetRulesVersion()
-	if got := conflictIn(t, err); got.GetExpected() != version-1 || got.GetInForce() != version {
+	if got := detailOf[*aliquotv1.RulesVersionConflict](t, err, connect.CodeFailedPrecondition); got.GetExpected() != version-1 || got.GetInForce() != version {
 		t.Errorf("the rules changed to version %d meanwhile: %v in %v", version, got, err)
 	}
-}
-
-// conflictIn returns the detail of a refusal because other rules are in force.
-func conflictIn(t *testing.T, err error) *aliquotv1.RulesVersionConflict {
-	t.Helper()
-	remote, ok := errors.AsType[*connect.Error](err)
-	if !ok || remote.Code() != connect.CodeFailedPrecondition || len(remote.Details()) != 1 {
-		t.Fatalf("no refusal with a detail: %v", err)
-	}
-	detail, err := remote.Details()[0].Value()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return detail.(*aliquotv1.RulesVersionConflict)
 }
 
 // A restore of the entries alone has restored nothing before them.
