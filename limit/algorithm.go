@@ -60,6 +60,9 @@ func (a Algorithm) Counts() bool { return a >= FixedWindow }
 // Logs reports whether a record remembers every admission separately.
 func (a Algorithm) Logs() bool { return a == SlidingLog || a == Concurrency }
 
+// SeesPrevious reports whether a part of the previous window's use counts in the present window.
+func (a Algorithm) SeesPrevious() bool { return a == SlidingCounter }
+
 // MaxEntries is the largest capacity, in whole tokens, of an algorithm that remembers every
 // admission separately. It is also the number of admissions that a record remembers. A further one
 // is merged with the previous one, and both count for as long as the later one.
@@ -97,6 +100,20 @@ func (l Limit) PerSecond() Rate {
 	hi, lo = bits.Mul64(rest, million)
 	frac, _ := bits.Div64(hi, lo, window)
 	return Rate{Micro: int64(micro), Frac: int64(frac)}
+}
+
+// Since returns an instant of a store's clock, in microseconds: what was admitted before it counts
+// no more at now. l is a counting limit.
+func (l Limit) Since(now int64) int64 {
+	window := l.Window.Microseconds()
+	switch {
+	case l.Algorithm.Logs():
+		return now - window
+	case l.Algorithm.SeesPrevious():
+		return now - now%window - window
+	default:
+		return now - now%window
+	}
 }
 
 // label returns the number of a window of a store's clock. Windows count from 1; 0 is none.

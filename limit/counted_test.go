@@ -43,6 +43,22 @@ func byDefinition(a Algorithm, window, now int64, book []admission) Tokens {
 	}
 }
 
+// What was admitted before Since counts no more, and what was admitted after it does.
+func TestSince(t *testing.T) {
+	const window = 1000
+	for _, a := range counted {
+		l := Limit{Algorithm: a, Window: window * time.Microsecond}
+		for now := int64(5 * window); now < 7*window; now++ {
+			since := l.Since(now)
+			before := byDefinition(a, window, now, []admission{{at: since - 1, cost: Token}})
+			after := byDefinition(a, window, now, []admission{{at: min(since+1, now), cost: Token}})
+			if before != 0 || after == 0 {
+				t.Fatalf("%v at %d, since %d: %d before it counts, %d after it", a, now, since, before, after)
+			}
+		}
+	}
+}
+
 // Slots that were given out without the store are in use once, however often they are named, until each has ended or is
 // released; a request finds what they leave.
 func TestSlotsHeld(t *testing.T) {

@@ -70,7 +70,7 @@ func (m *Memory) use(v *View, now int64) *Use {
 			if v.Algorithm == FixedWindow {
 				u.Held, u.HeldLabel = m.Rights, current
 			}
-		case then == current-1 && v.Algorithm == SlidingCounter:
+		case then == current-1 && v.Algorithm.SeesPrevious():
 			u.Prev = min(u.Prev+d.Used, mostUse)
 		}
 	}

@@ -315,7 +315,7 @@ func forgotten(v *View, now int64) *Use {
 	switch {
 	case changed == current:
 		u.Cur = v.Before.Cap
-	case changed == current-1 && v.Algorithm == SlidingCounter:
+	case changed == current-1 && v.Algorithm.SeesPrevious():
 		u.Prev = v.Before.Cap
 	default:
 		return nil

@@ -36,9 +36,10 @@ const (
 func partLength(l *limit.Limit) uint32 {
 	length := time.Duration(0)
 	switch {
-	case l.Algorithm == limit.SlidingLog:
+	case l.Algorithm == limit.Concurrency: // slots are remembered one by one
+	case l.Algorithm.Logs():
 		length = (l.Window / recentParts).Truncate(time.Millisecond) // so none of them is over in part
-	case l.Algorithm == limit.SlidingCounter && l.Window%time.Millisecond == 0:
+	case l.Algorithm.SeesPrevious() && l.Window%time.Millisecond == 0:
 		length = l.Window
 	}
 	if ms := length.Milliseconds(); ms <= math.MaxUint32 {
@@ -87,9 +88,9 @@ func (r *recent) split(l *limit.Limit, used limit.Tokens, latest int64) (earlier
 		begins := (latest/r.micros() - i) * r.micros()
 		admitted, counts := limit.Tokens(r.parts[i])*recentUnit, limit.Tokens(0)
 		switch {
-		case l.Algorithm == limit.SlidingLog:
+		case l.Algorithm.Logs():
 			counts = admitted
-		case l.Algorithm == limit.SlidingCounter && i == 1:
+		case l.Algorithm.SeesPrevious() && i == 1:
 			counts = partDown(admitted, window-latest%window, window)
 		}
 		if counts > rest {

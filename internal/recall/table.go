@@ -463,15 +463,8 @@ func (t *Table) unused(c *Charge, now budget.Instant) bool {
 	if c.Limit.Algorithm == limit.Concurrency {
 		return now >= t.whole+lasting(c)
 	}
-	window, age := c.Limit.Window.Microseconds(), int64(now-t.whole)/1000
-	begins := c.StoreNow - window
-	switch c.Limit.Algorithm {
-	case limit.FixedWindow:
-		begins = c.StoreNow - c.StoreNow%window
-	case limit.SlidingCounter:
-		begins -= c.StoreNow % window
-	}
-	return begins >= c.StoreLatest-age+drift(age, c)
+	age := int64(now-t.whole) / 1000
+	return c.Limit.Since(c.StoreNow) >= c.StoreLatest-age+drift(age, c)
 }
 
 // earned returns what a bucket holds at an instant if it held tokens at an earlier one. It rounds

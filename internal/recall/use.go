@@ -142,7 +142,7 @@ func (a *amount) own() { a.here, a.lost = a.here+a.lost, 0 }
 func (u *use) forget(c *Charge) {
 	u.entries = slices.DeleteFunc(u.entries, func(e entryUse) bool { return e.until <= c.StoreNow })
 	oldest := labelAt(c, c.StoreNow)
-	if c.Limit.Algorithm == limit.SlidingCounter {
+	if c.Limit.Algorithm.SeesPrevious() {
 		oldest--
 	}
 	u.windows = slices.DeleteFunc(u.windows, func(w windowUse) bool { return w.label < oldest })
@@ -174,7 +174,7 @@ func (u *use) most(c *Charge) (used, here limit.Tokens) {
 			switch {
 			case w.label == label, w.label > last:
 				in.used, in.here = in.used+w.used, in.here+w.here
-			case w.label == label-1 && c.Limit.Algorithm == limit.SlidingCounter:
+			case w.label == label-1 && c.Limit.Algorithm.SeesPrevious():
 				// The rest of the previous window counts; all of it, if this window may have just
 				// begun.
 				rest := window

@@ -105,7 +105,7 @@ func emptied() []Plant {
 		},
 		{
 			Name: "unused-too-early", Breaks: "a window that began before the daemon did is unused",
-			Edits: []Edit{{table, "\treturn begins >= c.StoreLatest-age+", "\treturn begins+window >= c.StoreLatest-age+"}},
+			Edits: []Edit{{table, "\treturn c.Limit.Since(c.StoreNow) >= c.StoreLatest-age+", "\treturn c.Limit.Since(c.StoreNow)+c.Limit.Window.Microseconds() >= c.StoreLatest-age+"}},
 		},
 		{
 			Name: "memory-by-an-old-clock", Breaks: "a store with other contents, and maybe another clock, is told that nothing is in use by the clock before",
