@@ -68,11 +68,24 @@ func Server(ctx context.Context, c redis.Cmdable) (process, promotion string, er
 // Names reports whether an epoch belongs to servers and names each of the promotions. An empty
 // promotion stands for a server that has none.
 func Names(epoch, servers string, promotions ...string) bool {
+	of, named, ok := read(epoch)
+	unnamed := func(promotion string) bool { return promotion != "" && !slices.Contains(named, promotion) }
+	return ok && of == servers && !slices.ContainsFunc(promotions, unnamed)
+}
+
+// read returns the servers that an epoch belongs to, and the promotions that it names. ok is false for a text that is
+// no epoch.
+func read(epoch string) (servers string, promotions []string, ok bool) {
 	if _, ok := limit.EpochBirth(epoch); !ok {
-		return false
+		return "", nil, false
 	}
-	named, _, _ := strings.Cut(strings.Split(epoch, ":")[1], "-")
-	return named == servers && !slices.ContainsFunc(promotions, func(p string) bool { return !strings.Contains(epoch, p) })
+	servers, rest, found := strings.Cut(strings.Split(epoch, ":")[1], "-")
+	for found {
+		var digits string
+		digits, rest, found = strings.Cut(rest, "-")
+		promotions = append(promotions, "-"+digits)
+	}
+	return servers, promotions, true
 }
 
 // maxKept bounds the names of the epoch before that a new one keeps.
@@ -83,10 +96,10 @@ const maxKept = 16
 // the two would create epochs in turns for ever.
 func Name(before, servers string, promotions []string) string {
 	names := slices.Clone(promotions)
-	if Names(before, servers) {
-		for _, digits := range strings.Split(strings.Split(before, ":")[1], "-")[1:] {
-			if len(names) < len(promotions)+maxKept && !slices.Contains(promotions, "-"+digits) {
-				names = append(names, "-"+digits)
+	if of, earlier, ok := read(before); ok && of == servers {
+		for _, promotion := range earlier {
+			if len(names) < len(promotions)+maxKept && !slices.Contains(promotions, promotion) {
+				names = append(names, promotion)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func promotions() []Plant {
 		},
 		{
 			Name: "promotion-not-named", Breaks: "a server that was promoted keeps the epoch of before",
-			Edits: []Edit{{"lua/epoch.go", "return named == servers && !slices.ContainsFunc(promotions, func(p string) bool { return !strings.Contains(epoch, p) })", "_ = slices.Contains(promotions, \"\")\n	return named == servers"}},
+			Edits: []Edit{{"lua/epoch.go", "return ok && of == servers && !slices.ContainsFunc(promotions, unnamed)", "_ = unnamed\n	return ok && of == servers"}},
 		},
 	}
 }
