@@ -148,21 +148,27 @@ func (l *Loop) DecisionsBefore(ctx context.Context, regions []string) ([]cluster
 	return before, nil
 }
 
+// Sessionless is what a leader tells a daemon without a session.
+type Sessionless struct {
+	// Vouched says whether the daemon with the session knows of this one.
+	Vouched bool
+	// Others are the region's other daemons that the leader knows of.
+	Others []budget.DaemonID
+}
+
 // SessionlessHello counts what a daemon without a session has spent, with ages from the answer to its
-// Hello with the nonce since. It reports whether the daemon with the session knows of this one, and which other daemons
-// of the region the leader knows of.
-func (l *Loop) SessionlessHello(ctx context.Context, h budget.Hello, since uint64, spent []budget.Spent) (vouched bool, others []budget.DaemonID, err error) {
-	var known bool
-	var beside []budget.DaemonID
-	err = l.Query(ctx, func(m *budget.Leader, now budget.Instant) {
-		known, beside = m.Vouches(h.Region, h.Daemon), m.Beside(h.Region, h.Daemon, now)
+// Hello with the nonce since, and returns what the daemon is to be told.
+func (l *Loop) SessionlessHello(ctx context.Context, h budget.Hello, since uint64, spent []budget.Spent) (*Sessionless, error) {
+	told := &Sessionless{}
+	err := l.Query(ctx, func(m *budget.Leader, now budget.Instant) {
+		told.Vouched, told.Others = m.Vouches(h.Region, h.Daemon), m.Beside(h.Region, h.Daemon, now)
 		l.audit.AddSessionless(audit.Daemon{Region: h.Region, Incarnation: h.Incarnation}, h.Nonce, since, spent, now, l.isHot)
 		l.logBreaches()
 	})
 	if err != nil {
-		return false, nil, err
+		return nil, err
 	}
-	return known, beside, nil
+	return told, nil
 }
 
 // Now returns the instant of the leader's clock.

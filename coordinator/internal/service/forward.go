@@ -97,7 +97,7 @@ func toLeader[Req, Res any](ctx context.Context, f *forwarder, req *Req,
 	call.RequestHeader().Set(hopsHeader, "1")
 	res, err := method(leader, ctx, req)
 	if err != nil {
-		return nil, leaderError(leader.address, err)
+		return nil, leaderError(leader.address, req, err)
 	}
 	if err := checkAnswer(leader.address, res); err != nil {
 		return nil, err
@@ -127,20 +127,29 @@ func forwarded(ctx context.Context) bool {
 }
 
 // leaderError returns the leader's error with its details and without its headers. If the leader did not answer, the error
-// names its address.
-func leaderError(address string, err error) error {
+// names its address, and says whether req may have changed something.
+func leaderError(address string, req any, err error) error {
 	code := connect.CodeOf(err)
 	wire, ok := errors.AsType[*connect.Error](err)
 	switch {
 	case ok && connect.IsWireError(err):
 		return reworded(wire, wire.Message())
 	case code == connect.CodeDeadlineExceeded || code == connect.CodeCanceled:
-		return connect.NewError(code, fmt.Errorf("the leader at %s did not answer in time; a change may or may not have been made", address))
+		return connect.NewError(code, fmt.Errorf("the leader at %s did not answer in time; %s", address, withoutAnswer(req)))
 	}
 	if rpc.NotSent(err) {
 		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the leader at %s could not be reached: %w; retry", address, err))
 	}
-	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the leader at %s went away before it answered: %w; a change may or may not have been made", address, err))
+	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the leader at %s went away before it answered: %w; %s", address, err, withoutAnswer(req)))
+}
+
+// withoutAnswer says what became of a request that was sent and not answered.
+func withoutAnswer(req any) string {
+	switch req.(type) {
+	case *aliquotv1.GetBudgetRequest, *aliquotv1.ListBudgetsRequest, *aliquotv1.ListRegionsRequest, *aliquotv1.PlanRulesRequest:
+		return "nothing was changed; retry"
+	}
+	return "a change may or may not have been made"
 }
 
 // withDeadline gives a request without a deadline the default one.

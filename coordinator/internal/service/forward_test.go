@@ -123,7 +123,7 @@ func TestRefusedRulesHavePlaces(t *testing.T) {
 	defer leader.Close()
 	address := strings.TrimPrefix(leader.URL, "http://")
 	_, err := newPeer(leader.Client(), address).ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{})
-	if got := places(leaderError(address, err)).GetProblems(); len(got) != 2 || !proto.Equal(got[0], want) {
+	if got := places(leaderError(address, nil, err)).GetProblems(); len(got) != 2 || !proto.Equal(got[0], want) {
 		t.Errorf("passed on: %v", got)
 	}
 }
@@ -131,9 +131,20 @@ func TestRefusedRulesHavePlaces(t *testing.T) {
 // A leader that went away with a request may have made the change; one that could not be dialled has not.
 func TestALeaderThatWentAway(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
-	for err, says := range map[error]string{dial: "could not be reached", io.ErrUnexpectedEOF: "a change may or may not have been made"} {
-		if got := leaderError("here", connect.NewError(connect.CodeUnavailable, err)); connect.CodeOf(got) != connect.CodeUnavailable || !strings.Contains(got.Error(), says) {
-			t.Errorf("%v: %v, want %q", err, got, says)
+	change, question := &aliquotv1.ApplyRulesRequest{}, &aliquotv1.PlanRulesRequest{}
+	for _, c := range []struct {
+		req  any
+		err  error
+		says string
+	}{
+		{change, dial, "could not be reached"},
+		{change, io.ErrUnexpectedEOF, "a change may or may not have been made"},
+		{question, dial, "could not be reached"},
+		{question, io.ErrUnexpectedEOF, "nothing was changed"},
+	} {
+		got := leaderError("here", c.req, connect.NewError(connect.CodeUnavailable, c.err))
+		if connect.CodeOf(got) != connect.CodeUnavailable || !strings.Contains(got.Error(), c.says) {
+			t.Errorf("%T, %v: %v, want %q", c.req, c.err, got, c.says)
 		}
 	}
 }

@@ -258,7 +258,7 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 		return nil, err
 	}
 	if len(spent) > 0 { // before the session
-		if _, _, err := loop.SessionlessHello(ctx, h, req.GetSpentSince(), spent); err != nil {
+		if _, err := loop.SessionlessHello(ctx, h, req.GetSpentSince(), spent); err != nil {
 			return nil, err
 		}
 	}
@@ -305,7 +305,7 @@ func (s *leaseService) helloWithoutStore(ctx context.Context, loop *leader.Loop,
 // helloWithoutSession answers a daemon of a region whose session another daemon has. It may spend from
 // the store if the daemon with the session knows of it. It is told of the others, of which the next leader may not know.
 func (s *leaseService) helloWithoutSession(ctx context.Context, loop *leader.Loop, h budget.Hello, spent []budget.Spent, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
-	vouched, others, err := loop.SessionlessHello(ctx, h, req.GetSpentSince(), spent)
+	told, err := loop.SessionlessHello(ctx, h, req.GetSpentSince(), spent)
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +313,7 @@ func (s *leaseService) helloWithoutSession(ctx context.Context, loop *leader.Loo
 	if err != nil {
 		return nil, err
 	}
-	res.Wait, res.Others, res.OthersEpoch = !vouched, leasewire.Daemons(others), loop.Epoch()
+	res.Wait, res.Others, res.OthersEpoch = !told.Vouched, leasewire.Daemons(told.Others), loop.Epoch()
 	return res, nil
 }
 
