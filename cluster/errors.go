@@ -25,7 +25,8 @@ func (e ErrNotLeader) Error() string {
 var (
 	// ErrNotProposed says that nothing was changed: the caller's time was over before the command was proposed.
 	ErrNotProposed = errors.New("cluster: nothing was changed, because the caller's deadline passed first; send it again with a longer deadline")
-	// ErrBehind says that nothing was changed: the leader could not apply what was committed before.
+	// ErrBehind says that nothing was changed: the leader could not apply what was committed before, or raft took no
+	// further command in time.
 	ErrBehind = errors.New("cluster: nothing was changed, because this coordinator could not apply the changes before; send it again")
 	// ErrNotProved says that no proof of leadership came before the caller's time or this node ended.
 	ErrNotProved = errors.New("cluster: this coordinator could not prove that it leads; try again")

@@ -69,6 +69,9 @@ func TestADiskErrorLeavesTheOutcomeOpen(t *testing.T) {
 	if err := (&Node{}).outcome(full); !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, full) {
 		t.Error(err)
 	}
+	if err := (&Node{}).outcome(raft.ErrEnqueueTimeout); errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, ErrBehind) {
+		t.Error(err) // raft did not get it
+	}
 	if err := (&Node{}).outcome(raft.ErrLeadershipLost); !errors.Is(err, ErrUnknownOutcome) || strings.Count(err.Error(), "may or may not") != 1 {
 		t.Error(err)
 	}

@@ -17,7 +17,8 @@ const enqueueTimeout = 5 * time.Second
 
 // Propose commits a command and returns the answer of the state machine. An answer that is an error is returned as
 // the error, and nothing has changed then. Other errors: ErrNotLeader; ErrNotProposed if ctx was over before the
-// command was proposed; ErrUnknownOutcome if the command may still come into force.
+// command was proposed; ErrBehind if raft did not take it in time; ErrUnknownOutcome if the command may still come into
+// force.
 func (n *Node) Propose(ctx context.Context, cmd *raftlogv1.Command) (any, error) {
 	data, err := state.EncodeCommand(cmd)
 	if err != nil {
@@ -71,7 +72,9 @@ func (n *Node) translate(err error) error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader):
 		return n.NotLeader()
-	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrEnqueueTimeout),
+	case errors.Is(err, raft.ErrEnqueueTimeout): // raft did not get the command
+		return fmt.Errorf("%w: %w", ErrBehind, err)
+	case errors.Is(err, raft.ErrLeadershipLost),
 		errors.Is(err, raft.ErrAbortedByRestore), errors.Is(err, raft.ErrRaftShutdown), errors.Is(err, ErrShutdown),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
@@ -79,10 +82,11 @@ func (n *Node) translate(err error) error {
 	return fmt.Errorf("cluster: raft: %w", err)
 }
 
-// outcome translates the error of a command that was handed to raft. After any error except that this node does not
-// lead, an entry may be in the log and be committed later: raft tells a disk's error also of an entry that was stored.
+// outcome translates the error of a command that was to be handed to raft. After any error except that this node does
+// not lead, or that raft did not get the command, an entry may be in the log and be committed later: raft tells a disk's
+// error also of an entry that was stored.
 func (n *Node) outcome(err error) error {
-	if err = n.translate(err); errors.Is(err, ErrUnknownOutcome) {
+	if err = n.translate(err); errors.Is(err, ErrUnknownOutcome) || errors.Is(err, ErrBehind) {
 		return err
 	}
 	if _, refused := errors.AsType[ErrNotLeader](err); refused {
