@@ -32,6 +32,10 @@ func returns() []Plant {
 			Edits: []Edit{{place, "p.Token == token && token != 0 && (", "token != 0 && ("}}, World: stops,
 		},
 		{
+			Name: "state-file-is-a-change", Breaks: "a daemon that comes back takes the rules of its state file for a change, and new clients have earned nothing before",
+			Edits: []Edit{{"regional/internal/session/session.go", "\t\tchangedAt: c.Policies.Load().ChangedAt(),\n", ""}},
+		},
+		{
 			Name: "snapshot-beside-another", Breaks: "a daemon leaves what it remembered though another one may have spent",
 			Edits: []Edit{{snapshot, "\tif now >= t.heldUntil {\n", "\tif now < 0 {\n"}}, World: stops,
 		},

@@ -54,12 +54,15 @@ func (noFile) Outdated(*policy.Cluster) bool { return false }
 func (noFile) Save() bool                    { return true }
 
 // newSession returns the session of a daemon of region us with one coordinator, a store and a boot
-// clock. It logs to log.
-func newSession(leader aliquotv1connect.LeaseServiceClient, store storeguard.Store, now func() budget.Instant, log io.Writer) *Session {
+// clock. It logs to log. begins gets the rules before the session does, as from a state file.
+func newSession(leader aliquotv1connect.LeaseServiceClient, store storeguard.Store, now func() budget.Instant, log io.Writer, begins ...func(*policy.Policies)) *Session {
 	logger, reg, clock := slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry(), storeclock.New()
 	m := telemetry.New("us", "test", reg)
 	auth := authority.New(budget.NewRegion(0, budget.Config{}, 1, now()), clock, now)
 	policies, recent := policy.New("us", false, boottime.Now, logger, m), sample.New(now)
+	for _, begin := range begins {
+		begin(policies)
+	}
 	s := New(Config{
 		Region: "us", Incarnation: 1, Authority: auth, Policies: policies, Emergency: emergency.New(now, clock, nil), File: noFile{},
 		Store:  storeguard.New(storeguard.Config{Store: store, Observer: auth, Now: now, Metrics: m, Changed: func(bool, error) {}, Failed: func() {}}),

@@ -3,11 +3,17 @@ package session
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/recall"
 	"aliquot/internal/roster"
+	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/charge"
+	"aliquot/regional/internal/emergency"
+	"aliquot/regional/internal/policy"
 )
 
 // slowList is a list of daemons with nobody else in it, which takes a while to read.
@@ -42,5 +48,42 @@ func TestAReturnWaitsForTheListOfDaemons(t *testing.T) {
 		}
 		cancel()
 		<-ended
+	})
+}
+
+// TestTheRulesOfTheStateFileAreNoChange: a daemon comes back to the contents that its last run left, by the rules that the
+// last run had. It knows still that a client has used nothing that neither run has seen.
+func TestTheRulesOfTheStateFileAreNoChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		now := func() budget.Instant { return 1000*second + budget.Instant(time.Since(began)) }
+		s := newSession(&lastHello{}, nil, now, t.Output(), func(p *policy.Policies) {
+			if err := p.SetRules(policy.RuleText{Version: 7, YAML: oneRule, Numbers: map[string]uint32{"r0": 1}}); err != nil {
+				t.Fatal(err)
+			}
+			p.Restore(nil)
+		})
+		all := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
+		s.auth.Configure(0, budget.Config{Lease: time.Minute, Regions: []budget.RegionConfig{{Floor: all, Told: all, Low: all}}}, "")
+		s.emergency.Return(&emergency.Kept{Contents: "contents-1", Records: &recall.Snapshot{At: now(), Whole: now() - 100*second}}, true)
+		<-time.After(time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); s.Run(ctx) }()
+		synctest.Wait()
+		cancel()
+		<-ended
+		s.emergency.Resume("contents-1")
+		client := &charge.Charge{
+			Planned: charge.Planned{
+				Cost: 100 * limit.Token, Key: budget.KeyID{Rule: 1},
+				Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10 * int64(limit.Token)}},
+			},
+			Right: budget.Right{Floor: all, Told: all, Phase: budget.CutOff},
+		}
+		out := make([]limit.Outcome, 1)
+		if !s.emergency.Take([]*charge.Charge{client}, false, "contents-1", out) {
+			t.Errorf("%d micro-tokens are left to a new client, want all of 100 tokens", out[0].Tokens)
+		}
 	})
 }

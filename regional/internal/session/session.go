@@ -159,6 +159,8 @@ func New(c Config) *Session {
 		planner: c.Planner, recent: c.Recent, peers: newCoordinators(c.Coordinators, c.HTTP, c.Log, c.Metrics),
 		metrics: c.Metrics, log: c.Log, bugs: c.Bugs, unreached: c.Unreached, live: c.Live, wrongCluster: c.WrongCluster,
 		wall: newWall(c.WatchWall), returns: c.Returns,
+		// What the state file brings is no change: the rules of the last run hold on.
+		changedAt: c.Policies.Load().ChangedAt(),
 	}
 	s.export(c.Registry)
 	return s
