@@ -90,6 +90,24 @@ func TestTheSameContentsAreAdopted(t *testing.T) {
 	}
 }
 
+// TestALossIsAsOldAsItIs: the last run told contents what it remembered of earlier ones. Its next run goes on with that,
+// but no longer than the last run would have: since then a record that is absent says more than the table, which may
+// know little since the rules changed.
+func TestALossIsAsOldAsItIs(t *testing.T) {
+	for ago, told := range map[budget.Instant]bool{second: true, 100 * second: false} {
+		last := New(10, hour-600*second)
+		last.HoldsUntil(hour + second)
+		last.Emptied(hour - ago)
+		last.Revise(hour)
+		r, now := NewReturn(last.Snapshot(hour), "same", true, hour+second), hour+2*second
+		table := r.Resume(New(10, hour+second), "same", now)
+		c := charge(bucket, 1, 0, now) // full in a minute
+		if m := table.Memory(&c, now); (m != nil) != told {
+			t.Errorf("contents were lost %d s ago, and the store is told %+v", ago/second, m)
+		}
+	}
+}
+
 // TestSlotsOfTheLastRun: slots that a daemon gave out without its store count in its next run until they end, and are
 // carried to the store.
 func TestSlotsOfTheLastRun(t *testing.T) {

@@ -141,9 +141,13 @@ func Restore(s *Snapshot, max int, now budget.Instant, sameClock bool) *Table {
 }
 
 // adopt adds what a snapshot has of the same contents of the store. The table began at an instant. What it
-// has learnt of a key since then is newer.
+// has learnt of a key since then is newer. The last run may not have told these contents all that it remembered of
+// earlier ones, so this one goes on, for as long after the loss as the last run would have.
 func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
 	shift, whole := s.Shift(now, sameClock), true
+	if s.Emptied != 0 {
+		t.emptied = max(t.emptied, s.Emptied+shift)
+	}
 	for i := range s.Keys {
 		k := &s.Keys[i]
 		e, known := t.keys[k.Key]

@@ -36,6 +36,14 @@ func returns() []Plant {
 			Edits: []Edit{{"regional/internal/session/session.go", "\t\tchangedAt: c.Policies.Load().ChangedAt(),\n", ""}},
 		},
 		{
+			Name: "loss-dated-at-return", Breaks: "contents that were lost long before a restart count as lost at it, and new clients have earned nothing before",
+			Edits: []Edit{{snapshot, "t.emptied = max(t.emptied, s.Emptied+shift)", "t.emptied = now"}},
+		},
+		{
+			Name: "loss-forgotten-at-return", Breaks: "a daemon that comes back tells contents nothing that its last run remembered of earlier ones",
+			Edits: []Edit{{snapshot, "	if s.Emptied != 0 {\n		t.emptied = max", "	if false {\n		t.emptied = max"}},
+		},
+		{
 			Name: "snapshot-beside-another", Breaks: "a daemon leaves what it remembered though another one may have spent",
 			Edits: []Edit{{snapshot, "\tif now >= t.heldUntil {\n", "\tif now < 0 {\n"}}, World: stops,
 		},

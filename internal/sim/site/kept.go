@@ -99,22 +99,14 @@ func (n *Node) comeBack(ev budget.RegionEvent, placeKept bool) {
 
 // resume continues with what the last run has left, which holds.
 func (n *Node) resume(k *Kept) {
-	before, emptied := n.recalled, false
-	if n.last.Waits() {
-		emptied = k.contents == n.named && k.records.Emptied != 0
-		if k.alone != 0 {
-			n.aloneSince = max(n.aloneSince, k.alone+k.records.Shift(n.Now(), k.sameClock))
-		}
+	before := n.recalled
+	if n.last.Waits() && k.alone != 0 {
+		n.aloneSince = max(n.aloneSince, k.alone+k.records.Shift(n.Now(), k.sameClock))
 	}
 	n.left = false // the other daemon that a coordinator has heard of was this one's last run
 	if n.recalled = n.last.Resume(before, n.named, n.Now()); n.recalled != before {
 		n.w.Note("remembers its last run", n.Region, int64(n.Name), int64(n.recalled.Len()), 0, 0)
 		return
-	}
-	if emptied {
-		// The last run may not have told these contents all that it remembered of earlier ones.
-		n.recalled.HoldsUntil(n.Now() + 1)
-		n.recalled.Emptied(n.Now())
 	}
 	if n.named != "" && n.epoch != n.named {
 		n.recalled.Emptied(n.Now()) // the contents were lost again since that Hello

@@ -73,11 +73,6 @@ func (e *Limit) Resume(contents string) (keys int) {
 	if e.table = e.last.Resume(before, contents, now); e.table == before {
 		// It knows the records of these contents now, and they may be lost before a check comes.
 		e.begin(contents)
-		if same && k.Records.Emptied != 0 {
-			// The last run may not have told them all that it remembered of earlier ones. No other daemon has spent since.
-			e.table.HoldsUntil(now + 1)
-			e.table.Emptied(now)
-		}
 		e.see(contents, now)
 		e.count()
 		return 0
