@@ -302,9 +302,6 @@ func (r *outageRun) result(plan, enforcement string, of []outagePlan) OutageResu
 		}
 	}
 	out.Before, out.First, out.Later = p99(before), p99(first), p99(later)
-	if plan == slots {
-		out.Goal = 1 // without its store a region gives out no slot
-	}
 	for _, p := range of {
 		gain := r.gain(p, r.regions)
 		if out.Gain = max(out.Gain, gain); gain > 1 {
