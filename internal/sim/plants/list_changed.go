@@ -42,7 +42,7 @@ func changedRules() []Plant {
 		},
 		{
 			Name: "second-change-proves", Breaks: "after two changes of a limit an expired record counts as one of the later one",
-			Edits: []Edit{{change, "if next.Cap = min(c.Cap+earned, next.Cap); raised", "if raised"}},
+			Edits: []Edit{{change, "if next.Cap = min(c.Cap+earned, next.Cap); raised", "if _ = earned; raised"}},
 		},
 		{
 			Name: "second-change-earns-late", Breaks: "between two changes of a limit a record earns in the second in which its store may go by either",

@@ -68,6 +68,7 @@ func chunks() []Plant {
 		{
 			Name: "loan-fills-an-unknown-key", Breaks: "a key that counts as empty while its share changes gains what a loan pays for",
 			Edits: []Edit{{loan, "	if t.keys[key].told {\n", "	{\n"}}, World: still,
+			Harmless: "argued: while a share changes, the key counts as empty whatever a loan has paid, and the answer to the change replaces what is known",
 		},
 		{
 			Name: "loan-of-lost-contents-spent", Breaks: "a loan that a store made before it lost its contents is spent beside what its new contents were told",

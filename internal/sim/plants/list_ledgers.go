@@ -49,8 +49,7 @@ func ledgers() []Plant {
 		},
 		{
 			Name: "grow-from-unacknowledged", Breaks: "a region grows from a share that it has not acknowledged",
-			Edits:    []Edit{{grow, " && kr.settled(key.limit) && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.confirmed() == lowered", " && !(kr.lost && key.limit.LendsUnused()) && !kr.pending"}},
-			Harmless: "argued: what is sent is within a liability that was committed for it; that a region grows from what it has acknowledged only keeps the plans simple",
+			Edits: []Edit{{grow, " && kr.settled(key.limit) && !(kr.lost && key.limit.LendsUnused()) && !kr.pending && kr.confirmed() == lowered", " && !(kr.lost && key.limit.LendsUnused()) && !kr.pending"}},
 		},
 		{
 			Name: "grow-overtakes-shrink", Breaks: "a committed growth is sent although another share was sent since it was planned",

@@ -197,8 +197,9 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-overtaken", Breaks: "an answer that was overtaken before a share changed counts as news",
-			Edits: []Edit{{"internal/recall/table.go", "e.left, e.at, e.told, e.capacity = min(e.left, 0), now, false, 0", "e.left, e.at, e.stamp, e.told, e.capacity = min(e.left, 0), now, 0, false, 0"}},
-			World: World{Faults: []string{"all store commands stuck", "store lost for one daemon"}, Just: true},
+			Edits:    []Edit{{"internal/recall/table.go", "e.left, e.at, e.told, e.capacity = min(e.left, 0), now, false, 0", "e.left, e.at, e.stamp, e.told, e.capacity = min(e.left, 0), now, 0, false, 0"}},
+			World:    World{Faults: []string{"all store commands stuck", "store lost for one daemon"}, Just: true},
+			Harmless: "argued: while a share changes, what is known of the key counts as nothing or as a debt, whatever an answer says. The answer to the change, or to a call that left after it, replaces it",
 		},
 		{
 			Name: "recall-taken-at-the-last-answer", Breaks: "calls without an answer can have taken of lost contents only what the bucket held at the latest answer, not what it earned until then",
@@ -220,7 +221,8 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-clips-while-a-share-changes", Breaks: "a debt ends with what the bucket may lack by a share that may be another one by now",
-			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.told, e.capacity = min(e.left, 0), now, false, 0\n", "	e.left, e.at, e.told = min(e.left, 0), now, false\n"}},
+			Edits:    []Edit{{"internal/recall/table.go", "	e.left, e.at, e.told, e.capacity = min(e.left, 0), now, false, 0\n", "	e.left, e.at, e.told = min(e.left, 0), now, false\n"}},
+			Harmless: "argued: while a share changes, the capacity counts as unknown wherever it is looked up, and the answer to the change leaves it unknown",
 		},
 		{
 			Name: "recall-of-a-lent-floor", Breaks: "a daemon that is cut off goes on by what it remembered of a key whose floor it had lent",
