@@ -125,7 +125,7 @@ func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
 	*k = Ticket{state: underway, cost: c.Cost, sent: now, voided: t.voided, borrows: c.Borrows, overruns: c.Overruns}
 	t.asksToBorrow(k, c.Key)
 	t.fold(c, now) // before this call may be lost, too
-	e, known := t.keys[c.Key]
+	e, known := t.keys.get(c.Key)
 	if !known {
 		if !t.makeRoom(now) {
 			k.unrecorded = true
@@ -136,7 +136,7 @@ func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
 	}
 	e.asked += c.Cost
 	e.overruns += k.overrun()
-	t.keys[c.Key] = e
+	t.keys.put(c.Key, e)
 }
 
 // overrun is what a call may take beyond what there is.
@@ -156,7 +156,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 		t.uncover(k, c)
 	}
 	t.Paid(c.Key, carried, true)
-	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp >= e.stamp || k.sent >= e.at) {
+	if e, known := t.keys.get(c.Key); known && k.voided == t.voided && (stamp >= e.stamp || k.sent >= e.at) {
 		t.decidedSince(c.Key, k.sent)
 		left := out.Tokens
 		if !c.Limit.Algorithm.Counts() {
@@ -186,7 +186,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 // meanwhile, it is not known which of the two was first: then that one holds, and what this call charged and carried
 // counts once more, because it may not count in that one.
 func (t *Table) Adjusted(k *Ticket, c *Charge, left, used limit.Tokens, carried Debt, stamp int64, now budget.Instant) {
-	e, known := t.keys[c.Key]
+	e, known := t.keys.get(c.Key)
 	if !c.Limit.Algorithm.Counts() {
 		same := limit.Bucket{Cap: e.capacity, Rate: limit.Rate{Micro: e.basis}}
 		t.Answered(k, c, true, limit.Outcome{Tokens: left, Bucket: same}, carried, stamp, now)
@@ -200,10 +200,10 @@ func (t *Table) Adjusted(k *Ticket, c *Charge, left, used limit.Tokens, carried 
 	t.landed(k, c)
 	t.decidedSince(c.Key, k.sent)
 	k.state = charged
-	e = t.keys[c.Key]
+	e, _ = t.keys.get(c.Key)
 	t.learnUse(c, &e, left, used, stamp, now)
 	t.recount(c, &e, now)
-	t.keys[c.Key] = e
+	t.keys.put(c.Key, e)
 	if d := t.debt[c.Key]; d != nil {
 		d.decided(k.sent)
 		t.settle(c.Key, d)
@@ -213,7 +213,7 @@ func (t *Table) Adjusted(k *Ticket, c *Charge, left, used limit.Tokens, carried 
 // date records when the store charged a call's cost and what it carried. A time beyond that of the
 // latest answer is by another clock.
 func (t *Table) date(k *Ticket, c *Charge, allowed bool, carried Debt, stamp int64) {
-	e, known := t.keys[c.Key]
+	e, known := t.keys.get(c.Key)
 	if !known || !e.counts || k.voided != t.voided {
 		return
 	}
@@ -221,7 +221,7 @@ func (t *Table) date(k *Ticket, c *Charge, allowed bool, carried Debt, stamp int
 		e.recent.add(c.Cost, stamp, e.stamp)
 	}
 	e.recent.add(carried.Amount, stamp, e.stamp)
-	t.keys[c.Key] = e
+	t.keys.put(c.Key, e)
 }
 
 // learn records the store's answer about a key, at its clock's stamp. left is the answer less what
@@ -285,9 +285,9 @@ func (t *Table) landed(k *Ticket, c *Charge) {
 		t.unrecorded--
 		return // what is under way of the key by now is of later calls
 	}
-	if e, known := t.keys[c.Key]; known && k.state == underway && k.voided == t.voided {
+	if e, known := t.keys.get(c.Key); known && k.state == underway && k.voided == t.voided {
 		e.asked, e.overruns = max(0, e.asked-k.cost), max(0, e.overruns-k.overrun())
-		t.keys[c.Key] = e
+		t.keys.put(c.Key, e)
 	}
 }
 

@@ -103,11 +103,11 @@ func TestADroppedBucketIsEmptyWhenItWas(t *testing.T) {
 		table := New(1, 0)
 		is.used(table, &k)
 		answered(table, l, 2, 5, is.at-second/10)
-		if _, known := table.keys[keyOf(1)]; !known {
+		if !table.keys.has(keyOf(1)) {
 			t.Errorf("%s: dropped too early", name)
 		}
 		answered(table, l, 2, 5, is.at)
-		if _, known := table.keys[keyOf(1)]; known {
+		if table.keys.has(keyOf(1)) {
 			t.Errorf("%s: not dropped", name)
 		}
 		if n := fits(table, l, is.at+2*second); n != 2 {

@@ -12,7 +12,7 @@ func (t *Table) Decide(charges []Charge, denied bool, now budget.Instant, out []
 	for i := range charges {
 		c := &charges[i]
 		out[i] = t.look(c, now)
-		_, known := t.keys[c.Key]
+		known := t.keys.has(c.Key)
 		allowed = allowed && t.holds(c, out[i]) && (known || t.makeRoom(now))
 	}
 	if !allowed {

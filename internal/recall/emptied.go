@@ -26,13 +26,13 @@ func (t *Table) Emptied(now budget.Instant) {
 	t.voided++
 	t.emptied = now
 	for key := range t.changing { // the change may have been made
-		if e, known := t.keys[key]; known {
-			t.keys[key] = e.uncertain()
+		if e, known := t.keys.get(key); known {
+			t.keys.put(key, e.uncertain())
 		}
 	}
 	clear(t.changing)
 	t.Disown() // the present contents do not name them
-	for key, e := range t.keys {
+	for key, e := range t.keys.all() {
 		most, overruns, by := e.asked, e.overruns, now
 		if d := t.debt[key]; d != nil {
 			most += d.lostCost()
@@ -52,7 +52,7 @@ func (t *Table) Emptied(now budget.Instant) {
 		} else {
 			t.take(key, most, overruns, by)
 		}
-		t.keys[key] = e
+		t.keys.put(key, e)
 	}
 	for key, d := range t.debt {
 		d.lost, d.folded = nil, lostCalls{}
@@ -105,7 +105,7 @@ func (t *Table) forgives(c *Charge) bool {
 	if !c.Forgives || c.Birth == 0 || c.OldClock {
 		return false
 	}
-	if e, known := t.keys[c.Key]; known && e.stamp >= c.Birth {
+	if e, known := t.keys.get(c.Key); known && e.stamp >= c.Birth {
 		return false
 	}
 	matters := max(c.Full, 2*c.Limit.Tail()).Microseconds()
@@ -117,7 +117,7 @@ func (t *Table) remembered(c *Charge, now budget.Instant) *limit.Memory {
 	if t.emptied == 0 || c.Foreign || now > t.emptied.Add(max(c.Full, 2*c.Limit.Tail())) {
 		return nil
 	}
-	e, known := t.keys[c.Key]
+	e, known := t.keys.get(c.Key)
 	lost, owed := t.taken[c.Key], t.Owed(c.Key, now)
 	if ch := t.changing[c.Key]; ch.was.told {
 		e, lost, owed = ch.was, ch.taken, ch.owed // it has not paid for what was admitted since

@@ -16,6 +16,6 @@ func (t *Table) Tells(c *Charge, now budget.Instant) bool {
 		out := t.leftOf(c, &e, now)
 		return out.Bucket.Cap > 0 && e.told && (c.Limit.Algorithm == limit.Concurrency || !unsure(c))
 	}
-	told := e.told && t.keys[c.Key].at >= c.From
-	return told || t.Owed(c.Key, now) > 0
+	was, _ := t.keys.get(c.Key)
+	return e.told && was.at >= c.From || t.Owed(c.Key, now) > 0
 }

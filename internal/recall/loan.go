@@ -77,7 +77,7 @@ func (t *Table) Borrowed(k *Ticket, c *Charge, chunk *limit.ChunkView, out *limi
 
 // borrowed is Borrowed without what was admitted meanwhile.
 func (t *Table) borrowed(key budget.KeyID, lent limit.Tokens, until budget.Instant, stamp int64) {
-	e, known := t.keys[key]
+	e, known := t.keys.get(key)
 	if !known {
 		return
 	}
@@ -85,7 +85,7 @@ func (t *Table) borrowed(key budget.KeyID, lent limit.Tokens, until budget.Insta
 		lent, until = max(lent, e.lent), max(until, e.lentUntil)
 	}
 	e.lent, e.lentUntil = lent, until
-	t.keys[key] = e
+	t.keys.put(key, e)
 }
 
 // paidByLoan subtracts from a debt what a loan has paid of it. Of what was admitted the store has taken as
@@ -98,7 +98,7 @@ func (t *Table) paidByLoan(key budget.KeyID, paid limit.Tokens) {
 	}
 	paid = min(paid, d.total-d.paid)
 	d.total, d.mark = d.total-paid, t.nextMark()
-	if t.keys[key].told {
+	if e, _ := t.keys.get(key); e.told {
 		t.credit(key, paid)
 	}
 	t.settle(key, d)

@@ -40,7 +40,7 @@ func (t *Table) Lost(k *Ticket, c *Charge, until budget.Instant) {
 	if k.cost == 0 || k.voided != t.voided {
 		return
 	}
-	if _, known := t.keys[c.Key]; !known {
+	if !t.keys.has(c.Key) {
 		t.whole = max(t.whole, until)
 		return
 	}
@@ -142,7 +142,7 @@ func (t *Table) fold(c *Charge, now budget.Instant) {
 
 // foldThese is fold for some of them. It reports whether they are no longer lost.
 func (t *Table) foldThese(d *debt, l *lostCalls, c *Charge, now budget.Instant) bool {
-	e, known := t.keys[c.Key]
+	e, known := t.keys.get(c.Key)
 	switch {
 	case c.Limit.Algorithm == limit.Concurrency:
 		return now >= max(l.ends, l.until+lasting(c))

@@ -113,9 +113,9 @@ func partDown(of limit.Tokens, part, whole int64) limit.Tokens {
 // Undate records that a call gives back a part of what was admitted of a key. From now on it is not known
 // when what is in use was admitted.
 func (t *Table) Undate(key budget.KeyID) {
-	if e, known := t.keys[key]; known && e.counts {
+	if e, known := t.keys.get(key); known && e.counts {
 		e.recent = recent{}
-		t.keys[key] = e
+		t.keys.put(key, e)
 	}
 }
 

@@ -133,7 +133,7 @@ func TestUseIsNotDatedAfterAnotherDaemon(t *testing.T) {
 		table, now := New(10, 0), 3640*second
 		admit(table, minuteLog, 20, 80, 3610)
 		admit(table, minuteLog, 1, 79, 3630)
-		e, c := table.keys[keyOf(1)], charge(minuteLog, 1, 1, now)
+		e, c := *table.keys.find(keyOf(1)), charge(minuteLog, 1, 1, now)
 		c.From = now - after
 		if earlier, _ := table.usedBy(&c, &e, now); len(earlier) != want {
 			t.Errorf("%v after it: %v", after, earlier)

@@ -209,13 +209,13 @@ func (t *Table) Release(c *Charge) bool {
 		return true
 	}
 	s, found := t.disown(c.Key, func(s slot) bool { return s.name == c.Slot })
-	e, known := t.keys[c.Key]
+	e, known := t.keys.get(c.Key)
 	if !found || !known || e.unknown() || int64(s.until) <= e.stamp {
 		return false
 	}
 	freed := min(s.cost, limit.Tokens(e.basis))
 	e.basis, e.left = e.basis-int64(freed), e.left+freed
-	t.keys[c.Key] = e
+	t.keys.put(c.Key, e)
 	return true
 }
 

@@ -70,8 +70,8 @@ func (t *Table) Snapshot(now budget.Instant) *Snapshot {
 	if t.unrecorded > 0 {
 		t.whole = max(t.whole, now.Add(LateAtMost)) // the store may still decide them
 	}
-	s := Snapshot{At: now, Whole: t.whole, Emptied: t.emptied, Keys: make([]SavedKey, 0, len(t.keys))}
-	for key, e := range t.keys {
+	s := Snapshot{At: now, Whole: t.whole, Emptied: t.emptied, Keys: make([]SavedKey, 0, t.keys.len())}
+	for key, e := range t.keys.all() {
 		if t.isChanging(key) {
 			e = e.uncertain()
 		}
@@ -89,7 +89,7 @@ func (t *Table) Snapshot(now budget.Instant) *Snapshot {
 		s.Keys = append(s.Keys, k)
 	}
 	for key, d := range t.debt {
-		if _, known := t.keys[key]; !known {
+		if !t.keys.has(key) {
 			k := SavedKey{Key: key}
 			k.addDebt(d)
 			s.Keys = append(s.Keys, k)
@@ -150,7 +150,7 @@ func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
 	}
 	for i := range s.Keys {
 		k := &s.Keys[i]
-		e, known := t.keys[k.Key]
+		e, known := t.keys.get(k.Key)
 		if k.Known && !known {
 			// No call of the last run is in flight any more, but the store may have decided them late.
 			k.Lost, k.LostUntil, k.Asked = k.Lost+k.Asked, max(k.LostUntil, s.At.Add(LateAtMost)), 0
@@ -159,7 +159,7 @@ func (t *Table) adopt(s *Snapshot, began, now budget.Instant, sameClock bool) {
 			t.restoreTaken(k, shift)
 		} else if known && !e.counts {
 			e.left -= k.Owed
-			t.keys[k.Key] = e
+			t.keys.put(k.Key, e)
 		}
 		if k.Owed == 0 && k.Lost == 0 && len(k.Slots) == 0 {
 			continue
@@ -209,10 +209,10 @@ func (k *SavedKey) slots(shift budget.Instant) (out []slot) {
 
 // add adds a key, if there is room.
 func (t *Table) add(key budget.KeyID, e entry) bool {
-	if len(t.keys) >= t.max {
+	if t.keys.len() >= t.max {
 		return false
 	}
-	t.keys[key] = e
+	t.keys.put(key, e)
 	return true
 }
 

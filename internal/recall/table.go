@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// DefaultKeys is the default size of a table, in keys: about 60 MiB.
-	DefaultKeys = 400_000
+	// DefaultKeys is the default size of a table, in keys: 64 MB at the most, 50 before any key was dropped.
+	DefaultKeys = 360_000
 	// evictionSample is how many keys are compared to make room in a full table. The one that was
 	// settled longest ago is dropped.
 	evictionSample = 16
@@ -78,7 +78,7 @@ type Room struct{ Least, Most limit.Tokens }
 
 // Table remembers keys. It is not safe for concurrent use. The zero value is not usable; use New.
 type Table struct {
-	keys map[budget.KeyID]entry
+	keys entries
 	max  int
 	debt map[budget.KeyID]*debt
 	// whole is since when every key that was settled is in keys: a key that is not in it was not
@@ -198,15 +198,15 @@ type debt struct {
 // New returns an empty table of at most max keys. Since now the daemon must be the only one that
 // spends for its region, or must count on nothing from before.
 func New(max int, now budget.Instant) *Table {
-	return &Table{keys: map[budget.KeyID]entry{}, debt: map[budget.KeyID]*debt{}, taken: map[budget.KeyID]taken{}, changing: map[budget.KeyID]change{}, own: map[budget.KeyID][]slot{}, lending: map[budget.KeyID]*meanwhile{}, max: max, whole: now}
+	return &Table{debt: map[budget.KeyID]*debt{}, taken: map[budget.KeyID]taken{}, changing: map[budget.KeyID]change{}, own: map[budget.KeyID][]slot{}, lending: map[budget.KeyID]*meanwhile{}, max: max, whole: now}
 }
 
 // Len returns how many keys the table knows.
-func (t *Table) Len() int { return len(t.keys) }
+func (t *Table) Len() int { return t.keys.len() }
 
 // Knows reports whether the table knows a key of which nothing is owed. If so, Sent uses only the key and cost of a charge.
 func (t *Table) Knows(key budget.KeyID) bool {
-	_, known := t.keys[key]
+	known := t.keys.has(key)
 	return known && t.debt[key] == nil
 }
 
@@ -219,7 +219,7 @@ func (t *Table) Owing() int { return len(t.debt) }
 // Void forgets everything except what is owed: from now on keys start empty. It is for a store
 // whose contents have changed, or a time in which other daemons may have spent.
 func (t *Table) Void(now budget.Instant) {
-	clear(t.keys)
+	t.keys.clear()
 	clear(t.taken)
 	clear(t.changing)
 	t.Disown()
@@ -238,7 +238,7 @@ func (t *Table) Revise(now budget.Instant) { t.whole = now }
 // will hold until Tell, or until an answer after Untold. The store may answer calls meanwhile, before it
 // makes the change or after. Of a counting limit nothing is admitted.
 func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
-	e, known := t.keys[key]
+	e, known := t.keys.get(key)
 	ch := t.changing[key]
 	if t.emptied != 0 && e.told {
 		ch.was, ch.owed, ch.taken = e, t.Owed(key, now), t.taken[key]
@@ -249,7 +249,7 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 		return
 	}
 	e.left, e.at, e.told, e.capacity = min(e.left, 0), now, false, 0
-	t.keys[key] = e
+	t.keys.put(key, e)
 }
 
 // Tell records what the store reported that a key holds, at stamp of its clock, after its share had
@@ -260,7 +260,7 @@ func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, n
 	if !t.changed(key) {
 		return
 	}
-	e, known := t.keys[key]
+	e, known := t.keys.get(key)
 	if !known && !t.recordable(now) {
 		return
 	}
@@ -269,7 +269,7 @@ func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, n
 		e.left, e.at, e.basis, e.stamp, e.told = left, now, rate, stamp, true
 	}
 	e.basis, e.capacity = min(e.basis, rate), 0
-	t.keys[key] = e
+	t.keys.put(key, e)
 }
 
 // TellUse is Tell for a counting limit: what is left of its rights, and what is in use. It reads the
@@ -279,7 +279,7 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 	if !t.changed(key) {
 		return
 	}
-	e, known := t.keys[key]
+	e, known := t.keys.get(key)
 	if !known && !t.recordable(now) {
 		return
 	}
@@ -289,7 +289,7 @@ func (t *Table) TellUse(c *Charge, left, used limit.Tokens, stamp int64, now bud
 			t.recount(c, &e, now)
 		}
 	}
-	t.keys[key] = e
+	t.keys.put(key, e)
 }
 
 // changed ends a change that the store has made. It reports whether the store still has the contents that it made
@@ -304,7 +304,7 @@ func (t *Table) changed(key budget.KeyID) bool {
 // make. It stays unknown what the key holds until the answer to a call that leaves from now on.
 func (t *Table) Untold(key budget.KeyID, now budget.Instant) {
 	ch, changing := t.changing[key]
-	if _, known := t.keys[key]; !known {
+	if !t.keys.has(key) {
 		delete(t.changing, key) // no call of it is under way, and nothing is known that could be wrong
 	} else if changing {
 		ch.until = now
@@ -337,9 +337,9 @@ func (e entry) uncertain() entry {
 
 // credit adds to what is known of a bucket, as of the instant of that knowledge.
 func (t *Table) credit(key budget.KeyID, amount limit.Tokens) {
-	if e, known := t.keys[key]; known {
+	if e, known := t.keys.get(key); known {
 		e.left += amount
-		t.keys[key] = e
+		t.keys.put(key, e)
 	}
 }
 
@@ -360,7 +360,7 @@ func (t *Table) Owed(key budget.KeyID, now budget.Instant) limit.Tokens {
 // would round a slow limit's earnings away.
 func (t *Table) find(c *Charge, now budget.Instant) entry {
 	t.fold(c, now)
-	e, known := t.keys[c.Key]
+	e, known := t.keys.get(c.Key)
 	if !known {
 		return t.untouched(c, now)
 	}
@@ -399,7 +399,7 @@ func (e entry) less(lost taken, c *Charge) entry {
 // replace records what is known of a key by now.
 func (t *Table) replace(key budget.KeyID, e entry) {
 	delete(t.taken, key)
-	t.keys[key] = e
+	t.keys.put(key, e)
 }
 
 // to returns what was known, brought to now.
@@ -485,13 +485,13 @@ func earned(tokens limit.Tokens, rate int64, most limit.Tokens, from, to budget.
 // makeRoom makes room in a full table: it drops a key that owes nothing and has no call in flight.
 // It reports whether there is room.
 func (t *Table) makeRoom(now budget.Instant) bool {
-	if len(t.keys) < t.max {
+	if t.keys.len() < t.max {
 		return true
 	}
 	var oldest budget.KeyID
 	found, seen := false, 0
 	var at budget.Instant
-	for key, e := range t.keys {
+	for key, e := range t.keys.all() {
 		if since := t.atLeastNothing(key, &e); e.asked == 0 && since <= now && t.nothingOwed(key, now) && (!found || since < at) {
 			oldest, at, found = key, since, true
 		}
@@ -502,7 +502,7 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 	if !found {
 		return false
 	}
-	delete(t.keys, oldest)
+	t.keys.delete(oldest)
 	delete(t.taken, oldest)
 	t.decidedSince(oldest, now)
 	t.disown(oldest, func(slot) bool { return true })

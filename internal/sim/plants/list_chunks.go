@@ -67,7 +67,7 @@ func chunks() []Plant {
 		},
 		{
 			Name: "loan-fills-an-unknown-key", Breaks: "a key that counts as empty while its share changes gains what a loan pays for",
-			Edits: []Edit{{loan, "	if t.keys[key].told {\n", "	{\n"}}, World: still,
+			Edits: []Edit{{loan, "	if e, _ := t.keys.get(key); e.told {\n", "	{\n"}}, World: still,
 			Harmless: "argued: while a share changes, the key counts as empty whatever a loan has paid, and the answer to the change replaces what is known",
 		},
 		{

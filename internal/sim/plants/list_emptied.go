@@ -97,7 +97,7 @@ func emptied() []Plant {
 		},
 		{
 			Name: "memory-of-an-answer-before-a-change", Breaks: "what the store answered just before a key's share changed is told to contents after those in which it may have changed",
-			Edits: []Edit{{emptied, "			t.keys[key] = e.uncertain()\n", "			t.keys[key] = e\n"}},
+			Edits: []Edit{{emptied, "			t.keys.put(key, e.uncertain())\n", "			t.keys.put(key, e)\n"}},
 		},
 		{
 			Name: "memory-of-what-nobody-said", Breaks: "use of a counting limit that its store did not know is told to the next contents as known",

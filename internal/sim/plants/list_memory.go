@@ -154,7 +154,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-keeps-shares", Breaks: "what a daemon remembers of a key stays while its share shrinks in the store",
-			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.told, e.capacity = min(e.left, 0), now, false, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	if left := tokens - t.Owed(key, now); !e.told ||", "	if left := tokens - t.Owed(key, now); false && !e.told ||"}},
+			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.told, e.capacity = min(e.left, 0), now, false, 0\n	t.keys.put(key, e)\n", "	t.keys.put(key, e)\n"}, {"internal/recall/table.go", "	if left := tokens - t.Owed(key, now); !e.told ||", "	if left := tokens - t.Owed(key, now); false && !e.told ||"}},
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
 		},
 		{
