@@ -210,24 +210,26 @@ func TestALongOutageOfASlowClientCostsNothing(t *testing.T) {
 	}
 }
 
-// TestALostCallLeavesTheDebt: with a call for 60 tokens that the store may have decided, its bucket may have been full
-// later than what is left says. So all of what was admitted without the store is owed.
+// TestALostCallLeavesTheDebt: with a call for 60 tokens that the store may have decided, or may still decide, its bucket
+// may have been full later than what is left says. So all of what was admitted without the store is owed.
 func TestALostCallLeavesTheDebt(t *testing.T) {
-	table, now, out := New(10, 0), 60*second, make([]limit.Outcome, 1)
-	answered(table, bucket, 1, 100, now)
-	var lost Ticket
-	c := charge(bucket, 1, 60, now)
-	table.Sent(&lost, &c, now)
-	table.Lost(&lost, &c, now+second/2)
-	for range 6 {
-		now += second
-		if c := charge(bucket, 1, 5, now); !table.Decide([]Charge{c}, false, now, out) {
-			t.Fatalf("denied: %+v", out[0])
+	for _, until := range []budget.Instant{second / 2, 60 * second} {
+		table, now, out := New(10, 0), 60*second, make([]limit.Outcome, 1)
+		answered(table, bucket, 1, 100, now)
+		var lost Ticket
+		c := charge(bucket, 1, 60, now)
+		table.Sent(&lost, &c, now)
+		table.Lost(&lost, &c, now+until)
+		for range 6 {
+			now += second
+			if c := charge(bucket, 1, 5, now); !table.Decide([]Charge{c}, false, now, out) {
+				t.Fatalf("denied: %+v", out[0])
+			}
 		}
-	}
-	c = charge(bucket, 1, 1, now)
-	if owed := table.Carry(&c, table.Call(), now).Amount; owed != 30*limit.Token {
-		t.Errorf("%d owed, want 30", owed/limit.Token)
+		c = charge(bucket, 1, 1, now)
+		if owed := table.Carry(&c, table.Call(), now).Amount; owed != 30*limit.Token {
+			t.Errorf("%d owed, want 30", owed/limit.Token)
+		}
 	}
 }
 
