@@ -117,7 +117,7 @@ func (u *Use) at(v *View, now int64) *Use {
 	case current != u.Label:
 		out.Cur, out.Prev = 0, 0
 	}
-	if v.Algorithm == FixedWindow {
+	if !v.Algorithm.SeesPrevious() {
 		out.Prev = 0
 	}
 	if out.HeldLabel != current {

@@ -141,10 +141,7 @@ func (a *amount) own() { a.here, a.lost = a.here+a.lost, 0 }
 // forget drops what no longer counts at the earliest time that the store's clock may show.
 func (u *use) forget(c *Charge) {
 	u.entries = slices.DeleteFunc(u.entries, func(e entryUse) bool { return e.until <= c.StoreNow })
-	oldest := labelAt(c, c.StoreNow)
-	if c.Limit.Algorithm.SeesPrevious() {
-		oldest--
-	}
+	oldest := labelAt(c, c.Limit.Since(c.StoreNow))
 	u.windows = slices.DeleteFunc(u.windows, func(w windowUse) bool { return w.label < oldest })
 }
 
