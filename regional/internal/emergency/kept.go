@@ -59,10 +59,9 @@ func (e *Limit) Resume(contents string) (keys int) {
 	defer e.mu.Unlock()
 	now, before, k := e.now(), e.table, e.kept
 	e.kept = nil
-	same := k != nil && k.Contents == contents
 	if k != nil {
 		e.resumeSince(k, now)
-		if !same && e.table.Owing() > 0 {
+		if k.Contents != contents && e.table.Owing() > 0 {
 			// Without any contents it has admitted what is the region's alone.
 			e.table.HoldsUntil(now + 1)
 			k.add(e.table.Snapshot(now), k.Records.Shift(now, e.sameClock))
