@@ -23,10 +23,11 @@ import (
 func crowd(t *testing.T, d *Daemon) {
 	t.Helper()
 	for range storeguard.BatchCalls {
-		if err := d.door.Enter(t.Context(), storeguard.GroupsPerCall); err != nil {
+		turns, err := d.door.Enter(t.Context(), storeguard.GroupsPerCall)
+		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { d.door.Done(storeguard.GroupsPerCall) })
+		t.Cleanup(func() { d.door.Leave(turns) })
 	}
 }
 

@@ -37,10 +37,11 @@ func (s *Service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 	if err != nil {
 		return nil, rpcCodes.Error(err)
 	}
-	if err := s.door.Enter(ctx, 1); err != nil {
+	turn, err := s.door.Enter(ctx, 1)
+	if err != nil {
 		return nil, rpcCodes.Error(err)
 	}
-	defer s.door.Done(1)
+	defer s.door.Leave(turn)
 	result, err := s.limiter.Reserve(ctx, &r)
 	if err != nil {
 		return nil, rpcCodes.Error(err)
@@ -99,10 +100,11 @@ func (s *Service) Settle(ctx context.Context, in *aliquotv1.SettleRequest) (*ali
 	if err := validateSettle(in); err != nil {
 		return nil, rpcCodes.Error(err)
 	}
-	if err := s.door.Enter(ctx, 1); err != nil {
+	turn, err := s.door.Enter(ctx, 1)
+	if err != nil {
 		return nil, rpcCodes.Error(err)
 	}
-	defer s.door.Done(1)
+	defer s.door.Leave(turn)
 	result, err := s.limiter.Settle(ctx, in.GetNamespace(), in.GetId(), engine.Usage{Cost: in.Cost, Costs: in.GetCosts()})
 	if err != nil {
 		return nil, rpcCodes.Error(err)

@@ -84,9 +84,11 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []envoyr
 	}
 	room := limiter.Scratches.Take()
 	defer limiter.Scratches.Done(room)
-	switch err := e.service.door.Enter(ctx, len(checks)); {
+	turns, err := e.service.door.Enter(ctx, len(checks))
+	switch {
 	case err == nil:
-		defer e.service.door.Done(len(checks))
+		room.Turns = turns
+		defer func() { e.service.door.Leave(room.Turns) }()
 	case err == overload.ErrCrowded && !slices.ContainsFunc(checks, func(c envoyrls.Check) bool { return c.Look }):
 		room.Crowded = true // each rule's on_redis_failure is an answer to Envoy; an error may let all pass
 	default:

@@ -132,10 +132,11 @@ func (s *Service) check(ctx context.Context, in checkwire.Request, out *checkwir
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
-	if err := s.door.Enter(ctx, 1); err != nil {
+	turn, err := s.door.Enter(ctx, 1)
+	if err != nil {
 		return rpcCodes.Error(err)
 	}
-	defer s.door.Done(1)
+	defer s.door.Leave(turn)
 	room := s.limiter.Scratches.Take()
 	defer s.limiter.Scratches.Done(room)
 	room.One[0] = r
@@ -186,7 +187,8 @@ func (s *Service) checkBatch(ctx context.Context, x *rawCall, each func(why erro
 		}
 		x.valid = append(x.valid, r)
 	}
-	if err := s.door.Enter(ctx, len(x.valid)); err == overload.ErrCrowded && x.kind == streamed {
+	turns, err := s.door.Enter(ctx, len(x.valid))
+	if err == overload.ErrCrowded && x.kind == streamed {
 		for range x.requests.All { // the stream goes on
 			each(err)
 		}
@@ -194,9 +196,10 @@ func (s *Service) checkBatch(ctx context.Context, x *rawCall, each func(why erro
 	} else if err != nil {
 		return rpcCodes.Error(err)
 	}
-	defer s.door.Done(len(x.valid))
 	room := s.limiter.Scratches.Take()
 	defer s.limiter.Scratches.Done(room)
+	room.Turns = turns
+	defer func() { s.door.Leave(room.Turns) }()
 	decisions, err := s.limiter.DecideIn(ctx, x.valid, room)
 	if err != nil {
 		return rpcCodes.Error(err)

@@ -42,7 +42,8 @@ func TestWhatIsNotDecidedIsNoDenial(t *testing.T) {
 		}
 	}
 	turns := 0
-	for ; s.door.Enter(t.Context(), 1) == nil; turns++ {
+	for one, err := s.door.Enter(t.Context(), 1); err == nil; one, err = s.door.Enter(t.Context(), 1) {
+		turns += one
 	}
 	for range 2 {
 		ask()
@@ -50,9 +51,7 @@ func TestWhatIsNotDecidedIsNoDenial(t *testing.T) {
 	if delayed != 0 {
 		t.Errorf("%d answers without a decision are delayed", delayed)
 	}
-	for range turns {
-		s.door.Done(1)
-	}
+	s.door.Leave(turns)
 	for range 3 { // the first one is admitted
 		ask()
 	}

@@ -22,7 +22,10 @@ const MaxCached = 8
 type Scratch struct {
 	now budget.Instant
 	// Crowded: the requests got no turn at the store, so memory or their rules' fallbacks decide.
-	Crowded   bool
+	Crowded bool
+	// Turns is how many turns at the store a call of several requests has. The caller sets it, and gives back what is left of
+	// it; see engine.Turns.
+	Turns     int
 	Decisions []Decision
 	verdicts  []Verdict
 	Matched   []rules.Matched
@@ -64,7 +67,7 @@ func (p *Scratches) Done(s *Scratch) {
 	clear(s.Decisions)
 	s.Decisions = s.Decisions[:0] // so that reset does not clear them a second time
 	clear(s.One[:])
-	s.Crowded = false
+	s.Crowded, s.Turns = false, 0
 	p.kept.Put(s)
 }
 

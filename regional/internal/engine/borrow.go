@@ -115,8 +115,8 @@ func (l *Engine) withoutTurn(wait func() string) string {
 	if l.turns == nil {
 		return wait()
 	}
-	l.turns.Leave()
-	defer l.turns.Retake()
+	l.turns.Leave(1)
+	defer l.turns.Retake(1)
 	return wait()
 }
 

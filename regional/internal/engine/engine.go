@@ -39,18 +39,18 @@ type Engine struct {
 	// Keys learns of all decisions.
 	Keys      *keywatch.Watch
 	Scratches charge.Scratches
-	// turns has the turns of the callers of Decide: one for each single check. Nil: none is needed.
+	// turns has the turns of the callers: one for each single check, Scratch.Turns for a call of several. Nil: none is needed.
 	turns Turns
 	// clock reads the boot clock faster; nil if the daemon uses another clock.
 	clock *boottime.Clock
 }
 
-// Turns lets a check that waits give its turn to another one.
+// Turns lets a check that waits give its turn to another one, and a call those of the requests that are decided.
 type Turns interface {
-	// Leave gives a turn back.
-	Leave()
-	// Retake takes a turn again at once.
-	Retake()
+	// Leave gives n turns back.
+	Leave(n int)
+	// Retake takes n turns again at once.
+	Retake(n int)
 }
 
 // Config is what an engine needs. Turns and Clock may be nil.
@@ -118,6 +118,7 @@ func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *cha
 		if round == 0 && len(groups)+len(s.Pending) > 0 {
 			s.Until = time.Now().Add(storeguard.CallerPatience)
 		}
+		l.keepTurns(s, len(groups)+len(s.Pending))
 		for _, g := range groups {
 			g.Until = s.Until
 		}
@@ -176,6 +177,15 @@ func (l *Engine) decideCached(requests []charge.Request, s *charge.Scratch, now 
 	}
 	s.Pending = waiting
 	return groups
+}
+
+// keepTurns gives back the turns of a call of several requests that are decided by now: n wait for the store. The call
+// itself keeps one.
+func (l *Engine) keepTurns(s *charge.Scratch, n int) {
+	if spare := s.Turns - max(1, n); spare > 0 {
+		l.turns.Leave(spare)
+		s.Turns -= spare
+	}
 }
 
 // read returns the time of the boot clock and of the wall clock.

@@ -102,27 +102,22 @@ func newDoor(intake *rpc.Gate, cores int, refused prometheus.Counter) *Door {
 }
 
 // turns returns how many turns a call of n requests takes.
-func turns(n int) int64 { return int64(min(max(n, 1), storeguard.GroupsPerCall)) }
+func turns(n int) int { return min(max(n, 1), storeguard.GroupsPerCall) }
 
-// Enter takes turns to decide n requests, or returns ErrCrowded or the error of ctx. After success
-// the caller must call Done.
-func (d *Door) Enter(ctx context.Context, n int) error {
-	if d == nil || !LateCall(ctx) && d.intake.TryEnter(ctx, turns(n)) == nil {
-		return nil
+// Enter takes turns to decide n requests and returns how many, or ErrCrowded, or the error of ctx. After
+// success the caller must give all of them back by Leave.
+func (d *Door) Enter(ctx context.Context, n int) (taken int, err error) {
+	if d == nil {
+		return 0, nil
+	}
+	if taken = turns(n); !LateCall(ctx) && d.intake.TryEnter(ctx, int64(taken)) == nil {
+		return taken, nil
 	}
 	d.refused.Inc()
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
-	return ErrCrowded
-}
-
-// Done ends the turns of a call of n requests.
-func (d *Door) Done(n int) {
-	if d != nil {
-		d.intake.Leave(turns(n))
-		d.left()
-	}
+	return 0, ErrCrowded
 }
 
 // Deciding returns how many requests are being decided.
@@ -131,14 +126,16 @@ func (d *Door) Deciding() int64 {
 	return n
 }
 
-// Leave ends the turn of a check that goes on waiting.
-func (d *Door) Leave() {
-	d.intake.Leave(1)
-	d.left()
+// Leave gives n turns back: of requests that are decided, or of a check that goes on waiting.
+func (d *Door) Leave(n int) {
+	if d != nil && n > 0 {
+		d.intake.Leave(int64(n))
+		d.left()
+	}
 }
 
-// Retake takes a turn again at once for a check that left its turn.
-func (d *Door) Retake() { d.intake.Retake(1) }
+// Retake takes n turns again at once that a check has left.
+func (d *Door) Retake(n int) { d.intake.Retake(int64(n)) }
 
 // fits reports whether there is room for n more decisions. The caller holds mu.
 func (d *Door) fits(n int64) bool {
