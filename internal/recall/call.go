@@ -125,18 +125,17 @@ func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
 	*k = Ticket{state: underway, cost: c.Cost, sent: now, voided: t.voided, borrows: c.Borrows, overruns: c.Overruns}
 	t.asksToBorrow(k, c.Key)
 	t.fold(c, now) // before this call may be lost, too
-	e, known := t.keys.get(c.Key)
-	if !known {
+	e := t.keys.find(c.Key)
+	if e == nil {
 		if !t.makeRoom(now) {
 			k.unrecorded = true
 			t.unrecorded++
 			return
 		}
-		e = t.untouched(c, now)
+		e = t.keys.put(c.Key, t.untouched(c, now))
 	}
 	e.asked += c.Cost
 	e.overruns += k.overrun()
-	t.keys.put(c.Key, e)
 }
 
 // overrun is what a call may take beyond what there is.
@@ -156,7 +155,8 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 		t.uncover(k, c)
 	}
 	t.Paid(c.Key, carried, true)
-	if e, known := t.keys.get(c.Key); known && k.voided == t.voided && (stamp >= e.stamp || k.sent >= e.at) {
+	e := t.keys.find(c.Key)
+	if e != nil && k.voided == t.voided && (stamp >= e.stamp || k.sent >= e.at) {
 		t.decidedSince(c.Key, k.sent)
 		left := out.Tokens
 		if !c.Limit.Algorithm.Counts() {
@@ -164,11 +164,11 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 		}
 		// Requests that one call decides have one stamp. The last of them left the least.
 		if !e.told || stamp != e.stamp || left <= e.left {
-			t.learn(c, &e, left, out, stamp, now)
-			t.replace(c.Key, e)
+			t.learn(c, e, left, out, stamp, now)
+			delete(t.taken, c.Key)
 		}
 	}
-	t.date(k, c, allowed, carried, stamp)
+	t.date(k, c, e, allowed, carried, stamp)
 	if allowed && c.Limit.Algorithm == limit.Concurrency && k.voided == t.voided {
 		t.took(c, stamp)
 	}
@@ -212,16 +212,14 @@ func (t *Table) Adjusted(k *Ticket, c *Charge, left, used limit.Tokens, carried 
 
 // date records when the store charged a call's cost and what it carried. A time beyond that of the
 // latest answer is by another clock.
-func (t *Table) date(k *Ticket, c *Charge, allowed bool, carried Debt, stamp int64) {
-	e, known := t.keys.get(c.Key)
-	if !known || !e.counts || k.voided != t.voided {
+func (t *Table) date(k *Ticket, c *Charge, e *entry, allowed bool, carried Debt, stamp int64) {
+	if e == nil || !e.counts || k.voided != t.voided {
 		return
 	}
 	if allowed {
 		e.recent.add(c.Cost, stamp, e.stamp)
 	}
 	e.recent.add(carried.Amount, stamp, e.stamp)
-	t.keys.put(c.Key, e)
 }
 
 // learn records the store's answer about a key, at its clock's stamp. left is the answer less what
@@ -285,9 +283,8 @@ func (t *Table) landed(k *Ticket, c *Charge) {
 		t.unrecorded--
 		return // what is under way of the key by now is of later calls
 	}
-	if e, known := t.keys.get(c.Key); known && k.state == underway && k.voided == t.voided {
+	if e := t.keys.find(c.Key); e != nil && k.state == underway && k.voided == t.voided {
 		e.asked, e.overruns = max(0, e.asked-k.cost), max(0, e.overruns-k.overrun())
-		t.keys.put(c.Key, e)
 	}
 }
 

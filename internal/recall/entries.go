@@ -52,13 +52,14 @@ func (es *entries) get(key budget.KeyID) (e entry, found bool) {
 	return entry{}, false
 }
 
-// put sets the entry of a key.
-func (es *entries) put(key budget.KeyID, e entry) {
+// put sets the entry of a key, and returns it as find does.
+func (es *entries) put(key budget.KeyID, e entry) *entry {
 	p := es.find(key)
 	if p == nil {
 		p = es.add(key)
 	}
 	*p = e
+	return p
 }
 
 // add gives a new key a place.

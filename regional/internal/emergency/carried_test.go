@@ -29,7 +29,7 @@ func TestTheEndOfACallCountsOnce(t *testing.T) {
 	owe()
 	e.Sent([]*charge.Transaction{answered}, &head)
 	owe()
-	e.Answered(answered, &lua.Result{Limits: []limit.Outcome{{}}}, 1, now, now)
+	answerOne(e, answered, &lua.Result{Limits: []limit.Outcome{{}}}, 1, now, now)
 	e.Sent([]*charge.Transaction{other}, &head)
 	if other.Charges[0].Carried.Amount == 0 || !e.Settling(group(), &Turn{}) {
 		t.Fatal("the other call carries nothing")
@@ -58,7 +58,7 @@ func TestANodeThatDecidedHasTakenWhatACallCarried(t *testing.T) {
 	}
 	unsentErr := &net.OpError{Op: "dial", Err: errors.New("refused")}
 	left := limit.Outcome{Tokens: 7 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token}}
-	e.Answered(both[0], &lua.Result{
+	answerOne(e, both[0], &lua.Result{
 		Limits: []limit.Outcome{{}, left}, Err: unsentErr, Undecided: map[int]error{0: unsentErr},
 	}, 1, now, now+second)
 	if e.Owes() {

@@ -35,7 +35,7 @@ func TestNoPartOfAShareIsSpentAndGivenUp(t *testing.T) {
 			e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: "x"})
 			r, at := &lua.Result{Limits: make([]limit.Outcome, 1)}, int64(now)/1000
 			r.Allowed = limit.Take(record, []limit.View{view}, limit.Token, at, r.Limits)
-			return func() { e.Answered(g, r, at, now, now) }
+			return func() { answerOne(e, g, r, at, now, now) }
 		}
 		first, late := call(), call()
 		changed := &charge.Transaction{Charges: []charge.Charge{a}}

@@ -164,12 +164,20 @@ func (e *Limit) carry(groups []*charge.Transaction, now budget.Instant) {
 	e.count()
 }
 
-// Answered takes the store's answer to a group of a call. storeNow is the clock of the call. What was
+// Answered takes the store's answers to the groups of a call. storeNow is the clock of the call. What was
 // admitted here meanwhile comes out of what the store has lent. The limits that the store did not decide
 // have failed; latest is as in Failed.
-func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, received, latest budget.Instant) {
+func (e *Limit) Answered(groups []*charge.Transaction, results []lua.Result, storeNow int64, received, latest budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	for i, g := range groups {
+		e.answered(g, &results[i], storeNow, received, latest)
+	}
+	e.count()
+}
+
+// answered is Answered for one group. The caller holds mu.
+func (e *Limit) answered(g *charge.Transaction, r *lua.Result, storeNow int64, received, latest budget.Instant) {
 	for i := range g.Charges {
 		a := &g.Charges[i]
 		if err := r.Undecided[i]; err != nil {
@@ -184,7 +192,6 @@ func (e *Limit) Answered(g *charge.Transaction, r *lua.Result, storeNow int64, r
 		e.table.Answered(&a.Ticket, &c, r.Allowed, r.Limits[i], e.paid(a), decided, received)
 		a.Spent = e.table.Borrowed(&a.Ticket, &c, &a.Chunk, &r.Limits[i], decided, received)
 	}
-	e.count()
 }
 
 // Failed ends calls of the store that brought no answer. By err a call decided nothing, or it may

@@ -309,7 +309,7 @@ func answeredAs(e *Limit, a charge.Charge, contents string, now budget.Instant) 
 	g := &charge.Transaction{Charges: []charge.Charge{a}}
 	e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: contents})
 	full := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 50 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
-	e.Answered(g, &full, 1, now, now)
+	answerOne(e, g, &full, 1, now, now)
 }
 
 // TestOtherContentsAreNotRemembered: what the store held before it lost its contents counts for nothing.
@@ -343,7 +343,7 @@ func TestADecisionThatComesLateIsNoChange(t *testing.T) {
 		t.Fatal("what is owed is not carried")
 	}
 	few := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 10 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
-	if e.Answered(g, &few, 2, now, now); e.Owes() {
+	if answerOne(e, g, &few, 2, now, now); e.Owes() {
 		t.Error("what the store took is still owed")
 	}
 	if !e.Take([]*charge.Charge{&a}, false, "second", make([]limit.Outcome, 1)) {
@@ -383,7 +383,7 @@ func TestADebtIsOwedUntilACallHasPaidIt(t *testing.T) {
 	first := &charge.Header{Epoch: "first"}
 	e.Sent([]*charge.Transaction{g}, first)
 	full := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 50 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}}}}
-	e.Answered(g, &full, 1, now, now)
+	answerOne(e, g, &full, 1, now, now)
 	if !e.Take([]*charge.Charge{&a}, false, "first", make([]limit.Outcome, 1)) || !e.Owes() {
 		t.Fatal("nothing was admitted without the store")
 	}
@@ -413,7 +413,7 @@ func TestAnOlderAnswerWhileAShareChanges(t *testing.T) {
 		}
 		answered := func(g *charge.Transaction, left limit.Tokens, storeNow int64) {
 			out := limit.Outcome{Tokens: left * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token}, Reset: 1}
-			e.Answered(g, &lua.Result{Allowed: true, Limits: []limit.Outcome{out}}, storeNow, now, now)
+			answerOne(e, g, &lua.Result{Allowed: true, Limits: []limit.Outcome{out}}, storeNow, now, now)
 		}
 		first, later := ask(), ask()
 		for _, g := range []*charge.Transaction{first, later} {
@@ -454,7 +454,7 @@ func TestWhatIsAdmittedMeanwhileComesOutOfTheLoan(t *testing.T) {
 		}
 	}
 	lends := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 37 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: a.Limit.Rate}, Lent: 12 * limit.Token, LentUntil: 200_000, LentFor: 100_000}}}
-	e.Answered(g, &lends, 2, now, now)
+	answerOne(e, g, &lends, 2, now, now)
 	if got, spent := lends.Limits[0].Lent, g.Charges[0].Spent; got != 7*limit.Token || spent != 5*limit.Token || e.Owes() {
 		t.Errorf("%d of 12 tokens may be spent and %d are, want 7 and 5; something is owed: %t", got/limit.Token, spent/limit.Token, e.Owes())
 	}
@@ -476,12 +476,17 @@ func TestAnswersAreDatedByTheirOwnNodes(t *testing.T) {
 	left := func(tokens limit.Tokens) limit.Outcome {
 		return limit.Outcome{Tokens: tokens * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token}}
 	}
-	e.Answered(both, &lua.Result{Allowed: true, Limits: []limit.Outcome{left(20), left(40)}, Clocks: []int64{100_000_000, 100_005_000}}, 100_005_000, now, now)
-	e.Answered(alone, &lua.Result{Allowed: true, Limits: []limit.Outcome{left(10)}}, 100_001_000, now, now)
+	answerOne(e, both, &lua.Result{Allowed: true, Limits: []limit.Outcome{left(20), left(40)}, Clocks: []int64{100_000_000, 100_005_000}}, 100_005_000, now, now)
+	answerOne(e, alone, &lua.Result{Allowed: true, Limits: []limit.Outcome{left(10)}}, 100_001_000, now, now)
 	passed := 0
 	for a := anAsk(1); e.Take([]*charge.Charge{&a}, false, "e1", make([]limit.Outcome, 1)); passed++ {
 	}
 	if passed > 10 {
 		t.Errorf("%d passed, 10 were left", passed)
 	}
+}
+
+// answerOne gives a limit the store's answer to the only group of a call.
+func answerOne(e *Limit, g *charge.Transaction, r *lua.Result, storeNow int64, received, latest budget.Instant) {
+	e.Answered([]*charge.Transaction{g}, []lua.Result{*r}, storeNow, received, latest)
 }

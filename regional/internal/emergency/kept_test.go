@@ -154,7 +154,7 @@ func TestARestartAfterALoss(t *testing.T) {
 	last.Learned()
 	left := lua.Result{Allowed: true, Limits: []limit.Outcome{{Tokens: 30 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: limit.Rate{Micro: 1}}}}}
 	for n := range uint64(2) {
-		last.Answered(send(last, n, 0), &left, 1, now, now)
+		answerOne(last, send(last, n, 0), &left, 1, now, now)
 	}
 	send(last, 1, 10*limit.Token) // it is under way
 	last.InSession(now)
@@ -235,7 +235,7 @@ func TestWhatIsAdmittedBeforeTheStoreIsBack(t *testing.T) {
 		for n, enforcement := range map[uint64]string{1: rules.Strict, 2: rules.Independent} {
 			g := &charge.Transaction{Charges: []charge.Charge{ask(n, enforcement)}}
 			last.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
-			last.Answered(g, &left, 1, now, now)
+			answerOne(last, g, &left, 1, now, now)
 		}
 		last.InSession(now)
 		kept := last.Keep()
@@ -295,7 +295,7 @@ func TestWhatTheNextRunSpendsBeforeItIsDecided(t *testing.T) {
 			g := &charge.Transaction{Charges: []charge.Charge{a}}
 			e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
 			none := lua.Result{Allowed: true, Limits: []limit.Outcome{{Bucket: limit.Bucket{Cap: 50 * limit.Token, Rate: limit.Rate{Micro: 1}}}}}
-			e.Answered(g, &none, 2, now, now)
+			answerOne(e, g, &none, 2, now, now)
 		}
 		latest = "contents-2"
 		e.Learned()

@@ -119,8 +119,8 @@ func (a *storeClient) end(groups []*charge.Transaction, results []lua.Result, er
 		return
 	}
 	received := a.auth.Now()
+	a.emergency.Answered(groups, results, storeNow, received, head.Latest)
 	for i, g := range groups {
-		a.emergency.Answered(g, &results[i], storeNow, received, head.Latest)
 		g.Complete(a.auth.Local, &results[i], storeNow, received)
 	}
 }
