@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// maxUnreported is the largest number of keys whose unreported use is remembered.
-	maxUnreported = 1000
+	// maxUnreported is the largest number of keys whose unreported use is remembered. forgottenAtOnce is how many are
+	// forgotten when there is no room for another one: the search for them costs more than they do.
+	maxUnreported, forgottenAtOnce = 1000, 125
 	// decidedWithin bounds how long after a decision the state machine observes it: a call to the store,
 	// and the janitor's intervals for what memory has decided.
 	decidedWithin = 2*storeguard.Deadline + charge.ObserveInterval + charge.JanitorInterval
@@ -55,7 +56,10 @@ func (u *unreported) admit(k budget.KeyID, l budget.KeyLimit, cost int64, began 
 		use = spentUse{limit: l, refunded: use.refunded, began: began}
 	}
 	use.admitted += cost
-	u.put(k, use)
+	if !known {
+		u.makeRoom()
+	}
+	u.keys[k] = use
 }
 
 // under returns the part of a use that still counts under a limit at now. A use older than useKept
@@ -89,18 +93,21 @@ func (u *unreported) refund(k budget.KeyID, amount int64) {
 	}
 }
 
-// put remembers the use of a key. If there is no room, another key is forgotten.
-func (u *unreported) put(k budget.KeyID, use spentUse) {
+// makeRoom makes room for one more key. If there is none, others are forgotten.
+func (u *unreported) makeRoom() {
 	if u.keys == nil {
 		u.keys = map[budget.KeyID]spentUse{}
 	}
-	if _, known := u.keys[k]; !known && len(u.keys) >= maxUnreported {
-		for other := range u.keys {
-			delete(u.keys, other)
-			break
+	if len(u.keys) < maxUnreported {
+		return
+	}
+	n := 0
+	for other := range u.keys {
+		delete(u.keys, other)
+		if n++; n == forgottenAtOnce {
+			return
 		}
 	}
-	u.keys[k] = use
 }
 
 // rulesReplaced notes that limits may be others from now on.
@@ -126,7 +133,8 @@ func (u *unreported) tell() (since uint64, spent []budget.Spent) {
 			before.admitted, before.refunded = before.admitted+use.admitted, before.refunded+use.refunded
 			u.keys[k] = before
 		} else if !again && len(u.keys) < maxUnreported {
-			u.put(k, before)
+			u.makeRoom()
+			u.keys[k] = before
 		}
 	}
 	u.told, u.keys = u.keys, nil
