@@ -67,15 +67,15 @@ func (s *Set) Explain(attrs Attributes, nowMS int64) Explanation {
 func (s *Set) explain(of subject, nowMS int64) Explanation {
 	attrs := of.attrs
 	apiKey := attrs.Get(document.APIKeyAttribute)
-	out := Explanation{Tier: of.tier, Rules: make([]Trace, len(s.rules))}
+	out := Explanation{Tier: of.tier(), Rules: make([]Trace, len(s.rules))}
 	out.List, out.Entry, out.AboveFile = s.listed(apiKey, nowMS)
 	for i, r := range s.rules {
 		t := &out.Rules[i]
 		t.Rule, t.Override = r, r.OverrideFor(apiKey, nowMS)
 		if c := unmet(r.conditions, &of); c != nil {
 			t.Unmet = c.String()
-			if c.Attribute == document.TierAttribute && of.tier != "" && of.tier != attrs.Get(document.TierAttribute) {
-				t.Unmet += fmt.Sprintf(": the file assigns it to the tier %q", source.Shorten(of.tier))
+			if c.Attribute == document.TierAttribute && of.tier() != "" && of.tier() != attrs.Get(document.TierAttribute) {
+				t.Unmet += fmt.Sprintf(": the file assigns it to the tier %q", source.Shorten(of.tier()))
 			}
 		}
 	}

@@ -94,8 +94,7 @@ func (s *Set) decode(of *subject) bool {
 	if path == "" || path == of.path {
 		return false
 	}
-	of.path = path
-	of.tier = s.tiers.of(of)
+	of.path, of.tiers = path, &s.tiers
 	return true
 }
 
@@ -122,7 +121,7 @@ func (s *Set) find(of *subject, found []int32) []int32 {
 		}
 	}
 	if s.index.tiers != nil { // a request that names no tier may also belong to one
-		found = s.filedUnder(s.index.tiers, of.tier, of, found)
+		found = s.filedUnder(s.index.tiers, of.tier(), of, found)
 	}
 	found = s.matching(s.index.always, of, found)
 	slices.Sort(found)

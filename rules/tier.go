@@ -13,8 +13,19 @@ import (
 // subject is a request in the form that conditions compare. path is its endpoint after pathOf, and
 // tier its tier.
 type subject struct {
-	attrs      Attributes
-	path, tier string
+	attrs Attributes
+	path  string
+	// tiers assigns the tier that tier returns, which few rules ask for; nil: assigned has it.
+	tiers    *tiers
+	assigned string
+}
+
+// tier returns the tier of the request.
+func (s *subject) tier() string {
+	if t := s.tiers; t != nil {
+		s.tiers, s.assigned = nil, t.of(s)
+	}
+	return s.assigned
 }
 
 // value returns the value of an attribute that conditions compare.
@@ -23,16 +34,14 @@ func (s *subject) value(attribute string) string {
 	case document.EndpointAttribute:
 		return s.path
 	case document.TierAttribute:
-		return s.tier
+		return s.tier()
 	}
 	return s.attrs.Get(attribute)
 }
 
 // subject returns the request with its tier.
 func (s *Set) subject(attrs Attributes) subject {
-	out := subject{attrs: attrs, path: pathOf(attrs.Get(document.EndpointAttribute))}
-	out.tier = s.tiers.of(&out)
-	return out
+	return subject{attrs: attrs, path: pathOf(attrs.Get(document.EndpointAttribute)), tiers: &s.tiers}
 }
 
 // TierOf returns the tier of a request. It is the tier that the request names in the attribute
@@ -40,7 +49,7 @@ func (s *Set) subject(attrs Attributes) subject {
 // "". A file without tiers accepts every name. TierOf allocates nothing and only reads attrs.
 func (s *Set) TierOf(attrs Attributes) string {
 	of := s.subject(attrs)
-	return of.tier
+	return of.tier()
 }
 
 // UnknownTier reports whether a request names a tier that the file does not know although it knows
@@ -105,7 +114,7 @@ func (t *tiers) knows(name string) bool {
 	return false
 }
 
-// of returns the tier of a request. It does not read s.tier.
+// of returns the tier of a request. It does not call s.tier.
 func (t *tiers) of(s *subject) string {
 	named := s.attrs.Get(document.TierAttribute)
 	if !t.inUse() || named != "" && t.knows(named) {

@@ -39,6 +39,9 @@ func (e *Expiring) endsBefore(other *Expiring) bool {
 // First returns the lowest ordinal of a pattern that applies at nowMS and matches, or -1. If
 // several patterns name a text exactly, only one of them counts.
 func (s *Set) First(text string, nowMS int64) int {
+	if len(s.patterns) == 0 {
+		return -1
+	}
 	best := int32(len(s.patterns))
 	if i, ok := s.exact[text]; ok && s.patterns[i].holds(nowMS) {
 		best = i

@@ -26,6 +26,7 @@ func (t *Table) Due(now budget.Instant, observe bool, due []*Entry, seen []Obser
 	kept := active[:0]
 	for _, e := range active {
 		e.mu.Lock()
+		e.happensLocked(now)
 		if observe {
 			seen = e.observeLocked(now, seen)
 		}
@@ -94,6 +95,7 @@ func (a *Charge) RenewOrReturn(t *Table, head *Header, now budget.Instant) bool 
 	if !e.sameRecordLocked(a) {
 		return false
 	}
+	e.happensLocked(now)
 	terms := e.terms(t, head, a, a.mayBorrow())
 	switch e.Chunk.Due(now) {
 	case prefetch.Renewal:

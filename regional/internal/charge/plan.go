@@ -129,11 +129,15 @@ func (l *LocalPlan) add(e *Entry, cost limit.Tokens) {
 	l.N++
 }
 
-// Lock locks the entries in the order of their numbers.
-func (l *LocalPlan) Lock() {
+// Lock locks the entries in the order of their numbers. It returns the latest instant at which something happened to one
+// of them.
+func (l *LocalPlan) Lock() (latest budget.Instant) {
 	for _, i := range l.order[:l.N] {
-		l.Entries[i].mu.Lock()
+		e := l.Entries[i]
+		e.mu.Lock()
+		latest = max(latest, e.latest)
 	}
+	return latest
 }
 
 // Unlock unlocks the entries.
@@ -174,6 +178,7 @@ func (l *LocalPlan) Evaluate(s *Scratch, now budget.Instant) (allowed, known boo
 func (l *LocalPlan) Charge(t *Table, allowed bool, now budget.Instant) {
 	for i, e := range l.Entries[:l.N] {
 		cost := l.Costs[i]
+		e.happensLocked(now)
 		e.Chunk.CountCheck(cost, now)
 		switch {
 		case l.found[i] == prefetch.Denied:

@@ -345,8 +345,10 @@ const (
 
 // routeOf decides a request from memory if memory knows enough of each of its limits. Otherwise it
 // changes nothing; a patient request then waits for other checks' calls, if there are any. came is
-// when the request came. The instant of the decision is read after its limits are locked: the wait
-// for a lock may be longer than a chunk's life, and the process may pause at any line before.
+// when the request came, and the instant of the decision. If something has happened to one of its keys
+// since, while it waited for a lock, the clock is read again. So everything that happens to a key happens
+// in the order of its instants, and a process that pauses before a decision does what it would do if it
+// paused after it: its answer is late.
 func routeOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request, came budget.Instant, s *charge.Scratch, patient bool) route {
 	var plan charge.LocalPlan
 	t := l.Auth.Local
@@ -356,9 +358,12 @@ func routeOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request,
 	if !d.Coalesced && l.Keys.HoldLocal(d, &plan, s, came) {
 		return routeDecided
 	}
-	plan.Lock()
+	latest := plan.Lock()
 	defer plan.Unlock()
-	now := l.nowNotBefore(came)
+	now := came
+	if latest > came {
+		now = l.nowNotBefore(latest)
+	}
 	allowed, known := plan.Evaluate(s, now)
 	switch {
 	case known:

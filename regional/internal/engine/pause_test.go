@@ -11,13 +11,20 @@ import (
 	"aliquot/rules"
 )
 
-// TestACheckThatPausedSpendsNothingThatHasEnded: a check reads the clock, and its process is
-// put aside until the chunk of its key is over.
-func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
+// TestACheckThatWaitedSpendsNothingThatHasEnded: a check reads the clock, and waits until the chunk of its key is over,
+// while something happens to the key. If nothing does, its process has paused: then it is decided as of when it came,
+// as if the pause had come right after.
+func TestACheckThatWaitedSpendsNothingThatHasEnded(t *testing.T) {
 	for _, c := range []struct {
-		pause time.Duration
-		want  route
-	}{{99 * time.Millisecond, routeDecided}, {100 * time.Millisecond, routeStore}, {2 * time.Second, routeStore}} {
+		wait    time.Duration
+		touched bool
+		want    route
+	}{
+		{99 * time.Millisecond, true, routeDecided},
+		{100 * time.Millisecond, true, routeStore},
+		{2 * time.Second, true, routeStore},
+		{2 * time.Second, false, routeDecided},
+	} {
 		now := chargetest.Noon
 		l := limiterBefore(t, &moodyStore{}, "e1", func() budget.Instant { return now }, strictRule(1000, 1000, ""))
 		p, r, s := l.Policies.Load(), &asked("k")[0], &charge.Scratch{}
@@ -26,14 +33,17 @@ func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
 		m := &s.Matched[0]
 		e := chargetest.LentTo(t, l.Auth.Local, m.Rule, r)
 		e.Limit = m.Limit
-		before := e.Chunk.Left()
 		came, _ := l.read()
-		now = chargetest.Noon.Add(c.pause)
+		now = chargetest.Noon.Add(c.wait)
+		if c.touched {
+			l.Auth.Local.Due(now, false, nil, nil) // the janitor comes by
+		}
+		before := e.Chunk.Left()
 		if way := routeOf(&d, l, p, r, came, s, false); way != c.want {
-			t.Errorf("after a pause of %v it is decided by way %d, want %d", c.pause, way, c.want)
+			t.Errorf("after %v, touched %t, it is decided by way %d, want %d", c.wait, c.touched, way, c.want)
 		}
 		if spent := before - e.Chunk.Left(); (spent > 0) != (c.want == routeDecided) {
-			t.Errorf("after a pause of %v it spent %d", c.pause, spent)
+			t.Errorf("after %v, touched %t, it spent %d", c.wait, c.touched, spent)
 		}
 	}
 }
