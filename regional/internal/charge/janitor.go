@@ -46,6 +46,23 @@ func (t *Table) Due(now budget.Instant, observe bool, due []*Entry, seen []Obser
 	return due, seen
 }
 
+// Urgent visits the entries that need a call now, and appends to due those that still do. It has one caller at a time.
+func (t *Table) Urgent(now budget.Instant, due []*Entry) []*Entry {
+	t.activeMu.Lock()
+	urgent := t.urgent
+	t.urgent = nil
+	t.activeMu.Unlock()
+	for _, e := range urgent {
+		e.mu.Lock()
+		e.happensLocked(now)
+		if e.urgent = false; e.Chunk.Due(now) != prefetch.Nothing {
+			due = append(due, e)
+		}
+		e.mu.Unlock()
+	}
+	return due
+}
+
 // ChunkTransaction returns a group that renews the entry's chunk or gives it back, once
 // RenewOrReturn has prepared its charge.
 func (e *Entry) ChunkTransaction() *Transaction {

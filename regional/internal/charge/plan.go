@@ -186,7 +186,7 @@ func (l *LocalPlan) Charge(t *Table, allowed bool, now budget.Instant) {
 		case e.shadow || allowed:
 			e.Chunk.Spend(cost, now)
 			if e.Chunk.Due(now) != prefetch.Nothing {
-				t.wakeJanitor()
+				t.urge(e)
 			}
 		default:
 			continue // another limit denied the request, and this one would have held the cost

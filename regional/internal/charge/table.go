@@ -46,7 +46,9 @@ type Table struct {
 
 	activeMu sync.Mutex // taken after the locks of entries
 	active   []*Entry
-	Wake     chan struct{} // has room for one value, which wakes the janitor before its interval ends
+	urgent   []*Entry
+	// Wake has room for one value, which wakes the janitor for the urgent entries before its interval ends.
+	Wake chan struct{}
 }
 
 // placeSet holds the places of one set.
@@ -88,8 +90,9 @@ type Entry struct {
 	floorCap, coldCap limit.Tokens
 	// lent is Charge.Lent of the latest view.
 	lent bool
-	// active: the entry is in the table's list of entries that have a chunk or unreported use.
-	active bool
+	// active: the entry is in the table's list of entries that have a chunk or unreported use. urgent: it is in the list of
+	// those that need a call now.
+	active, urgent bool
 	// done is closed when no call in flight can bring tokens any more; it is nil if no check waits
 	// for that. InFlight: a check makes such a call, or is about to. Shares: by the latest call,
 	// other checks gain by waiting for it.
@@ -240,7 +243,6 @@ func (t *Table) End(drop bool) {
 			e.mu.Unlock()
 		}
 	}
-	t.wakeJanitor()
 }
 
 // activate puts an entry on the list of entries that the janitor visits. The caller holds e.mu.
@@ -254,8 +256,15 @@ func (t *Table) activate(e *Entry) {
 	t.activeMu.Unlock()
 }
 
-// wakeJanitor makes the janitor run now.
-func (t *Table) wakeJanitor() {
+// urge makes the janitor visit an entry now. The caller holds e.mu.
+func (t *Table) urge(e *Entry) {
+	if e.urgent {
+		return
+	}
+	e.urgent = true
+	t.activeMu.Lock()
+	t.urgent = append(t.urgent, e)
+	t.activeMu.Unlock()
 	select {
 	case t.Wake <- struct{}{}:
 	default:

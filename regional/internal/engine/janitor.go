@@ -43,9 +43,11 @@ func (u *Janitor) Run(ctx context.Context) {
 			u.visit(context.WithoutCancel(ctx), u.auth.Now())
 			return
 		case <-tick.C:
+			u.visit(ctx, u.auth.Now())
 		case <-u.table.Wake:
+			now := u.auth.Now()
+			u.call(ctx, u.table.Urgent(now, u.dues), now)
 		}
-		u.visit(ctx, u.auth.Now())
 	}
 }
 
@@ -57,9 +59,15 @@ func (u *Janitor) visit(ctx context.Context, now budget.Instant) {
 	}
 	due, seen := u.table.Due(now, observe, u.dues, u.seen)
 	u.auth.Observe(seen)
+	u.seen = seen[:0]
+	u.call(ctx, due, now)
+}
+
+// call makes the calls of entries that need one.
+func (u *Janitor) call(ctx context.Context, due []*charge.Entry, now budget.Instant) {
 	defer func() {
 		clear(due)
-		u.dues, u.seen = due[:0], seen[:0]
+		u.dues = due[:0]
 	}()
 	for call := range slices.Chunk(u.transactions(due, now), storeguard.GroupsPerCall) {
 		u.calls.Go(func() {
