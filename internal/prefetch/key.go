@@ -110,6 +110,9 @@ func (k *Key) Known(now budget.Instant) bool { return k.reply.known && now.Sub(k
 // carried on to now and rounded down, plus what is left of the chunk.
 func (k *Key) Outcome(now budget.Instant) limit.Outcome { return k.reply.outcome(k.left, now) }
 
+// Ends returns when the latest chunk ends, at this daemon.
+func (k *Key) Ends() budget.Instant { return k.end }
+
 // Left returns what is left of the chunk, spendable or not.
 func (k *Key) Left() limit.Tokens { return k.left }
 

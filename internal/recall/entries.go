@@ -1,45 +1,85 @@
 package recall
 
 import (
+	"encoding/binary"
 	"iter"
+	"math/bits"
 
 	"aliquot/budget"
 )
 
-// entries remembers an entry for each of many keys. The entries lie in blocks, because a map of them would take twice
-// the memory. They have no pointers, so the garbage collector does not scan them. The key that was looked for last is
-// found again without the map: a call looks for its key several times. The zero value is empty. It is not safe for
-// concurrent use.
+// entries remembers an entry for each of many keys, in blocks. It is a hash table of its own: to make room it looks at the
+// keys that lie beside each other, which a map cannot tell, and a map beside the blocks would hold each key twice. Entries
+// never move. They have no pointers, so the garbage collector does not scan them. The key that was looked for last is found
+// again at once: a call looks for its key several times. The zero value is empty. It is not safe for concurrent use.
 type entries struct {
-	places map[budget.KeyID]int32
-	blocks [][]entry
+	// index has the places of the keys, plus 1, by open addressing with linear probing (Knuth, The Art of Computer
+	// Programming, volume 3, section 6.4, algorithm L); 0: free. Its length is a power of two.
+	index  []int32
+	blocks [][]box
 	free   []int32 // places of keys that were deleted
 	used   int32   // places that were ever given out
+	n      int     // keys
+	hand   int32   // the place that some looks at next
 	// last has the place at, if found.
 	last  budget.KeyID
 	at    int32
 	found bool
 }
 
-// blockSize is how many entries a block has.
-const blockSize = 1024
+// box is a place for a key.
+type box struct {
+	key   budget.KeyID
+	taken bool
+	entry
+}
+
+const (
+	// blockSize is how many keys a block has.
+	blockSize = 1024
+	// smallIndex is the least length of an index.
+	smallIndex = 64
+)
 
 // len returns the number of keys.
-func (es *entries) len() int { return len(es.places) }
+func (es *entries) len() int { return es.n }
 
 // find returns the entry of a key, which may be changed until a key is put or deleted; nil: there is none.
 func (es *entries) find(key budget.KeyID) *entry {
-	if !es.found || key != es.last {
-		at, found := es.places[key]
-		if !found {
-			return nil
-		}
-		es.last, es.at, es.found = key, at, true
+	if es.found && key == es.last {
+		return &es.of(es.at).entry
 	}
-	return es.of(es.at)
+	if es.n == 0 {
+		return nil
+	}
+	cell := es.cell(key)
+	if es.index[cell] == 0 {
+		return nil
+	}
+	es.last, es.at, es.found = key, es.index[cell]-1, true
+	return &es.of(es.at).entry
 }
 
-func (es *entries) of(place int32) *entry { return &es.blocks[place/blockSize][place%blockSize] }
+func (es *entries) of(place int32) *box { return &es.blocks[place/blockSize][place%blockSize] }
+
+// home returns the cell of the index at which the search for a key begins. A key's hash depends on a secret of the cluster,
+// so nobody can choose keys with one home.
+func (es *entries) home(key budget.KeyID) int {
+	h := binary.LittleEndian.Uint64(key.Hash[:8]) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(key.Hash[8:]), 32) ^ uint64(key.Rule)
+	h *= 0x9e3779b97f4a7c15 // the golden ratio, as in section 6.4: also keys that differ in few bits get far apart
+	return int(h >> (64 - bits.TrailingZeros(uint(len(es.index)))))
+}
+
+// cell returns the cell of a key, or the free one where it belongs.
+func (es *entries) cell(key budget.KeyID) int {
+	at := es.home(key)
+	for es.index[at] != 0 && es.of(es.index[at]-1).key != key {
+		at = es.after(at)
+	}
+	return at
+}
+
+func (es *entries) after(cell int) int { return (cell + 1) & (len(es.index) - 1) }
 
 // has reports whether a key has an entry.
 func (es *entries) has(key budget.KeyID) bool { return es.find(key) != nil }
@@ -64,42 +104,84 @@ func (es *entries) put(key budget.KeyID, e entry) *entry {
 
 // add gives a new key a place.
 func (es *entries) add(key budget.KeyID) *entry {
-	if es.places == nil {
-		es.places = map[budget.KeyID]int32{}
+	if 4*(es.n+1) > 3*len(es.index) {
+		es.grow()
 	}
 	at := es.used
 	if n := len(es.free); n > 0 {
 		at, es.free = es.free[n-1], es.free[:n-1]
 	} else {
 		if int(at) == len(es.blocks)*blockSize {
-			es.blocks = append(es.blocks, make([]entry, blockSize))
+			es.blocks = append(es.blocks, make([]box, blockSize))
 		}
 		es.used++
 	}
-	es.places[key] = at
+	es.index[es.cell(key)] = at + 1
+	es.n++
+	b := es.of(at)
+	b.key, b.taken = key, true
 	es.last, es.at, es.found = key, at, true
-	return es.of(at)
+	return &b.entry
 }
 
-// delete removes a key.
-func (es *entries) delete(key budget.KeyID) {
-	if es.has(key) {
-		delete(es.places, key)
-		es.free, es.found = append(es.free, es.at), false
+// grow doubles the index. That takes some ten nanoseconds for each key.
+func (es *entries) grow() {
+	es.index = make([]int32, max(smallIndex, 2*len(es.index)))
+	for at := range es.used {
+		if b := es.of(at); b.taken {
+			es.index[es.cell(b.key)] = at + 1
+		}
 	}
+}
+
+// delete removes a key. It moves back the keys that lie behind it only because its cell was taken.
+func (es *entries) delete(key budget.KeyID) {
+	if !es.has(key) {
+		return
+	}
+	hole := es.cell(key)
+	es.of(es.at).taken = false
+	es.free, es.found = append(es.free, es.at), false
+	es.n--
+	for at := es.after(hole); es.index[at] != 0; at = es.after(at) {
+		home := es.home(es.of(es.index[at] - 1).key)
+		if (at-home)&(len(es.index)-1) >= (at-hole)&(len(es.index)-1) {
+			es.index[hole], hole = es.index[at], at
+		}
+	}
+	es.index[hole] = 0
 }
 
 // clear removes all keys.
 func (es *entries) clear() {
-	clear(es.places)
-	es.free, es.used, es.found = es.free[:0], 0, false
+	for at := range es.used {
+		es.of(at).taken = false
+	}
+	clear(es.index)
+	es.free, es.used, es.n, es.hand, es.found = es.free[:0], 0, 0, 0, false
 }
 
-// all returns the keys with their entries, in no order. Entries of these keys may be put meanwhile.
+// all returns the keys with their entries. Entries of these keys may be put meanwhile.
 func (es *entries) all() iter.Seq2[budget.KeyID, entry] {
 	return func(yield func(budget.KeyID, entry) bool) {
-		for key, at := range es.places {
-			if !yield(key, *es.of(at)) {
+		for at := range es.used {
+			if b := es.of(at); b.taken && !yield(b.key, b.entry) {
+				return
+			}
+		}
+	}
+}
+
+// some returns the keys at the next n places, with their entries. One call goes on where the one before ended, and after
+// the last place comes the first.
+func (es *entries) some(n int) iter.Seq2[budget.KeyID, entry] {
+	return func(yield func(budget.KeyID, entry) bool) {
+		for range min(n, int(es.used)) {
+			b := es.of(es.hand)
+			if es.hand++; es.hand == es.used {
+				es.hand = 0
+			}
+			if b.taken && !yield(b.key, b.entry) {
 				return
 			}
 		}

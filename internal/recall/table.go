@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// DefaultKeys is the default size of a table, in keys: 64 MB at the most, 50 before any key was dropped.
-	DefaultKeys = 360_000
+	// DefaultKeys is the default size of a table, in keys: 64 MB at the most.
+	DefaultKeys = 480_000
 	// evictionSample is how many keys are compared to make room in a full table. The one that was
 	// settled longest ago is dropped.
 	evictionSample = 16
@@ -489,14 +489,11 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 		return true
 	}
 	var oldest budget.KeyID
-	found, seen := false, 0
+	found := false
 	var at budget.Instant
-	for key, e := range t.keys.all() {
+	for key, e := range t.keys.some(evictionSample) {
 		if since := t.atLeastNothing(key, &e); e.asked == 0 && since <= now && t.nothingOwed(key, now) && (!found || since < at) {
 			oldest, at, found = key, since, true
-		}
-		if seen++; seen == evictionSample {
-			break
 		}
 	}
 	if !found {

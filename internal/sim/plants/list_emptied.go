@@ -149,7 +149,7 @@ func emptied() []Plant {
 		},
 		{
 			Name: "part-of-other-contents", Breaks: "an answer of contents that are lost says when present use was admitted",
-			Edits: []Edit{{"internal/recall/call.go", "if !known || !e.counts || k.voided != t.voided {", "if !known || !e.counts {"}},
+			Edits: []Edit{{"internal/recall/call.go", "if e == nil || !e.counts || k.voided != t.voided {", "if e == nil || !e.counts {"}},
 		},
 		{
 			Name: "dates-by-another-clock", Breaks: "what was admitted by a clock that was set back explains what is in use",

@@ -11,8 +11,8 @@ func pauses() []Plant {
 	}
 	return []Plant{
 		{
-			Name: "chunk-by-an-earlier-clock", Breaks: "a check goes by the clock that it read when it came, however long it has waited for its limits' locks",
-			Edits: []Edit{{"regional/internal/engine/engine.go", "	now := l.nowNotBefore(came)\n", "	now := came\n"}},
+			Name: "chunk-by-an-earlier-clock", Breaks: "a check goes by the clock that it read when it came, however long its process has paused or it has waited for a lock",
+			Edits: []Edit{{"regional/internal/engine/engine.go", "l.since(now, wall) >= s.ChunksEnd", "now >= s.ChunksEnd"}},
 		},
 		{
 			Name: "emergency-outlives-lease", Breaks: "the emergency limit goes by a right whose lease has ended since it was read",

@@ -26,7 +26,6 @@ func (t *Table) Due(now budget.Instant, observe bool, due []*Entry, seen []Obser
 	kept := active[:0]
 	for _, e := range active {
 		e.mu.Lock()
-		e.happensLocked(now)
 		if observe {
 			seen = e.observeLocked(now, seen)
 		}
@@ -54,7 +53,6 @@ func (t *Table) Urgent(now budget.Instant, due []*Entry) []*Entry {
 	t.activeMu.Unlock()
 	for _, e := range urgent {
 		e.mu.Lock()
-		e.happensLocked(now)
 		if e.urgent = false; e.Chunk.Due(now) != prefetch.Nothing {
 			due = append(due, e)
 		}
@@ -112,7 +110,6 @@ func (a *Charge) RenewOrReturn(t *Table, head *Header, now budget.Instant) bool 
 	if !e.sameRecordLocked(a) {
 		return false
 	}
-	e.happensLocked(now)
 	terms := e.terms(t, head, a, a.mayBorrow())
 	switch e.Chunk.Due(now) {
 	case prefetch.Renewal:

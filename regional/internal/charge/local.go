@@ -101,7 +101,6 @@ func (e *Entry) checkout(t *Table, head *Header, a *Charge, lends bool, now budg
 		a.Local, a.Chunk = nil, limit.ChunkView{}
 		return
 	}
-	e.happensLocked(now)
 	a.Chunk, a.call = e.Chunk.Checkout(a.Cost, e.terms(t, head, a, lends), now)
 	a.checkedOut = true
 	// A call that borrows nothing brings no tokens for which other checks could wait.
@@ -132,7 +131,6 @@ func (g *Transaction) Complete(t *Table, r *lua.Result, storeNow int64, received
 func (e *Entry) complete(t *Table, a *Charge, allowed bool, out limit.Outcome, storeNow int64, received budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.happensLocked(received)
 	e.Chunk.Complete(a.call.Spent(a.Spent), allowed, out, storeNow, received)
 	e.Stalled = false
 	e.finishLocked()
@@ -218,9 +216,9 @@ func (t *Table) RetryCached(g *Transaction, clock func() budget.Instant) bool {
 		}
 		plan.add(a.Local, a.Cost)
 	}
-	latest := plan.Lock()
+	plan.Lock()
 	defer plan.Unlock()
-	now := max(clock(), latest)
+	now := clock()
 	for i, e := range plan.Entries[:plan.N] {
 		if e.Evicted || e.Rule != g.Charges[i].Rule || e.Chunk.Peek(plan.Costs[i], now) != prefetch.Holds {
 			return false
@@ -229,7 +227,6 @@ func (t *Table) RetryCached(g *Transaction, clock func() budget.Instant) bool {
 	g.Allowed, g.Out = true, g.EmptyVerdicts()
 	for i, e := range plan.Entries[:plan.N] {
 		a := &g.Charges[i]
-		e.happensLocked(now)
 		e.Chunk.Spend(a.Cost, now)
 		t.activate(e)
 		found := e.Chunk.Outcome(now)
@@ -267,7 +264,6 @@ func (t *Table) BeginReturn(a *Charge, now budget.Instant) (view limit.ChunkView
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.happensLocked(now)
 	e.Chunk.End()
 	if !e.sameRecordLocked(a) {
 		return limit.ChunkView{}, func() {}

@@ -32,8 +32,10 @@ type Scratch struct {
 	Name      []byte
 	One       [1]Request // the request of a caller that has only one
 	// Pending has the indexes of the requests that are not decided yet. ForStore has those of them
-	// that the store decides in this round.
-	Pending, ForStore []int
+	// that the store decides in this round, and Held those that memory has decided.
+	Pending, ForStore, Held []int
+	// ChunksEnd is when the first chunk ends of which memory has spent in this round.
+	ChunksEnd budget.Instant
 	// Until is when the requests stop to wait for calls of other checks. It is set when the first of
 	// them waits or asks the store.
 	Until time.Time
@@ -129,15 +131,11 @@ func (l *LocalPlan) add(e *Entry, cost limit.Tokens) {
 	l.N++
 }
 
-// Lock locks the entries in the order of their numbers. It returns the latest instant at which something happened to one
-// of them.
-func (l *LocalPlan) Lock() (latest budget.Instant) {
+// Lock locks the entries in the order of their numbers.
+func (l *LocalPlan) Lock() {
 	for _, i := range l.order[:l.N] {
-		e := l.Entries[i]
-		e.mu.Lock()
-		latest = max(latest, e.latest)
+		l.Entries[i].mu.Lock()
 	}
-	return latest
 }
 
 // Unlock unlocks the entries.
@@ -174,17 +172,17 @@ func (l *LocalPlan) Evaluate(s *Scratch, now budget.Instant) (allowed, known boo
 
 // Charge counts the request at each limit, and spends tokens where it is allowed. If one limit
 // denies a request, its other limits are not charged. A shadow limit is charged independently of
-// the others.
-func (l *LocalPlan) Charge(t *Table, allowed bool, now budget.Instant) {
+// the others. Charge records in s when the chunks end of which it spends.
+func (l *LocalPlan) Charge(t *Table, s *Scratch, allowed bool, now budget.Instant) {
 	for i, e := range l.Entries[:l.N] {
 		cost := l.Costs[i]
-		e.happensLocked(now)
 		e.Chunk.CountCheck(cost, now)
 		switch {
 		case l.found[i] == prefetch.Denied:
 			e.Chunk.Refuse(cost, now)
 		case e.shadow || allowed:
 			e.Chunk.Spend(cost, now)
+			s.ChunksEnd = min(s.ChunksEnd, e.Chunk.Ends())
 			if e.Chunk.Due(now) != prefetch.Nothing {
 				t.urge(e)
 			}

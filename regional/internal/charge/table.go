@@ -78,9 +78,7 @@ type Entry struct {
 
 	mu      sync.Mutex
 	Evicted bool // it is no longer in the table
-	// latest is the latest instant at which something happened to the key.
-	latest budget.Instant
-	Chunk  prefetch.Key
+	Chunk   prefetch.Key
 	// Rule and Limit are those of the latest check of the key. The store decides a check with others.
 	Rule   *rules.Rule
 	Limit  limit.Limit
@@ -180,9 +178,6 @@ func (t *Table) placeFor(hash uint64, count uint32, now budget.Instant) (place i
 	}
 	return place, out != nil && t.evict(out, now)
 }
-
-// happensLocked records that something happens to the key at an instant. The caller holds mu.
-func (e *Entry) happensLocked(now budget.Instant) { e.latest = max(e.latest, now) }
 
 // WhileLocked calls do, which may use all fields of the entry and must call no method of it.
 func (e *Entry) WhileLocked(do func()) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -114,7 +115,7 @@ func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *cha
 			now, wall = l.read()
 		}
 		patient := !s.Crowded && (round == 0 || round < charge.MaxWaitRounds && time.Now().Before(s.Until))
-		groups := l.decideCached(requests, s, now, wall.UnixMilli(), patient)
+		groups := l.decideCached(requests, s, now, wall, patient)
 		if round == 0 && len(groups)+len(s.Pending) > 0 {
 			s.Until = time.Now().Add(storeguard.CallerPatience)
 		}
@@ -152,11 +153,17 @@ func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *cha
 }
 
 // decideCached decides those pending requests that memory can decide, and returns the groups that
-// the store has to decide. If patient, requests that wait for another call stay pending.
-func (l *Engine) decideCached(requests []charge.Request, s *charge.Scratch, now budget.Instant, nowMS int64, patient bool) (groups []*charge.Transaction) {
+// the store has to decide. now and wall are when they came, by the two clocks. If patient, requests that
+// wait for another call stay pending.
+//
+// Memory decides all of them as of now. A wait for a lock, or a pause of the process, may be longer than a
+// chunk's life. So the clock is read again when they are decided: if a chunk is over of which they have
+// spent, the store decides instead. What was spent is lost, as the rest of that chunk is.
+func (l *Engine) decideCached(requests []charge.Request, s *charge.Scratch, now budget.Instant, wall time.Time, patient bool) (groups []*charge.Transaction) {
+	nowMS := wall.UnixMilli()
 	p := l.Policies.At(nowMS)
 	waiting := s.Pending[:0]
-	s.ForStore = s.ForStore[:0]
+	s.ForStore, s.Held, s.ChunksEnd = s.ForStore[:0], s.Held[:0], math.MaxInt64
 	for _, i := range s.Pending {
 		d, r := &s.Decisions[i], &requests[i]
 		s.Matched = d.Match(p, r, nowMS, s.Matched)
@@ -165,18 +172,34 @@ func (l *Engine) decideCached(requests []charge.Request, s *charge.Scratch, now 
 		}
 		switch routeOf(d, l, p, r, now, s, patient) {
 		case routeDecided:
+			s.Held = append(s.Held, i)
 			continue
 		case routeWait:
 			waiting = append(waiting, i)
 			continue
 		}
-		d.Limits(p, r, s.Matched, l.Auth.Local, now, &s.Name)
-		l.Keys.Hold(d, now)
-		s.MarkInFlight(d.Groups, now)
-		groups, s.ForStore = append(groups, d.Groups...), append(s.ForStore, i)
+		groups = l.forStore(groups, s, i, p, r, now)
 	}
 	s.Pending = waiting
+	if s.ChunksEnd != math.MaxInt64 && l.since(now, wall) >= s.ChunksEnd {
+		for _, i := range s.Held {
+			d, r := &s.Decisions[i], &requests[i]
+			*d = charge.Decision{}
+			s.Matched = d.Match(p, r, nowMS, s.Matched)
+			groups = l.forStore(groups, s, i, p, r, now)
+		}
+	}
 	return groups
+}
+
+// forStore appends the groups of a request that the store has to decide.
+func (l *Engine) forStore(groups []*charge.Transaction, s *charge.Scratch, i int, p *policy.Policy, r *charge.Request, now budget.Instant) []*charge.Transaction {
+	d := &s.Decisions[i]
+	d.Limits(p, r, s.Matched, l.Auth.Local, now, &s.Name)
+	l.Keys.Hold(d, now)
+	s.MarkInFlight(d.Groups, now)
+	s.ForStore = append(s.ForStore, i)
+	return append(groups, d.Groups...)
 }
 
 // keepTurns gives back the turns of a call of several requests that are decided by now: n wait for the store. The call
@@ -196,11 +219,13 @@ func (l *Engine) read() (budget.Instant, time.Time) {
 	return l.Auth.Now(), time.Now()
 }
 
-// nowNotBefore returns the time of the boot clock, but no earlier time than earliest: readings of the
-// fast clock may go back a little.
-func (l *Engine) nowNotBefore(earliest budget.Instant) budget.Instant {
-	now, _ := l.read()
-	return max(now, earliest)
+// since returns the time of the boot clock, microseconds after read has returned now and wall. It reads only Go's
+// monotonic clock, which takes half as long.
+func (l *Engine) since(now budget.Instant, wall time.Time) budget.Instant {
+	if l.clock != nil {
+		return now.Add(time.Since(wall))
+	}
+	return l.Auth.Now()
 }
 
 // spendAll decides groups, storeguard.GroupsPerCall in one call, as many calls at once as may be shared. Its error is charge.ErrGone.
@@ -344,26 +369,19 @@ const (
 )
 
 // routeOf decides a request from memory if memory knows enough of each of its limits. Otherwise it
-// changes nothing; a patient request then waits for other checks' calls, if there are any. came is
-// when the request came, and the instant of the decision. If something has happened to one of its keys
-// since, while it waited for a lock, the clock is read again. So everything that happens to a key happens
-// in the order of its instants, and a process that pauses before a decision does what it would do if it
-// paused after it: its answer is late.
-func routeOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request, came budget.Instant, s *charge.Scratch, patient bool) route {
+// changes nothing; a patient request then waits for other checks' calls, if there are any. now is
+// when the request came.
+func routeOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request, now budget.Instant, s *charge.Scratch, patient bool) route {
 	var plan charge.LocalPlan
 	t := l.Auth.Local
 	if len(s.Matched) > charge.MaxCached || !plan.Find(t, p, r, s) {
 		return routeStore
 	}
-	if !d.Coalesced && l.Keys.HoldLocal(d, &plan, s, came) {
+	if !d.Coalesced && l.Keys.HoldLocal(d, &plan, s, now) {
 		return routeDecided
 	}
-	latest := plan.Lock()
+	plan.Lock()
 	defer plan.Unlock()
-	now := came
-	if latest > came {
-		now = l.nowNotBefore(latest)
-	}
 	allowed, known := plan.Evaluate(s, now)
 	switch {
 	case known:
@@ -373,7 +391,7 @@ func routeOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request,
 	default:
 		return routeStore
 	}
-	plan.Charge(t, allowed, now)
+	plan.Charge(t, s, allowed, now)
 	d.SetVerdicts(&plan, s, allowed, now)
 	return routeDecided
 }

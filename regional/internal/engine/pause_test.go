@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,39 +12,35 @@ import (
 	"aliquot/rules"
 )
 
-// TestACheckThatWaitedSpendsNothingThatHasEnded: a check reads the clock, and waits until the chunk of its key is over,
-// while something happens to the key. If nothing does, its process has paused: then it is decided as of when it came,
-// as if the pause had come right after.
-func TestACheckThatWaitedSpendsNothingThatHasEnded(t *testing.T) {
-	for _, c := range []struct {
-		wait    time.Duration
-		touched bool
-		want    route
-	}{
-		{99 * time.Millisecond, true, routeDecided},
-		{100 * time.Millisecond, true, routeStore},
-		{2 * time.Second, true, routeStore},
-		{2 * time.Second, false, routeDecided},
+// TestACheckThatPausedSpendsNothingThatHasEnded: checks read the clock, and their process is put aside until the chunk of
+// their key is over. The store decides all of them.
+func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
+	for pause, held := range map[time.Duration]bool{
+		99 * time.Millisecond: true, 100 * time.Millisecond: false, 2 * time.Second: false,
 	} {
 		now := chargetest.Noon
 		l := limiterBefore(t, &moodyStore{}, "e1", func() budget.Instant { return now }, strictRule(1000, 1000, ""))
-		p, r, s := l.Policies.Load(), &asked("k")[0], &charge.Scratch{}
+		requests := append(append(asked("k"), asked("k")...), asked("another")...)
+		s := &charge.Scratch{}
 		d := charge.Decision{}
-		s.Matched = d.Match(p, r, 0, nil)
-		m := &s.Matched[0]
-		e := chargetest.LentTo(t, l.Auth.Local, m.Rule, r)
+		m := &d.Match(l.Policies.Load(), &requests[0], 0, nil)[0]
+		e := chargetest.LentTo(t, l.Auth.Local, m.Rule, &requests[0])
 		e.Limit = m.Limit
-		came, _ := l.read()
-		now = chargetest.Noon.Add(c.wait)
-		if c.touched {
-			l.Auth.Local.Due(now, false, nil, nil) // the janitor comes by
+		came, wall := l.read()
+		s.Reset(len(requests), came)
+		now = chargetest.Noon.Add(pause)
+		groups := l.decideCached(requests, s, came, wall, false)
+		want := []int{2}
+		if !held {
+			want = []int{2, 0, 1}
 		}
-		before := e.Chunk.Left()
-		if way := routeOf(&d, l, p, r, came, s, false); way != c.want {
-			t.Errorf("after %v, touched %t, it is decided by way %d, want %d", c.wait, c.touched, way, c.want)
+		if !slices.Equal(s.ForStore, want) || len(groups) != len(want) {
+			t.Errorf("after a pause of %v the store decides %v in %d groups, want %v", pause, s.ForStore, len(groups), want)
 		}
-		if spent := before - e.Chunk.Left(); (spent > 0) != (c.want == routeDecided) {
-			t.Errorf("after %v, touched %t, it spent %d", c.wait, c.touched, spent)
+		for i := range 2 {
+			if d := &s.Decisions[i]; (d.CachedVerdicts != nil) != held || (d.Groups == nil) != held {
+				t.Errorf("after a pause of %v: %d verdicts of memory and %d groups", pause, len(d.CachedVerdicts), len(d.Groups))
+			}
 		}
 	}
 }
