@@ -21,8 +21,9 @@ type Ticket struct {
 	borrows bool
 	// overruns: as in Charge.
 	overruns bool
-	// unrecorded: the table had no room for the call's key.
+	// unrecorded: the table had no room for the call's key. place: where it had the key.
 	unrecorded bool
+	place      int32
 }
 
 type ticketState uint8
@@ -134,6 +135,7 @@ func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
 		}
 		e = t.keys.put(c.Key, t.untouched(c, now))
 	}
+	k.place = t.keys.place()
 	e.asked += c.Cost
 	e.overruns += k.overrun()
 }
@@ -283,6 +285,7 @@ func (t *Table) landed(k *Ticket, c *Charge) {
 		t.unrecorded--
 		return // what is under way of the key by now is of later calls
 	}
+	t.keys.hint(c.Key, k.place)
 	if e := t.keys.find(c.Key); e != nil && k.state == underway && k.voided == t.voided {
 		e.asked, e.overruns = max(0, e.asked-k.cost), max(0, e.overruns-k.overrun())
 	}

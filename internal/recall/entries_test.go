@@ -13,12 +13,14 @@ import (
 // TestEntriesAreAMap: entries hold what a map would, whatever was put, deleted and looked for before.
 func TestEntriesAreAMap(t *testing.T) {
 	rng, want, es := rand.New(rand.NewPCG(1, 1)), map[budget.KeyID]entry{}, entries{}
+	places := map[budget.KeyID]int32{} // where they were
 	for n := range 200_000 {
 		key, e := keyOf(uint64(rng.IntN(3*blockSize))), entry{left: limit.Tokens(n)}
+		es.hint(key, places[key])
 		switch rng.IntN(3) {
 		case 0:
 			es.put(key, e)
-			want[key] = e
+			want[key], places[key] = e, es.place()
 		case 1:
 			es.delete(key)
 			delete(want, key)

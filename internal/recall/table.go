@@ -13,7 +13,7 @@ const (
 	DefaultKeys = 480_000
 	// evictionSample is how many keys are compared to make room in a full table. The one that was
 	// settled longest ago is dropped.
-	evictionSample = 16
+	evictionSample = 8
 )
 
 // Charge is what one limit of a request costs a key, with what the region may hold of that key now.
