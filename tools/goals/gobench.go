@@ -91,7 +91,7 @@ func (b *bench) leader(ctx context.Context) ([]row, error) {
 // memoryStore is what a cold key takes in the embedded store, and what a check costs
 // there with more and more keys.
 func (b *bench) memoryStore(ctx context.Context) ([]row, error) {
-	out, err := b.goTest(ctx, "-run", "^TestMemoryBytesPerKey$", "-v", "./regional/store")
+	out, err := b.goTest(ctx, "-run", "^TestMemoryBytesPerKey$", "-v", "./regional/store/memory")
 	if err != nil {
 		return nil, err
 	}
