@@ -166,9 +166,6 @@ func (es *entries) delete(key budget.KeyID) {
 
 // clear removes all keys.
 func (es *entries) clear() {
-	for at := range es.used {
-		es.of(at).taken = false
-	}
 	clear(es.index)
 	es.free, es.used, es.n, es.hand, es.found = es.free[:0], 0, 0, 0, false
 }

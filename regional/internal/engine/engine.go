@@ -220,7 +220,7 @@ func (l *Engine) read() (budget.Instant, time.Time) {
 }
 
 // since returns the time of the boot clock, microseconds after read has returned now and wall. It reads only Go's
-// monotonic clock, which takes half as long.
+// monotonic clock, which takes half as long and does not see that the machine slept in between.
 func (l *Engine) since(now budget.Instant, wall time.Time) budget.Instant {
 	if l.clock != nil {
 		return now.Add(time.Since(wall))
