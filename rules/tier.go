@@ -10,8 +10,7 @@ import (
 	"aliquot/rules/pattern"
 )
 
-// subject is a request in the form that conditions compare. path is its endpoint after pathOf, and
-// tier its tier.
+// subject is a request in the form that conditions compare. path is its endpoint after pathOf.
 type subject struct {
 	attrs Attributes
 	path  string
@@ -39,7 +38,7 @@ func (s *subject) value(attribute string) string {
 	return s.attrs.Get(attribute)
 }
 
-// subject returns the request with its tier.
+// subject returns a request in the form that conditions compare.
 func (s *Set) subject(attrs Attributes) subject {
 	return subject{attrs: attrs, path: pathOf(attrs.Get(document.EndpointAttribute)), tiers: &s.tiers}
 }

@@ -60,8 +60,8 @@ func leaders() []Plant {
 		},
 		{
 			Name: "cools-under-earlier-daemon", Breaks: "a key cools down while an earlier daemon of a region may hold a lease",
-			Edits:    []Edit{{cool, "(!l.regions[i].live || now < l.regions[i].coolFrom)", "!l.regions[i].live"}},
-			World:    World{Faults: []string{"second daemon", "daemon restarts", "all store commands stuck", "daemon paused"}, Just: true},
+			Edits: []Edit{{cool, "(!l.regions[i].live || now < l.regions[i].coolFrom)", "!l.regions[i].live"}},
+			World: World{Faults: []string{"second daemon", "daemon restarts", "all store commands stuck", "daemon paused"}, Just: true},
 		},
 		{
 			Name: "cools-above-floor", Breaks: "every region is told that a key is cold before all shares are back at the floors",

@@ -58,8 +58,8 @@ func leases() []Plant {
 		},
 		{
 			Name: "reclaim-while-open", Breaks: "a liability falls to the floor at the lease's end although a session is open in which another could begin",
-			Edits:    []Edit{{"budget/leader_plan.go", "case !r.open && r.leaseEnd == 0 &&", "case r.leaseEnd == 0 &&"}},
-			World:    World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "slow commits", "messages lost", "messages reordered"}, Just: true},
+			Edits: []Edit{{"budget/leader_plan.go", "case !r.open && r.leaseEnd == 0 &&", "case r.leaseEnd == 0 &&"}},
+			World: World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "slow commits", "messages lost", "messages reordered"}, Just: true},
 		},
 		{
 			Name: "told-more-without-lease", Breaks: "a session that opens without a lease is told more than the floor, whose liability may be on its way down",
@@ -110,8 +110,8 @@ func leases() []Plant {
 		},
 		{
 			Name: "unacknowledged-shrink-counts", Breaks: "in the sum that renewals look at, a shrink counts when it is sent, not when it is acknowledged",
-			Edits:    []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(l.cfg.Regions[i].Floor))", "e := key.regions[i].sent"}},
-			World:    World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
+			Edits: []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(l.cfg.Regions[i].Floor))", "e := key.regions[i].sent"}},
+			World: World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
 		},
 		{
 			Name: "silent-floor-not-in-sum", Breaks: "in the sum that renewals look at, a silent region counts for what it was sent, not for its floor",

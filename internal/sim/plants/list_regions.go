@@ -185,8 +185,8 @@ func regions() []Plant {
 		},
 		{
 			Name: "stale-change-made", Breaks: "the store makes a change although it has seen a later one",
-			Edits:    []Edit{{apply, "r.Stamp == c.View.Stamp && r.Gen >= c.Gen && !again {", "c.Gen == 0 && !again {"}},
-			World:    World{Faults: []string{"second daemon", "all store commands stuck", "daemon paused", "store commands stuck", "messages lost"}, Just: true},
+			Edits: []Edit{{apply, "r.Stamp == c.View.Stamp && r.Gen >= c.Gen && !again {", "c.Gen == 0 && !again {"}},
+			World: World{Faults: []string{"second daemon", "all store commands stuck", "daemon paused", "store commands stuck", "messages lost"}, Just: true},
 		},
 		{
 			Name: "later-record-spent", Breaks: "a later share, of which the caller has not heard, is always spent whole",
