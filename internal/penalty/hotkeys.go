@@ -25,8 +25,8 @@ const (
 	// hotHits is the smallest number of samples of a key whose rate is shown.
 	hotHits = 8
 	// A set that takes sampledMost samples within sampleSpan halves its part of the checks. One that
-	// takes fewer than sampledLeast doubles it. With so many samples rates are right to 2 %.
-	sampledMost, sampledLeast = 512, 128
+	// takes fewer than sampledLeast doubles it. With so many samples rates are right to 5 %.
+	sampledMost, sampledLeast = 128, 32
 	sampleSpan                = time.Second
 	maxShift                  = 20
 	// rescaleAt is the weight, as a power of two, at which the counts of a set are scaled down. A

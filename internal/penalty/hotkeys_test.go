@@ -117,7 +117,7 @@ func TestSamplingFollows(t *testing.T) {
 		now = now.Add(time.Millisecond)
 		h.Seen(someKey(1), false, now)
 	}
-	if shift := set.shift; shift > 3 {
+	if shift := set.shift; shift > 4 {
 		t.Errorf("a thousand checks a second: one in %d", 1<<shift)
 	}
 	if top := h.Top(1, now); math.Abs(top[0].Checks/1000-1) > 0.25 {

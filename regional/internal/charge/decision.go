@@ -231,10 +231,13 @@ func (d *Decision) rejectTooCostly(a *Charge, shadow bool) {
 }
 
 // Verdicts returns the verdicts of all limits in the order of the rules, and the headline among
-// them.
+// them. They may be the decision's own.
 func (d *Decision) Verdicts() (all []Verdict, headline *Verdict) {
-	if d.CachedVerdicts != nil {
+	switch {
+	case d.CachedVerdicts != nil:
 		return d.CachedVerdicts, strictest(d.CachedVerdicts)
+	case len(d.Never) == 0 && len(d.Groups) == 1: // as most have, and in order
+		return d.Groups[0].Out, strictest(d.Groups[0].Out)
 	}
 	all = append(all, d.Never...)
 	for _, g := range d.Groups {

@@ -9,8 +9,8 @@ import (
 
 const (
 	// JanitorInterval is how often the janitor visits the chunks. An unused chunk goes back within
-	// half its life, so a tenth of that is often enough.
-	JanitorInterval = prefetch.Life / 20
+	// half its life, so a fifth of that is often enough.
+	JanitorInterval = prefetch.Life / 10
 	// ObserveInterval is how often the state machine learns what memory has decided.
 	ObserveInterval = 20 * time.Millisecond
 )
