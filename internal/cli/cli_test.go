@@ -375,7 +375,7 @@ func changeRules(t *testing.T, coordinator, region string) {
 }
 
 // byTheStore runs a command about one client after the other until the store decides: on a busy machine it may miss a
-// deadline, and what is said instead is not what is tested.
+// deadline, and the answer is then not the one that is tested.
 func byTheStore(t *testing.T, of func(client string) result) (got result) {
 	t.Helper()
 	client := 0

@@ -49,7 +49,10 @@ func (h *Header) View(a *Charge) limit.View {
 		f.Changed(&v, *a.Changed, a.RuleSince, a.Right, a.Elastic())
 	}
 	v.HeardWait = min(v.HeardWait, lua.HeardTTL.Microseconds())
-	v.Deadline, v.Debit, v.Held, v.Slot, v.Cost, v.Memory = h.Deadline, a.Carried.Amount, a.Carried.Held, a.Slot, a.Cost, a.Memory
+	v.Deadline, v.Slot, v.Cost, v.Memory = h.Deadline, a.Slot, a.Cost, a.Memory
+	if a.Carried != nil {
+		v.Debit, v.Held = a.Carried.Amount, a.Carried.Held
+	}
 	if a.Limit.Algorithm == limit.Concurrency {
 		v.Lasts = a.Lasts.Microseconds()
 	}

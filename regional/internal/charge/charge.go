@@ -48,10 +48,10 @@ type Charge struct {
 	Planned
 	Right budget.Right
 	// Ticket is the ticket of the latest call that carried this charge. Carried is the part of the
-	// key's debt in that call. PriorTicket is the ticket of an earlier call that was given up and
+	// key's debt in that call; nil: none. PriorTicket is the ticket of an earlier call that was given up and
 	// may have made this charge; nil if there was none.
 	Ticket      recall.Ticket
-	Carried     recall.Debt
+	Carried     *recall.Debt
 	PriorTicket *recall.Ticket
 	// Memory is the daemon's knowledge of the key's record, in case the store has lost it; nil if
 	// it knows nothing.

@@ -22,30 +22,30 @@ type Transaction struct {
 	Peek   bool // it only reads the state, and charges nothing
 	// ChunkOnly: it only renews or returns a chunk, and charges nothing.
 	ChunkOnly bool
-	Charges   []Charge
 	Allowed   bool
+	// Reserves: the store remembers the group. Its call borrows nothing, so that a repeated answer
+	// equals the first one.
+	Reserves bool
+	retried  bool // the store has been asked for the second time
+	// abandoned is 1 if the caller has given up the call that charges the group. It is set
+	// atomically, because the call may be under way.
+	abandoned uint32
+	Charges   []Charge
 	Out       []Verdict       // parallel to Charges
 	backing   []Verdict       // memory for Out, if it is large enough
 	self      [1]*Transaction // the group as the only one of its request; nil if it is not needed
 	// InFlight has a channel for each call in flight that may bring tokens for want of which the
 	// store has denied the group. It is nil if there is no such call, or if the group was retried.
 	InFlight []<-chan struct{}
-	retried  bool // the store has been asked for the second time
 	// Until is when the caller stops to wait for InFlight. The zero time means that it does not wait.
 	Until time.Time
-	// Reserves: the store remembers the group. Its call borrows nothing, so that a repeated answer
-	// equals the first one.
-	Reserves bool
 	// Before is the answer to a shadow limit of a reservation whose other limits were denied and are
 	// retried; nil otherwise.
 	Before *ChargedBefore
 	// Undecided has the indexes of the charges that the store could not decide, although it decided
-	// the others, and why. Answer is its answer to the others.
+	// the others, and why. Answer is its answer to the others; nil if it decided all.
 	Undecided map[int]error
-	Answer    lua.Result
-	// abandoned is 1 if the caller has given up the call that charges the group. It is set
-	// atomically, because the call may be under way.
-	abandoned uint32
+	Answer    *lua.Result
 }
 
 // singleCharge is a group with space for one limit and its verdict. Most requests have one limit, and
@@ -262,7 +262,7 @@ func (g *Transaction) Join(lost, rest *Transaction) {
 		g.Charges[i] = from.Charges[at]
 		g.Out = append(g.Out, from.Out[at])
 	}
-	g.Undecided, g.Answer = nil, lua.Result{}
+	g.Undecided, g.Answer = nil, nil
 }
 
 // CollectPeeks writes the verdicts of the peeks, one for each of the group's limits, into the group.

@@ -31,7 +31,7 @@ func TestTheEndOfACallCountsOnce(t *testing.T) {
 	owe()
 	answerOne(e, answered, &lua.Result{Limits: []limit.Outcome{{}}}, 1, now, now)
 	e.Sent([]*charge.Transaction{other}, &head)
-	if other.Charges[0].Carried.Amount == 0 || !e.Settling(group(), &Turn{}) {
+	if carriedBy(&other.Charges[0]) == 0 || !e.Settling(group(), &Turn{}) {
 		t.Fatal("the other call carries nothing")
 	}
 	e.Failed([]*charge.Transaction{answered}, errors.New("not made"), now)
@@ -53,8 +53,8 @@ func TestANodeThatDecidedHasTakenWhatACallCarried(t *testing.T) {
 	}
 	both := []*charge.Transaction{{Charges: []charge.Charge{unsent, decided}}}
 	head := &charge.Header{At: now, Latest: now + second}
-	if e.Sent(both, head); both[0].Charges[1].Carried.Amount != limit.Token {
-		t.Fatalf("the call carries %v, want 1 token", both[0].Charges[1].Carried.Amount)
+	if e.Sent(both, head); carriedBy(&both[0].Charges[1]) != limit.Token {
+		t.Fatalf("the call carries %v, want 1 token", carriedBy(&both[0].Charges[1]))
 	}
 	unsentErr := &net.OpError{Op: "dial", Err: errors.New("refused")}
 	left := limit.Outcome{Tokens: 7 * limit.Token, Bucket: limit.Bucket{Cap: 50 * limit.Token}}
@@ -64,8 +64,8 @@ func TestANodeThatDecidedHasTakenWhatACallCarried(t *testing.T) {
 	if e.Owes() {
 		t.Error("something is owed still")
 	}
-	if e.Sent(both, head); both[0].Charges[1].Carried.Amount != 0 {
-		t.Errorf("the next call carries %v once more", both[0].Charges[1].Carried.Amount)
+	if e.Sent(both, head); carriedBy(&both[0].Charges[1]) != 0 {
+		t.Errorf("the next call carries %v once more", carriedBy(&both[0].Charges[1]))
 	}
 	e.Failed(both, lua.ErrNoRoom, now)
 	passed := 0

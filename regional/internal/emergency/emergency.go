@@ -145,7 +145,7 @@ func (e *Limit) carry(groups []*charge.Transaction, now budget.Instant) {
 	if e.table.Owing() == 0 {
 		for _, g := range groups {
 			for i := range g.Charges {
-				g.Charges[i].Carried = recall.Debt{} // of an earlier try
+				g.Charges[i].Carried = nil // of an earlier try
 			}
 		}
 		return
@@ -154,10 +154,11 @@ func (e *Limit) carry(groups []*charge.Transaction, now budget.Instant) {
 	for _, g := range groups {
 		for i := range g.Charges {
 			a := &g.Charges[i]
-			a.Carried = recall.Debt{}
+			a.Carried = nil
 			if e.table.Owes(a.Key) && !(g.Peek && e.table.Settling(a.Key)) { // a look at a key costs nothing, so it may leave the debt to another call
 				c := e.charge(a, now)
-				a.Carried = e.table.Carry(&c, call, now)
+				debt := e.table.Carry(&c, call, now)
+				a.Carried = &debt
 			}
 		}
 	}

@@ -266,7 +266,7 @@ func TestWhatIsAdmittedBeforeTheStoreIsBack(t *testing.T) {
 			}
 			g := &charge.Transaction{Charges: []charge.Charge{ask(n, enforcement)}}
 			e.Sent([]*charge.Transaction{g}, &charge.Header{Epoch: latest})
-			m, owed := g.Charges[0].Memory, g.Charges[0].Carried.Amount
+			m, owed := g.Charges[0].Memory, carriedBy(&g.Charges[0])
 			if m == nil || m.Tokens < want.least*limit.Token || m.Tokens > want.most*limit.Token || owed != want.owed*limit.Token {
 				t.Errorf("key %d, the same clock %t: the store is told %+v less %v", n, sameClock, m, owed)
 			}

@@ -43,15 +43,18 @@ func (e *Limit) Hands() {
 
 // paid is carried for a call that may have paid the debt. The caller holds mu.
 func (e *Limit) paid(a *charge.Charge) recall.Debt {
-	if a.Carried.Amount != 0 || a.Carried.Held != nil {
+	debt := carried(a)
+	if debt.Amount != 0 || debt.Held != nil {
 		e.payments++
 	}
-	return carried(a)
+	return debt
 }
 
 // carried returns the debt that a call carried, which has ended. Its end counts once, even if the next
 // call of the charge is not made.
 func carried(a *charge.Charge) (debt recall.Debt) {
-	debt, a.Carried = a.Carried, recall.Debt{}
+	if a.Carried != nil {
+		debt, a.Carried = *a.Carried, nil
+	}
 	return debt
 }

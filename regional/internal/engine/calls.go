@@ -98,7 +98,7 @@ func (a *storeClient) attempt(ctx context.Context, groups []*charge.Transaction)
 	seen := w.Seen[:0]
 	for i, g := range groups {
 		if results[i].Err != nil {
-			g.Undecided, g.Answer = results[i].Undecided, results[i]
+			g.Undecided, g.Answer = results[i].Undecided, &results[i]
 			a.guard.CountRefused(results[i].Err)
 			charge.Fail(groups[i : i+1])
 			continue

@@ -190,7 +190,7 @@ func (r *reservation) groupsOf() (groups []*charge.Transaction, never []charge.V
 		order = append(order, a.Rule)
 		n := len(groups)
 		if n == 0 || l.Shadow {
-			groups, n = append(groups, &charge.Transaction{Shadow: l.Shadow, Before: l.Before}), n+1
+			groups, n = append(groups, &charge.Transaction{Shadow: l.Shadow, Before: l.Before, Answer: &lua.Result{}}), n+1
 		}
 		g := groups[n-1]
 		g.Charges = append(g.Charges, a)
@@ -240,7 +240,7 @@ func resultsOf(kept *lua.Kept, groups []*charge.Transaction) ([]lua.Result, erro
 		if g.Before == nil {
 			return nil, errors.New("the store keeps a reservation whose limits are out of order")
 		}
-		results = append(results, g.Answer)
+		results = append(results, *g.Answer)
 	}
 	return results, nil
 }
