@@ -31,15 +31,23 @@ const (
 	algorithms
 )
 
-// String returns the algorithm's name, as in a rules file.
-func (a Algorithm) String() string {
-	if !a.Known() {
-		return "unknown"
-	}
-	return [algorithms]string{
-		"token_bucket", "leaky_bucket", "fixed_window", "sliding_window_counter", "sliding_window_log", "concurrency",
-	}[a]
+// kinds says what each algorithm is like, by its number. The last row is of the numbers that no algorithm has.
+var kinds = [algorithms + 1]struct {
+	name                       string
+	counts, logs, seesPrevious bool
+	tail                       int64 // in windows
+}{
+	TokenBucket:    {name: "token_bucket"},
+	LeakyBucket:    {name: "leaky_bucket"},
+	FixedWindow:    {name: "fixed_window", counts: true, tail: 2},
+	SlidingCounter: {name: "sliding_window_counter", counts: true, seesPrevious: true, tail: 2},
+	SlidingLog:     {name: "sliding_window_log", counts: true, logs: true, tail: 1},
+	Concurrency:    {name: "concurrency", counts: true, logs: true, tail: 1},
+	algorithms:     {name: "unknown", counts: true},
 }
+
+// String returns the algorithm's name, as in a rules file.
+func (a Algorithm) String() string { return kinds[min(a, algorithms)].name }
 
 // Algorithms returns all algorithms, in the order of their numbers.
 func Algorithms() []Algorithm {
@@ -55,13 +63,13 @@ func (a Algorithm) Known() bool { return a < algorithms }
 
 // Counts reports whether a limit of this algorithm is a counting limit: it compares use with
 // rights. If not, it holds tokens.
-func (a Algorithm) Counts() bool { return a >= FixedWindow }
+func (a Algorithm) Counts() bool { return kinds[min(a, algorithms)].counts }
 
 // Logs reports whether a record remembers every admission separately.
-func (a Algorithm) Logs() bool { return a == SlidingLog || a == Concurrency }
+func (a Algorithm) Logs() bool { return kinds[min(a, algorithms)].logs }
 
 // SeesPrevious reports whether a part of the previous window's use counts in the present window.
-func (a Algorithm) SeesPrevious() bool { return a == SlidingCounter }
+func (a Algorithm) SeesPrevious() bool { return kinds[min(a, algorithms)].seesPrevious }
 
 // MaxEntries is the largest capacity, in whole tokens, of an algorithm that remembers every
 // admission separately. It is also the number of admissions that a record remembers. A further one
@@ -77,16 +85,7 @@ func (l Limit) Tail() time.Duration {
 }
 
 // tail returns Limit.Tail in microseconds.
-func tail(a Algorithm, window int64) int64 {
-	switch a {
-	case FixedWindow, SlidingCounter:
-		return 2 * window
-	case SlidingLog, Concurrency:
-		return window
-	default:
-		return 0
-	}
-}
+func tail(a Algorithm, window int64) int64 { return kinds[min(a, algorithms)].tail * window }
 
 // PerSecond returns the long-term rate of the limit, rounded down: for a counting limit, its
 // capacity a window.

@@ -148,7 +148,7 @@ func counted() []Plant {
 		},
 		{
 			Name: "one-window-too-short", Breaks: "what was used of a fixed window counts as gone after one window, as if all clocks showed the same",
-			Edits: []Edit{{"limit/algorithm.go", "	case FixedWindow, SlidingCounter:\n		return 2 * window\n", "	case FixedWindow:\n		return window\n	case SlidingCounter:\n		return 2 * window\n"}},
+			Edits: []Edit{{"limit/algorithm.go", "{name: \"fixed_window\", counts: true, tail: 2}", "{name: \"fixed_window\", counts: true, tail: 1}"}},
 			World: World{Keys: 2, Algorithms: []string{limit.FixedWindow.String()}, Faults: []string{"cut both ways", "drifting clocks", "all coordinators stop"}, Just: true},
 		},
 		{
