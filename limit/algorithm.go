@@ -115,5 +115,17 @@ func (l Limit) Since(now int64) int64 {
 	}
 }
 
+// Overlap returns which part of the previous window's use counts at an instant of the store's clock, in
+// microseconds of a window. l is a counting limit.
+func (l Limit) Overlap(now int64) int64 { return overlap(l.Algorithm, l.Window.Microseconds(), now) }
+
+// overlap returns Limit.Overlap.
+func overlap(a Algorithm, window, now int64) int64 {
+	if !a.SeesPrevious() {
+		return 0
+	}
+	return window - now%window
+}
+
 // label returns the number of a window of a store's clock. Windows count from 1; 0 is none.
 func label(now, window int64) int64 { return now/window + 1 }

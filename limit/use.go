@@ -159,7 +159,7 @@ func (u *Use) known(v *View, now int64) Tokens {
 		}
 		return sum
 	}
-	return u.Cur + Tokens(mulDivUp(int64(u.Prev), v.Window-now%v.Window, v.Window))
+	return u.Cur + Tokens(mulDivUp(int64(u.Prev), overlap(v.Algorithm, v.Window, now), v.Window))
 }
 
 // rights returns how much of a capacity counts at now.

@@ -91,7 +91,7 @@ func (r *recent) split(l *limit.Limit, used limit.Tokens, latest int64) (earlier
 		case l.Algorithm.Logs():
 			counts = admitted
 		case l.Algorithm.SeesPrevious() && i == 1:
-			counts = partDown(admitted, window-latest%window, window)
+			counts = partDown(admitted, l.Overlap(latest), window)
 		}
 		if counts > rest {
 			return nil, used // the store counts otherwise

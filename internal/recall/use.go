@@ -172,11 +172,11 @@ func (u *use) most(c *Charge) (used, here limit.Tokens) {
 			case w.label == label, w.label > last:
 				in.used, in.here = in.used+w.used, in.here+w.here
 			case w.label == label-1 && c.Limit.Algorithm.SeesPrevious():
-				// The rest of the previous window counts; all of it, if this window may have just
+				// A part of the previous window counts; the most of it, if this window may have just
 				// begun.
-				rest := window
+				rest := c.Limit.Overlap(0)
 				if labelAt(c, c.StoreNow) == label {
-					rest -= c.StoreNow % window
+					rest = c.Limit.Overlap(c.StoreNow)
 				}
 				in.used += partOf(w.used, rest, window)
 				in.here += partOf(w.here, rest, window)

@@ -141,7 +141,7 @@ func emptied() []Plant {
 		},
 		{
 			Name: "counter-before-in-whole", Breaks: "a counter's previous window explains all that was admitted in it, and less of it counts",
-			Edits: []Edit{{dates, "counts = partDown(admitted, window-latest%window, window)", "counts, _ = admitted, window"}},
+			Edits: []Edit{{dates, "counts = partDown(admitted, l.Overlap(latest), window)", "counts, _ = admitted, window"}},
 		},
 		{
 			Name: "part-at-its-beginning", Breaks: "what was admitted in a part of a window counts as admitted when the part began",
