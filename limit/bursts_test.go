@@ -18,7 +18,11 @@ func TestBursts(t *testing.T) {
 		SlidingCounter: {1.01, 2, 3},
 		SlidingLog:     {1, 1, 2},
 	}
-	for a, want := range want {
+	for a := range algorithms {
+		if a == Concurrency {
+			continue // how much it admits depends on when its slots are released
+		}
+		want := want[a]
 		var worst [3]float64
 		for part := range int64(20) {
 			burst := burstFrom(a, part*burstWindow/20+burstWindow-burstWindow/400)

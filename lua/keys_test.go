@@ -10,17 +10,17 @@ import (
 )
 
 func TestKey(t *testing.T) {
-	for a, want := range map[limit.Algorithm]string{
-		limit.TokenBucket: "aq:{_wAAAAAAAAAAAAAAAAAAAQ}:42:b", limit.LeakyBucket: "aq:{_wAAAAAAAAAAAAAAAAAAAQ}:42:q",
-		limit.FixedWindow: "aq:{_wAAAAAAAAAAAAAAAAAAAQ}:42:f", limit.SlidingCounter: "aq:{_wAAAAAAAAAAAAAAAAAAAQ}:42:c",
-		limit.SlidingLog: "aq:{_wAAAAAAAAAAAAAAAAAAAQ}:42:l", limit.Concurrency: "aq:{_wAAAAAAAAAAAAAAAAAAAQ}:42:s",
-	} {
-		if got := Key(a, 42, [16]byte{0xff, 15: 1}); got != want {
-			t.Errorf("%v: %s", a, got)
+	suffixes := map[limit.Algorithm]string{
+		limit.TokenBucket: "b", limit.LeakyBucket: "q", limit.FixedWindow: "f", limit.SlidingCounter: "c",
+		limit.SlidingLog: "l", limit.Concurrency: "s",
+	}
+	for _, a := range limit.Algorithms() {
+		if got, want := Key(a, 42, [16]byte{0xff, 15: 1}), "aq:{_wAAAAAAAAAAAAAAAAAAAQ}:42:"+suffixes[a]; got != want {
+			t.Errorf("%v: %s, want %s", a, got, want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		algorithm := limit.Algorithm(rapid.IntRange(0, 5).Draw(t, "algorithm"))
+		algorithm := rapid.SampledFrom(limit.Algorithms()).Draw(t, "algorithm")
 		rule := rapid.Uint32().Draw(t, "rule")
 		hash := [16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "hash"))
 		gotAlgorithm, gotRule, gotHash, ok := ParseKey(Key(algorithm, rule, hash))

@@ -13,16 +13,20 @@ import (
 // limit they go by.
 func TestLimitIsTheReverseOfKeyLimit(t *testing.T) {
 	slow := limit.Rate{Micro: 11, Frac: 574_074}
-	for _, l := range []limit.Limit{
-		{Capacity: 3 * limit.Token, Rate: slow},
-		{Algorithm: limit.LeakyBucket, Capacity: limit.MaxTokens, Rate: limit.Rate{Micro: int64(limit.MaxTokens)}},
-		{Algorithm: limit.FixedWindow, Capacity: limit.Token, Window: time.Second},
-		{Algorithm: limit.SlidingCounter, Capacity: 100 * limit.Token, Window: 7 * time.Second},
-		{Algorithm: limit.SlidingLog, Capacity: 100 * limit.Token, Window: time.Hour},
-		{Algorithm: limit.Concurrency, Capacity: 5 * limit.Token, Window: 1500 * time.Millisecond},
-	} {
-		if got, ok := entitlement.Limit(entitlement.KeyLimit(l), l.Algorithm); !ok || got != l {
-			t.Errorf("%+v came back as %+v, %t", l, got, ok)
+	fast := limit.Rate{Micro: int64(limit.MaxTokens)}
+	for _, a := range limit.Algorithms() {
+		limits := []limit.Limit{{Capacity: 3 * limit.Token, Rate: slow}, {Capacity: limit.MaxTokens, Rate: fast}}
+		if a.Counts() {
+			limits = []limit.Limit{
+				{Capacity: limit.Token, Window: time.Second}, {Capacity: 5 * limit.Token, Window: 1500 * time.Millisecond},
+				{Capacity: 100 * limit.Token, Window: 7 * time.Second}, {Capacity: 100 * limit.Token, Window: time.Hour},
+			}
+		}
+		for _, l := range limits {
+			l.Algorithm = a
+			if got, ok := entitlement.Limit(entitlement.KeyLimit(l), a); !ok || got != l {
+				t.Errorf("%+v came back as %+v, %t", l, got, ok)
+			}
 		}
 	}
 	windows := entitlement.KeyLimit(limit.Limit{Algorithm: limit.FixedWindow, Capacity: limit.Token, Window: time.Minute})

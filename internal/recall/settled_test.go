@@ -128,7 +128,10 @@ func TestASettlementOfAKeyThatIsNotKnown(t *testing.T) {
 // TestUseOfWindowsOfAnotherLength: a daemon admits all 100 of an hour by itself. Then its rule allows 50 a minute. What
 // was admitted counts as of now, and is owed.
 func TestUseOfWindowsOfAnotherLength(t *testing.T) {
-	for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingCounter} {
+	for _, a := range limit.Algorithms() {
+		if !a.Counts() || a.Logs() {
+			continue
+		}
 		long := limit.Limit{Algorithm: a, Capacity: 100 * limit.Token, Window: time.Hour}
 		short := limit.Limit{Algorithm: a, Capacity: 50 * limit.Token, Window: time.Minute}
 		table, now := New(10, 0), 12*hour+30*60*second

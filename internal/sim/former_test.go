@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 
 	"aliquot/internal/sim/faults"
@@ -24,10 +25,10 @@ func TestRulesThatChange(t *testing.T) {
 // TestCountingLimitsThatChange: worlds whose operator changes the capacities and the windows of limits that count,
 // together and apart, in all regions or in some of them first.
 func TestCountingLimitsThatChange(t *testing.T) {
-	counting := [...]limit.Algorithm{limit.FixedWindow, limit.SlidingCounter, limit.SlidingLog, limit.Concurrency}
+	counting := slices.DeleteFunc(limit.Algorithms(), func(a limit.Algorithm) bool { return !a.Counts() })
 	for seed := range uint64(40) {
 		opts := Options{
-			Algorithms: []limit.Algorithm{counting[seed%4]}, confined: true,
+			Algorithms: []limit.Algorithm{counting[int(seed)%len(counting)]}, confined: true,
 			faults: []faults.Kind{
 				faults.LowerLimit, faults.RaiseLimit, faults.StageLimit, faults.Restart, faults.NoCoordinators, faults.CutBothWays,
 			},

@@ -1,13 +1,14 @@
 package memory
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"aliquot/limit"
 )
 
-var countedAlgorithms = everyAlgorithm[2:]
+var countedAlgorithms = slices.DeleteFunc(limit.Algorithms(), func(a limit.Algorithm) bool { return !a.Counts() })
 
 // takeAt is a take of whole tokens of a cold key of an algorithm.
 func takeAt(t *testing.T, m *Store, epoch string, a limit.Algorithm, n int, cost, most int64) (bool, limit.Outcome) {

@@ -9,7 +9,6 @@ import (
 )
 
 var (
-	everyAlgorithm     = storetest.Algorithms
 	key, keyOf         = storetest.Key, storetest.KeyOf
 	coldView, viewOf   = storetest.ColdView, storetest.ViewOf
 	bucket, one, admit = storetest.Bucket, storetest.One, storetest.Admit
