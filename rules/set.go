@@ -45,8 +45,7 @@ type Rule struct {
 	// Tier is the tier of the rule, or "". A request of another tier does not meet the rule. A
 	// request without a tier meets it only if the rule has other conditions.
 	Tier string
-	// Algorithm is TokenBucket, LeakyBucket, FixedWindow, SlidingWindowLog, SlidingWindowCounter or
-	// Concurrency. It agrees with Limit.Algorithm.
+	// Algorithm is the name of Limit.Algorithm.
 	Algorithm string
 	// Queue, for a LeakyBucket: an admitted request must wait for those before it. Otherwise it
 	// passes at once.
