@@ -19,11 +19,11 @@ import (
 	"aliquot/regional/internal/storeguard"
 )
 
-// crowd takes all turns of a daemon until the test ends.
+// crowd takes all turns of requests at a daemon until the test ends.
 func crowd(t *testing.T, d *Daemon) {
 	t.Helper()
 	for range storeguard.BatchCalls {
-		turns, err := d.door.Enter(t.Context(), storeguard.GroupsPerCall)
+		turns, _, err := d.door.EnterCall(t.Context(), storeguard.GroupsPerCall)
 		if err != nil {
 			t.Fatal(err)
 		}

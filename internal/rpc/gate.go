@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -33,6 +34,9 @@ type Gate struct {
 // the process, even as long as the longest wait, does not make the gate refuse the callers after it.
 const leaveSmoothing = 256
 
+// forever is the wait of a caller that waits as long as its context.
+const forever = time.Duration(math.MaxInt64)
+
 // waiter is one waiting caller.
 type waiter struct {
 	size  int64
@@ -48,7 +52,7 @@ func NewGate(capacity int64, queue int, wait time.Duration) *Gate {
 // them back. The error is ErrCrowded, or wraps the context's.
 func (g *Gate) Enter(ctx context.Context, size int64) (leave func(), err error) {
 	if size = min(size, g.capacity); !g.tryTake(size) {
-		if err := g.waitTurn(ctx, size); err != nil {
+		if err := g.waitTurn(ctx, size, g.wait); err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +65,15 @@ func (g *Gate) TryEnter(ctx context.Context, size int64) error {
 	if g.tryTake(size) {
 		return nil
 	}
-	return g.waitTurn(ctx, size)
+	return g.waitTurn(ctx, size, g.wait)
+}
+
+// Await is TryEnter for a caller that has been let in before: it waits in turn until there is room or ctx ends.
+func (g *Gate) Await(ctx context.Context, size int64) error {
+	if g.tryTake(size) {
+		return nil
+	}
+	return g.waitTurn(ctx, size, forever)
 }
 
 // tryTake takes size units if they are free and no caller waits.
@@ -75,15 +87,15 @@ func (g *Gate) tryTake(size int64) bool {
 	return true
 }
 
-// waitTurn waits for size units in turn.
-func (g *Gate) waitTurn(ctx context.Context, size int64) error {
+// waitTurn waits for size units in turn, at most for wait.
+func (g *Gate) waitTurn(ctx context.Context, size int64, wait time.Duration) error {
 	g.mu.Lock()
 	if g.waiting.Len() == 0 && g.used+size <= g.capacity {
 		g.used += size
 		g.mu.Unlock()
 		return nil
 	}
-	if n := g.waiting.Len(); n >= g.queue || time.Duration(n)*g.leaveInterval > g.wait {
+	if n := g.waiting.Len(); wait != forever && (n >= g.queue || time.Duration(n)*g.leaveInterval > wait) {
 		g.mu.Unlock()
 		return ErrCrowded
 	}
@@ -93,7 +105,7 @@ func (g *Gate) waitTurn(ctx context.Context, size int64) error {
 	t := &waiter{size: size, ready: make(chan struct{})}
 	at := g.waiting.PushBack(t)
 	g.mu.Unlock()
-	timer := time.NewTimer(g.wait)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	var err error
 	select {

@@ -92,6 +92,34 @@ func TestGateRefusesTheNewest(t *testing.T) {
 	})
 }
 
+// TestGateAwait: a caller that was let in before waits in turn, longer than others and where no more may wait.
+func TestGateAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(1, 0, 50*time.Millisecond)
+		hold, err := g.Enter(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		go func() {
+			<-time.After(time.Hour) // of the bubble's clock
+			hold()
+		}()
+		if err := g.Await(t.Context(), 1); err != nil || time.Since(began) != time.Hour {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := g.Await(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that has gone: %v", err)
+		}
+		g.Leave(1)
+		if used, waiting := g.Used(); used != 0 || waiting != 0 {
+			t.Errorf("%d used, %d wait at the end", used, waiting)
+		}
+	})
+}
+
 func BenchmarkGate(b *testing.B) {
 	g := NewGate(256, 1000, 50*time.Millisecond)
 	ctx := context.Background()

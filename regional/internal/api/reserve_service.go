@@ -37,7 +37,7 @@ func (s *Service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 	if err != nil {
 		return nil, rpcCodes.Error(err)
 	}
-	turn, err := s.door.Enter(ctx, 1)
+	turn, err := s.door.Enter(ctx)
 	if err != nil {
 		return nil, rpcCodes.Error(err)
 	}
@@ -100,7 +100,7 @@ func (s *Service) Settle(ctx context.Context, in *aliquotv1.SettleRequest) (*ali
 	if err := validateSettle(in); err != nil {
 		return nil, rpcCodes.Error(err)
 	}
-	turn, err := s.door.Enter(ctx, 1)
+	turn, err := s.door.Enter(ctx)
 	if err != nil {
 		return nil, rpcCodes.Error(err)
 	}

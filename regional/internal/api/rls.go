@@ -84,11 +84,11 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []envoyr
 	}
 	room := limiter.Scratches.Take()
 	defer limiter.Scratches.Done(room)
-	turns, err := e.service.door.Enter(ctx, len(checks))
+	turns, part, err := e.service.door.EnterCall(ctx, len(checks))
 	switch {
 	case err == nil:
-		room.Turns = turns
-		defer func() { e.service.door.Leave(room.Turns) }()
+		room.Turns, room.Part = turns, part
+		defer func() { e.service.door.LeaveCall(room.Turns, room.Part) }()
 	case err == overload.ErrCrowded && !slices.ContainsFunc(checks, func(c envoyrls.Check) bool { return c.Look }):
 		room.Crowded = true // each rule's on_redis_failure is an answer to Envoy; an error may let all pass
 	default:

@@ -132,7 +132,7 @@ func (s *Service) check(ctx context.Context, in checkwire.Request, out *checkwir
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
-	turn, err := s.door.Enter(ctx, 1)
+	turn, err := s.door.Enter(ctx)
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
@@ -187,7 +187,7 @@ func (s *Service) checkBatch(ctx context.Context, x *rawCall, each func(why erro
 		}
 		x.valid = append(x.valid, r)
 	}
-	turns, err := s.door.Enter(ctx, len(x.valid))
+	turns, part, err := s.door.EnterCall(ctx, len(x.valid))
 	if err == overload.ErrCrowded && x.kind == streamed {
 		for range x.requests.All { // the stream goes on
 			each(err)
@@ -198,8 +198,8 @@ func (s *Service) checkBatch(ctx context.Context, x *rawCall, each func(why erro
 	}
 	room := s.limiter.Scratches.Take()
 	defer s.limiter.Scratches.Done(room)
-	room.Turns = turns
-	defer func() { s.door.Leave(room.Turns) }()
+	room.Turns, room.Part = turns, part
+	defer func() { s.door.LeaveCall(room.Turns, room.Part) }()
 	decisions, err := s.limiter.DecideIn(ctx, x.valid, room)
 	if err != nil {
 		return rpcCodes.Error(err)

@@ -42,7 +42,7 @@ func TestWhatIsNotDecidedIsNoDenial(t *testing.T) {
 		}
 	}
 	turns := 0
-	for one, err := s.door.Enter(t.Context(), 1); err == nil; one, err = s.door.Enter(t.Context(), 1) {
+	for one, err := s.door.Enter(t.Context()); err == nil; one, err = s.door.Enter(t.Context()) {
 		turns += one
 	}
 	for range 2 {

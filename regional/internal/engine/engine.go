@@ -4,6 +4,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"slices"
@@ -40,7 +41,8 @@ type Engine struct {
 	// Keys learns of all decisions.
 	Keys      *keywatch.Watch
 	Scratches charge.Scratches
-	// turns has the turns of the callers: one for each single check, Scratch.Turns for a call of several. Nil: none is needed.
+	// turns has the turns of the callers: one for each single check, Scratch.Turns and Scratch.Part for a call of several. Nil:
+	// none is needed.
 	turns Turns
 	// clock reads the boot clock faster; nil if the daemon uses another clock.
 	clock *boottime.Clock
@@ -52,6 +54,10 @@ type Turns interface {
 	Leave(n int)
 	// Retake takes n turns again at once.
 	Retake(n int)
+	// TakePart waits for the turn of a part: of as many requests of a larger call as one call of the store takes. Its error
+	// is that of ctx. LeavePart gives it back.
+	TakePart(ctx context.Context) error
+	LeavePart()
 }
 
 // Config is what an engine needs. Turns and Clock may be nil.
@@ -119,7 +125,7 @@ func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *cha
 		if round == 0 && len(groups)+len(s.Pending) > 0 {
 			s.Until = time.Now().Add(storeguard.CallerPatience)
 		}
-		l.keepTurns(s, len(groups)+len(s.Pending))
+		l.keepTurns(s, len(groups), len(s.Pending))
 		for _, g := range groups {
 			g.Until = s.Until
 		}
@@ -127,7 +133,7 @@ func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *cha
 		if s.Crowded {
 			l.FallBack(groups)
 		} else {
-			err = l.spendAll(ctx, groups)
+			err = l.spendAll(ctx, groups, s)
 		}
 		// A call may still use the groups of a caller that is gone. Checks that wait for that call
 		// go on waiting.
@@ -202,10 +208,19 @@ func (l *Engine) forStore(groups []*charge.Transaction, s *charge.Scratch, i int
 	return append(groups, d.Groups...)
 }
 
-// keepTurns gives back the turns of a call of several requests that are decided by now: n wait for the store. The call
-// itself keeps one.
-func (l *Engine) keepTurns(s *charge.Scratch, n int) {
-	if spare := s.Turns - max(1, n); spare > 0 {
+// keepTurns gives back the turns of a call of several requests that are decided by now: some groups go to the store, and
+// others wait for the calls of other checks. The call itself keeps one. If the groups go in parts these have turns of their
+// own; no part's turn is kept while the call waits for others.
+func (l *Engine) keepTurns(s *charge.Scratch, groups, waiting int) {
+	if groups > storeguard.GroupsPerCall {
+		groups, waiting = 0, 0
+	} else if s.Part {
+		keep := min(max(1, groups+waiting), storeguard.GroupsPerCall)
+		l.turns.Retake(keep - s.Turns)
+		l.turns.LeavePart()
+		s.Turns, s.Part = keep, false
+	}
+	if spare := s.Turns - max(1, groups+waiting); spare > 0 {
 		l.turns.Leave(spare)
 		s.Turns -= spare
 	}
@@ -228,20 +243,22 @@ func (l *Engine) since(now budget.Instant, wall time.Time) budget.Instant {
 	return l.Auth.Now()
 }
 
-// spendAll decides groups, storeguard.GroupsPerCall in one call, as many calls at once as may be shared. Its error is charge.ErrGone.
-func (l *Engine) spendAll(ctx context.Context, groups []*charge.Transaction) error {
+// spendAll decides groups. More than storeguard.GroupsPerCall go in parts: each waits for its turn behind one part of every
+// other call that waits, and those that have turns go at once. Its error is charge.ErrGone.
+func (l *Engine) spendAll(ctx context.Context, groups []*charge.Transaction, s *charge.Scratch) error {
 	if len(groups) <= storeguard.GroupsPerCall {
 		return l.spend(ctx, groups)
 	}
-	chunks := slices.Collect(slices.Chunk(groups, storeguard.GroupsPerCall))
-	gone := make([]error, len(chunks))
-	slots := make(chan struct{}, storeguard.BatchCalls)
+	parts := slices.Collect(slices.Chunk(groups, storeguard.GroupsPerCall))
+	gone := make([]error, len(parts))
 	var calls sync.WaitGroup
-	for i, chunk := range chunks {
-		slots <- struct{}{}
+	for i, part := range parts {
+		if gone[i] = l.takePart(ctx, s); gone[i] != nil {
+			break
+		}
 		calls.Go(func() {
-			gone[i] = background.Catch(func() error { return l.spend(ctx, chunk) })
-			<-slots
+			gone[i] = background.Catch(func() error { return l.spend(ctx, part) })
+			l.leavePart()
 		})
 	}
 	calls.Wait()
@@ -252,6 +269,25 @@ func (l *Engine) spendAll(ctx context.Context, groups []*charge.Transaction) err
 		}
 	}
 	return nil
+}
+
+// takePart takes the turn of a part: the one that the call has, or another one. Its error is charge.ErrGone.
+func (l *Engine) takePart(ctx context.Context, s *charge.Scratch) error {
+	if s.Part || l.turns == nil {
+		s.Part = false
+		return nil
+	}
+	if err := l.turns.TakePart(ctx); err != nil {
+		return fmt.Errorf("%w: %w", charge.ErrGone, err)
+	}
+	return nil
+}
+
+// leavePart gives back what takePart has taken.
+func (l *Engine) leavePart() {
+	if l.turns != nil {
+		l.turns.LeavePart()
+	}
 }
 
 // spend decides the groups of one call to the store; without the store each rule's fallback

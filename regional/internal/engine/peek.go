@@ -24,13 +24,13 @@ const BlockerRule = math.MaxUint32
 // Peek decides a request as of now and charges nothing. Its error is charge.ErrGone.
 func (l *Engine) Peek(ctx context.Context, p *policy.Policy, r *charge.Request) (charge.Decision, error) {
 	d := make([]charge.Decision, 1)
-	err := l.peekAll(ctx, p, []*charge.Request{r}, d)
+	err := l.peekAll(ctx, p, []*charge.Request{r}, d, &charge.Scratch{})
 	return d[0], err
 }
 
-// peekAll is Peek for several requests, which share calls to the store. It writes one decision for
+// peekAll is Peek for several requests, which share calls to the store in the turns of s. It writes one decision for
 // each request into into.
-func (l *Engine) peekAll(ctx context.Context, p *policy.Policy, requests []*charge.Request, into []charge.Decision) error {
+func (l *Engine) peekAll(ctx context.Context, p *policy.Policy, requests []*charge.Request, into []charge.Decision, s *charge.Scratch) error {
 	var peeks []*charge.Transaction
 	for i, r := range requests {
 		d := &into[i]
@@ -43,7 +43,7 @@ func (l *Engine) peekAll(ctx context.Context, p *policy.Policy, requests []*char
 			}
 		}
 	}
-	if err := l.spendAll(ctx, peeks); err != nil {
+	if err := l.spendAll(ctx, peeks, s); err != nil {
 		return err
 	}
 	for i := range requests {

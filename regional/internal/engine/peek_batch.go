@@ -36,7 +36,7 @@ func (l *Engine) PeekBatch(ctx context.Context, requests []charge.Request, s *ch
 		}
 	}
 	found := make([]charge.Decision, len(indexes))
-	if err := l.peekAll(ctx, p, forStore, found); err != nil {
+	if err := l.peekAll(ctx, p, forStore, found, s); err != nil {
 		return nil, err
 	}
 	for j, i := range indexes {

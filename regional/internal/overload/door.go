@@ -24,6 +24,12 @@ const (
 	// room for. A request that waits longer at the store loses its patience and is decided without
 	// it.
 	maxDeciding = storeguard.BatchCalls * storeguard.GroupsPerCall
+	// maxParts caps the parts of larger calls that are being decided, each as many requests as one call of the store
+	// takes. So one of the store's calls is always there for other requests.
+	maxParts = storeguard.BatchCalls - 1
+	// partWait is how long such a call waits for the turn of its first part. With 1,000 requests it has 16, so it has
+	// its answer in about 1.6 s where it would wait as long for each.
+	partWait = 100 * time.Millisecond
 	// maxWaiting caps the calls that wait for their turn. decideWait is how long a call waits for its turn, and how
 	// long bytes wait to be read. The calls among older bytes are refused.
 	maxWaiting = 4096
@@ -77,6 +83,7 @@ const (
 // few at a time, and their calls are refused. A nil door bounds nothing. Safe for concurrent use.
 type Door struct {
 	intake    *rpc.Gate
+	parts     *rpc.Gate // of calls of more than storeguard.GroupsPerCall requests
 	refused   prometheus.Counter
 	readLimit int64 // decisions under way beyond which nothing more is read
 
@@ -98,32 +105,60 @@ func NewDoor(cores int, refused prometheus.Counter) *Door {
 // newDoor returns the door before intake. If a core had more decisions under way than it makes in
 // some milliseconds, they would only wait for each other.
 func newDoor(intake *rpc.Gate, cores int, refused prometheus.Counter) *Door {
-	return &Door{intake: intake, refused: refused, credit: maxCredit, readLimit: min(maxDeciding, int64(cores+1)*decidingOfCore)}
+	return &Door{intake: intake, parts: rpc.NewGate(maxParts, maxWaiting, partWait), refused: refused, credit: maxCredit, readLimit: min(maxDeciding, int64(cores+1)*decidingOfCore)}
 }
 
-// turns returns how many turns a call of n requests takes.
-func turns(n int) int { return min(max(n, 1), storeguard.GroupsPerCall) }
+// Enter takes a turn to decide one request, or returns ErrCrowded, or the error of ctx. It returns how many turns the
+// caller must give back by Leave.
+func (d *Door) Enter(ctx context.Context) (taken int, err error) {
+	taken, _, err = d.EnterCall(ctx, 1)
+	return taken, err
+}
 
-// Enter takes turns to decide n requests and returns how many, or ErrCrowded, or the error of ctx. After
-// success the caller must give all of them back by Leave.
-func (d *Door) Enter(ctx context.Context, n int) (taken int, err error) {
-	if d == nil {
-		return 0, nil
-	}
-	if taken = turns(n); !LateCall(ctx) && d.intake.TryEnter(ctx, int64(taken)) == nil {
-		return taken, nil
+// EnterCall is Enter for a call of n requests, which must end by LeaveCall. A call of more than one call of the store
+// takes has one turn and that of a part.
+func (d *Door) EnterCall(ctx context.Context, n int) (taken int, part bool, err error) {
+	switch {
+	case d == nil:
+		return 0, false, nil
+	case LateCall(ctx):
+	case n > storeguard.GroupsPerCall:
+		if d.parts.TryEnter(ctx, 1) == nil {
+			d.intake.Retake(1)
+			return 1, true, nil
+		}
+	default:
+		if n = max(n, 1); d.intake.TryEnter(ctx, int64(n)) == nil {
+			return n, false, nil
+		}
 	}
 	d.refused.Inc()
 	if ctx.Err() != nil {
-		return 0, ctx.Err()
+		return 0, false, ctx.Err()
 	}
-	return 0, ErrCrowded
+	return 0, false, ErrCrowded
 }
 
-// Deciding returns how many requests are being decided.
-func (d *Door) Deciding() int64 {
-	n, _ := d.intake.Used()
-	return n
+// LeaveCall gives back what a call has left of its turns.
+func (d *Door) LeaveCall(taken int, part bool) {
+	if part {
+		d.LeavePart()
+	}
+	d.Leave(taken)
+}
+
+// TakePart waits for the turn of another part of a call that was let in, behind the other calls that wait for one. Its
+// error is that of ctx.
+func (d *Door) TakePart(ctx context.Context) error { return d.parts.Await(ctx, 1) }
+
+// LeavePart gives the turn of a part back.
+func (d *Door) LeavePart() { d.parts.Leave(1) }
+
+// Deciding returns how many turns are taken: those of requests, and those of parts.
+func (d *Door) Deciding() (requests, parts int64) {
+	requests, _ = d.intake.Used()
+	parts, _ = d.parts.Used()
+	return requests, parts
 }
 
 // Leave gives n turns back: of requests that are decided, or of a check that goes on waiting.
