@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"testing"
+	"time"
 
 	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -212,5 +213,23 @@ func TestCostsThatAreKnownAtTheEnd(t *testing.T) {
 		if wait, err := strconv.Atoi(headerOf(out, "Retry-After")); err != nil || wait <= 1800 || wait > 1901 {
 			t.Errorf("9 of 10 that are owed, at 1 in 100 s: %v", out)
 		}
+	})
+}
+
+// TestALookTellsWhatThereIs: a descriptor that costs nothing takes nothing, so what is left and when the limit is whole
+// again are told as they are.
+func TestALookTellsWhatThereIs(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		d := usersDaemon(t)
+		told := func(hits uint64, left uint32, whole time.Duration) {
+			t.Helper()
+			_, s := status1(t, d, costing(hits, entries("b", "looked at")))
+			if reset := s.GetDurationUntilReset().AsDuration(); s.GetLimitRemaining() != left || reset != whole {
+				t.Errorf("a cost of %d: %d are left, and it is whole in %v, want %d and %v", hits, s.GetLimitRemaining(), reset, left, whole)
+			}
+		}
+		told(0, 5, 0)
+		told(2, 3, 2000*time.Second)
+		told(0, 3, 2000*time.Second)
 	})
 }

@@ -256,3 +256,32 @@ func TestADebtOutlastsAShareChange(t *testing.T) {
 		}
 	}
 }
+
+// TestAnUnusedKeyOfALimitThatHasChanged: the table has seen all that was used for an hour. The limit of a key that was
+// not used changed a second ago: a bucket has what it earned since, and of a limit that counts nothing is left until
+// nothing of before the change can count. The keys of other limits are full, or unused.
+func TestAnUnusedKeyOfALimitThatHasChanged(t *testing.T) {
+	concurrent, log := counting, counting
+	concurrent.Algorithm, log.Algorithm = limit.Concurrency, limit.SlidingLog
+	for _, l := range []limit.Limit{bucket, counting, log, concurrent} {
+		table, now := New(10, 0), hour+30*second
+		left := func(changed, now budget.Instant) limit.Tokens {
+			c := charge(l, 1, 1, now)
+			c.Revised = changed
+			return table.look(&c, now).Tokens / limit.Token
+		}
+		want := limit.Tokens(10)
+		if l.Algorithm.Counts() {
+			want = 0
+		}
+		if got := left(now-second, now); got != want {
+			t.Errorf("%v: %d left a second after its limit changed, want %d", l.Algorithm, got, want)
+		}
+		if got := left(0, now); got != 100 {
+			t.Errorf("%v: %d left of a limit that has not changed, want 100", l.Algorithm, got)
+		}
+		if got := left(now-second, now+180*second); got != 100 {
+			t.Errorf("%v: %d left three minutes after the change, want 100", l.Algorithm, got)
+		}
+	}
+}

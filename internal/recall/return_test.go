@@ -92,13 +92,13 @@ func TestTheSameContentsAreAdopted(t *testing.T) {
 
 // TestALossIsAsOldAsItIs: the last run told contents what it remembered of earlier ones. Its next run goes on with that,
 // but no longer than the last run would have: since then a record that is absent says more than the table, which may
-// know little since the rules changed.
+// have had no room.
 func TestALossIsAsOldAsItIs(t *testing.T) {
 	for ago, told := range map[budget.Instant]bool{second: true, 100 * second: false} {
 		last := New(10, hour-600*second)
 		last.HoldsUntil(hour + second)
 		last.Emptied(hour - ago)
-		last.Revise(hour)
+		last.whole = hour
 		r, now := NewReturn(last.Snapshot(hour), "same", true, hour+second), hour+2*second
 		table := r.Resume(New(10, hour+second), "same", now)
 		c := charge(bucket, 1, 0, now) // full in a minute

@@ -47,6 +47,9 @@ type Charge struct {
 	// From is when the bucket came to be this region's own; 0: it always was. Earlier knowledge of
 	// the key does not count.
 	From budget.Instant
+	// Revised is when the limit last changed, as long as that matters; 0: it does not. A key of which nothing
+	// is known has what it earned since.
+	Revised budget.Instant
 	// StoreNow is a time that the store's clock has certainly reached, StoreLatest one that it has
 	// certainly not passed, in microseconds. Both are 0 if none is known. Counting limits need
 	// them.
@@ -229,10 +232,6 @@ func (t *Table) Void(now budget.Instant) {
 		d.lost, d.folded, d.use = nil, lostCalls{}, nil
 	}
 }
-
-// Revise lets keys that the table does not know earn only from now on, because the rules have
-// changed.
-func (t *Table) Revise(now budget.Instant) { t.whole = now }
 
 // Forget starts a key from empty, or from what its record owes, before its share changes in the store. It is unknown what the key
 // will hold until Tell, or until an answer after Untold. The store may answer calls meanwhile, before it
@@ -438,8 +437,11 @@ func (t *Table) untouched(c *Charge, now budget.Instant) entry {
 	if c.Room.Least == c.Room.Most {
 		capacity = c.Room.Most
 	}
-	return entry{left: earned(0, rate, c.Bucket.Cap, max(t.whole, c.From), now), at: now, basis: rate, capacity: capacity}
+	return entry{left: earned(0, rate, c.Bucket.Cap, max(t.unusedSince(c), c.From), now), at: now, basis: rate, capacity: capacity}
 }
+
+// unusedSince returns since when a key was not used, by the limit that it has now, that is not in keys.
+func (t *Table) unusedSince(c *Charge) budget.Instant { return max(t.whole, c.Revised) }
 
 // missed has the table not be whole before now, if there were calls for whose keys it had no room.
 func (t *Table) missed(now budget.Instant) {
@@ -452,18 +454,18 @@ func (t *Table) missed(now budget.Instant) {
 // table is whole. That covers use by this region in the present window of its store's clock, and
 // use of its rights by others.
 func (t *Table) unused(c *Charge, now budget.Instant) bool {
-	tail := c.Limit.Tail()
+	tail, since := c.Limit.Tail(), t.unusedSince(c)
 	// Half a tail more is beyond what clocks may differ by.
 	if c.From != 0 && now < c.From.Add(tail+tail/2) {
 		return false
 	}
 	if unsure(c) {
-		return now >= t.whole.Add(tail+tail/2)
+		return now >= since.Add(tail+tail/2)
 	}
 	if c.Limit.Algorithm == limit.Concurrency {
-		return now >= t.whole+lasting(c)
+		return now >= since+lasting(c)
 	}
-	age := int64(now-t.whole) / 1000
+	age := int64(now-since) / 1000
 	return c.Limit.Since(c.StoreNow) >= c.StoreLatest-age+drift(age, c)
 }
 

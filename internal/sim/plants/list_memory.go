@@ -231,8 +231,16 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-full-at-once", Breaks: "a key that the daemon has not asked about is full from its start on",
-			Edits: []Edit{{"internal/recall/table.go", "earned(0, rate, c.Bucket.Cap, max(t.whole, c.From), now)", "c.Bucket.Cap"}},
+			Edits: []Edit{{"internal/recall/table.go", "earned(0, rate, c.Bucket.Cap, max(t.unusedSince(c), c.From), now)", "c.Bucket.Cap"}},
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "daemon restarts", "store flushed and daemon restarts"}},
+		},
+		{
+			Name: "changed-limit-was-always-so", Breaks: "a key of which nothing is known has earned by a changed limit since before the change",
+			Edits: []Edit{{"internal/recall/table.go", "return max(t.whole, c.Revised)", "return t.whole"}},
+		},
+		{
+			Name: "change-unknown-without-store", Breaks: "without its store a daemon does not know that a limit has changed",
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "		c.Revised = a.Changed.At\n", ""}},
 		},
 		{
 			Name: "recall-by-a-fast-clock", Breaks: "what is earned without the store is counted by a clock that may run fast",

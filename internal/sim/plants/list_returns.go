@@ -32,10 +32,6 @@ func returns() []Plant {
 			Edits: []Edit{{place, "p.Token == token && token != 0 && (", "token != 0 && ("}}, World: stops,
 		},
 		{
-			Name: "state-file-is-a-change", Breaks: "a daemon that comes back takes the rules of its state file for a change, and new clients have earned nothing before",
-			Edits: []Edit{{"regional/internal/session/session.go", "\t\tchangedAt: c.Policies.Load().ChangedAt(),\n", ""}},
-		},
-		{
 			Name: "loss-dated-at-return", Breaks: "contents that were lost long before a restart count as lost at it, and new clients have earned nothing before",
 			Edits: []Edit{{snapshot, "t.emptied = max(t.emptied, s.Emptied+shift)", "t.emptied = now"}},
 		},

@@ -137,6 +137,7 @@ func (n *Node) charge(a *ask, cost limit.Tokens) recall.Charge {
 		RhoPPM: int64(n.Machine.Config().RhoPPM), Lasts: a.limit.Window,
 	}
 	if changed := n.changeOf(a.rule, a.limit); changed != nil {
+		c.Revised = changed.At
 		c.Slow, c.SlowUntil = entitlement.SlowWithoutStore(a.right, *changed, c.RhoPPM)
 	}
 	return c

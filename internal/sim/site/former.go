@@ -156,7 +156,6 @@ func (n *Node) takeRules(version uint64) {
 		n.noteLimits()
 		n.Version = version
 		n.noteLimits()
-		n.recalled.Revise(n.Now())
 		n.tellRules()
 		n.w.known[n.Region].rules = max(n.w.known[n.Region].rules, version)
 		n.w.above.VersionsChanged()

@@ -322,8 +322,9 @@ func (e *envoyService) answerPeek(of *engine.PeekResult, out *checkwire.Answer) 
 		e.service.answers.Answer(d, of.Request, out)
 		return nil
 	}
-	if !of.Cached && out.Remaining >= 0 {
-		out.Remaining++ // the peek describes the state after a charge
+	if _, head := d.Verdicts(); head != nil && !of.Cached && out.Remaining >= 0 {
+		found := limit.Decide(head.Limit, head.Found, 0, true) // the peek describes the state after a charge
+		out.Remaining, out.ResetAfter = found.Remaining, found.ResetAfter
 	}
 	return nil
 }

@@ -323,13 +323,6 @@ func (e *Limit) named(a *charge.Charge) recall.Charge {
 	return c
 }
 
-// Revise takes other rules: what they allow counts from now on.
-func (e *Limit) Revise() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.table.Revise(e.now())
-}
-
 // Learned records at once that the store's contents have been learned. The table must know whether this daemon had the
 // session when they changed, not when the next check comes.
 func (e *Limit) Learned() {
@@ -389,6 +382,7 @@ func (e *Limit) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 		c.Own = &a.Ticket
 	}
 	if a.Changed != nil {
+		c.Revised = a.Changed.At
 		c.Slow, c.SlowUntil = entitlement.SlowWithoutStore(a.Right, *a.Changed, e.clock.Drift())
 	}
 	c.Room.Least, c.Room.Most = entitlement.Room(a.Right, a.Limit, a.Enforcement == rules.Elastic)

@@ -308,3 +308,26 @@ func TestWhatTheNextRunSpendsBeforeItIsDecided(t *testing.T) {
 		}
 	}
 }
+
+// TestALimitThatHasChangedIsEarnedAnew: the daemon has been there for a long time when limits change, and the store
+// falls silent 110 ms later. A client that was never seen has the 5 tokens that it surely earned since, of the region's
+// 50. A client whose limit is as before has all of them.
+func TestALimitThatHasChangedIsEarnedAnew(t *testing.T) {
+	now := second
+	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
+	now = 1000 * second
+	change := entitlement.Change{At: now, Slow: limit.Rate{Micro: 100 * int64(limit.Token)}}
+	now += 110 * second / 1000
+	for n, want := range []int{50, 5} {
+		a, passed := anAsk(uint64(n)), 0
+		if n == 1 {
+			a.Changed = &change
+		}
+		for e.Take([]*charge.Charge{&a}, false, "", make([]limit.Outcome, 1)) {
+			passed++
+		}
+		if passed != want {
+			t.Errorf("changed %v: %d pass, want %d", n == 1, passed, want)
+		}
+	}
+}

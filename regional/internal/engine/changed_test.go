@@ -49,7 +49,6 @@ func TestACheckThatIsGivenUpKeepsTheChangeOfItsLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.Auth.Post(budget.RulesReplaced{Rules: l.Policies.Load().State()})
-			l.emergency.Revise()
 		}
 		if admits() {
 			t.Fatal("the store has nothing")

@@ -148,15 +148,13 @@ func (p *Policies) At(unixMS int64) *Policy {
 // seems.
 const unseen = 500 * time.Millisecond
 
-// EndOverrides makes overrides end on time, and tells the clock when limits have changed. It returns the
-// instant of the last change, or 0 if there was none.
-func (p *Policies) EndOverrides(clock *storeclock.Map) budget.Instant {
+// EndOverrides makes overrides end on time, and tells the clock when limits have changed.
+func (p *Policies) EndOverrides(clock *storeclock.Map) {
 	now := p.At(time.Now().UnixMilli())
 	p.seen.Store(int64(p.now()))
 	if at := now.changedAt; at != 0 {
 		clock.Changed(at.Add(entitlement.LateUse))
 	}
-	return now.changedAt
 }
 
 // updateLocked does the work of at. The caller holds mu.

@@ -131,9 +131,6 @@ func (p *Policy) State() budget.RulesState {
 	return budget.RulesState{Version: p.Text.Version, Ended: p.OverridesEnded}
 }
 
-// ChangedAt returns when a limit last changed, or the daemon began with the rules of its state file; 0 if neither.
-func (p *Policy) ChangedAt() budget.Instant { return p.changedAt }
-
 // Known reports whether the daemon knows its rules, or knows that there are none.
 func (p *Policy) Known() bool { return p.Set != nil && p.Hasher != nil }
 

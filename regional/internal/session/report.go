@@ -49,11 +49,8 @@ func (s *Session) takeRules(in *aliquotv1.Rules) {
 		// policies logs and counts a refusal. The session goes on.
 		text := policy.RuleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Entries: rules.EntriesOf(in.GetEntries())}
 		before := s.policies.Load()
-		if s.policies.SetRules(text) == nil {
-			s.emergency.Revise()
-			if before.Open && !before.Known() {
-				s.countEarly()
-			}
+		if s.policies.SetRules(text) == nil && before.Open && !before.Known() {
+			s.countEarly()
 		}
 	}
 	s.tellRules()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/entitlement"
 	"aliquot/internal/recall"
 	"aliquot/internal/roster"
 	"aliquot/limit"
@@ -63,7 +64,7 @@ func TestTheRulesOfTheStateFileAreNoChange(t *testing.T) {
 			}
 			p.Restore(nil)
 		})
-		all := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
+		all := allOfIt()
 		s.auth.Configure(0, budget.Config{Lease: time.Minute, Regions: []budget.RegionConfig{{Floor: all, Told: all, Low: all}}}, "")
 		s.emergency.Return(&emergency.Kept{Contents: "contents-1", Records: &recall.Snapshot{At: now(), Whole: now() - 100*second}}, true)
 		<-time.After(time.Second)
@@ -74,15 +75,47 @@ func TestTheRulesOfTheStateFileAreNoChange(t *testing.T) {
 		cancel()
 		<-ended
 		s.emergency.Resume("contents-1")
-		client := &charge.Charge{
-			Planned: charge.Planned{
-				Cost: 100 * limit.Token, Key: budget.KeyID{Rule: 1},
-				Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10 * int64(limit.Token)}},
-			},
-			Right: budget.Right{Floor: all, Told: all, Phase: budget.CutOff},
-		}
+		client := newClient(nil)
 		out := make([]limit.Outcome, 1)
 		if !s.emergency.Take([]*charge.Charge{client}, false, "contents-1", out) {
+			t.Errorf("%d micro-tokens are left to a new client, want all of 100 tokens", out[0].Tokens)
+		}
+	})
+}
+
+// allOfIt is the share of a region that has all of a limit.
+func allOfIt() budget.Share { return budget.Share{Rate: budget.Unit, Burst: budget.Unit} }
+
+// newClient is a request of a client of oneRule, who was never seen, for all of its limit. changed is the limit's change.
+func newClient(changed *entitlement.Change) *charge.Charge {
+	return &charge.Charge{
+		Planned: charge.Planned{
+			Cost: 100 * limit.Token, Key: budget.KeyID{Rule: 1}, Changed: changed,
+			Limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10 * int64(limit.Token)}},
+		},
+		Right: budget.Right{Floor: allOfIt(), Told: allOfIt(), Phase: budget.CutOff},
+	}
+}
+
+// TestOtherRulesTakeNothingFromNewClients: a daemon has been there for longer than a bucket takes to fill. Then another
+// version of the rules comes, which leaves the bucket's limit as it was. A client that was never seen has all of it
+// still while the store does not answer. If the limit has changed, the client has what it earned since.
+func TestOtherRulesTakeNothingFromNewClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		now := func() budget.Instant { return 1000*second + budget.Instant(time.Since(began)) }
+		s := newSession(&lastHello{}, nil, now, t.Output())
+		s.setRules(t, oneRule, "r0")
+		<-time.After(100 * time.Second)
+		s.takeRules(&aliquotv1.Rules{Version: 9, Yaml: oneRule + "  - {id: r1, match: {attributes: {plan: free}}, params: {limit: 3, window: 1h}}\n", Numbers: map[string]uint32{"r0": 1, "r1": 2}})
+		if s.policies.Load().Text.Version != 9 {
+			t.Fatal("the rules were refused")
+		}
+		out := make([]limit.Outcome, 1)
+		if changed := newClient(&entitlement.Change{At: now(), Slow: limit.Rate{Micro: 10 * int64(limit.Token)}}); s.emergency.Take([]*charge.Charge{changed}, false, "", out) {
+			t.Error("a client has all of a limit that has just changed")
+		}
+		if !s.emergency.Take([]*charge.Charge{newClient(nil)}, false, "", out) {
 			t.Errorf("%d micro-tokens are left to a new client, want all of 100 tokens", out[0].Tokens)
 		}
 	})

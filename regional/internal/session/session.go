@@ -42,17 +42,15 @@ type Session struct {
 	auth        *authority.Authority
 	store       Store
 	policies    *policy.Policies
-	// changedAt is the latest change of limits that Run has handled.
-	changedAt budget.Instant
-	emergency *emergency.Limit
-	others    *Others
-	file      StateFile
-	planner   *sample.Planner
-	recent    *sample.Sample
-	peers     *coordinators
-	metrics   *telemetry.Metrics
-	log       *slog.Logger
-	bugs      *background.Panics
+	emergency   *emergency.Limit
+	others      *Others
+	file        StateFile
+	planner     *sample.Planner
+	recent      *sample.Sample
+	peers       *coordinators
+	metrics     *telemetry.Metrics
+	log         *slog.Logger
+	bugs        *background.Panics
 
 	telling   sync.Mutex     // guards toldRules, and that the state machine is told of rules in their order
 	toldRules *policy.Policy // the rules that the state machine was last told
@@ -159,8 +157,6 @@ func New(c Config) *Session {
 		planner: c.Planner, recent: c.Recent, peers: newCoordinators(c.Coordinators, c.HTTP, c.Log, c.Metrics),
 		metrics: c.Metrics, log: c.Log, bugs: c.Bugs, unreached: c.Unreached, live: c.Live, wrongCluster: c.WrongCluster,
 		wall: newWall(c.WatchWall), returns: c.Returns,
-		// What the state file brings is no change: the rules of the last run hold on.
-		changedAt: c.Policies.Load().ChangedAt(),
 	}
 	s.export(c.Registry)
 	return s
@@ -177,10 +173,7 @@ func (s *Session) Run(ctx context.Context) {
 		s.watchWall()
 		s.auth.Tick()
 		s.recent.Age()
-		if at := s.policies.EndOverrides(s.auth.Clock); at != s.changedAt {
-			s.changedAt = at
-			s.emergency.Revise()
-		}
+		s.policies.EndOverrides(s.auth.Clock)
 		for _, effect := range s.auth.Effects() {
 			s.do(ctx, effect)
 		}
