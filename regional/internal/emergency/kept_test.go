@@ -309,10 +309,10 @@ func TestWhatTheNextRunSpendsBeforeItIsDecided(t *testing.T) {
 	}
 }
 
-// TestALimitThatHasChangedIsEarnedAnew: the daemon has been there for a long time when limits change, and the store
+// TestALimitThatHasChangedIsEarnedAgain: the daemon has been there for a long time when limits change, and the store
 // falls silent 110 ms later. A client that was never seen has the 5 tokens that it surely earned since, of the region's
 // 50. A client whose limit is as before has all of them.
-func TestALimitThatHasChangedIsEarnedAnew(t *testing.T) {
+func TestALimitThatHasChangedIsEarnedAgain(t *testing.T) {
 	now := second
 	e := New(func() budget.Instant { return now }, storeclock.New(), nil)
 	now = 1000 * second
