@@ -22,10 +22,11 @@ var (
 )
 
 // Batcher lets concurrent checks share store calls. With one call for each check, Redis and this
-// process would spend their time on calls. While fewer than BatchCalls are under way, a check is
-// sent at once. Otherwise checks wait in the order of their arrival, and the next call takes as
-// many as it holds. So groups of one key reach the store in the order of their arrival. Only calls
-// under way at the same time may overtake each other, as their checks might have without a batcher.
+// process would spend their time on calls. While no call is under way, a check is sent at once.
+// Otherwise checks wait in the order of their arrival. The next call begins when one ends, when
+// the queue fills a call, or callSpacing after the latest one began, and takes as many groups as
+// it holds. So groups of one key reach the store in the order of their arrival. Only calls under
+// way at the same time may overtake each other, as their checks might have without a batcher.
 // Safe for concurrent use. It has no goroutine while it has nothing to do.
 type Batcher struct {
 	// Send makes one call to the store, with at most GroupsPerCall groups.
@@ -40,6 +41,12 @@ type Batcher struct {
 	queued  int // groups in queue, also those of callers that left
 	running int // calls under way
 	workers int // those of the running calls that take batches
+	// lastCall is when the latest call of a batch began.
+	lastCall time.Time
+	// spacing starts another call if the queue still waits callSpacing after lastCall. It is nil
+	// until a check has had to wait, and set while spaced.
+	spacing *time.Timer
+	spaced  bool
 	// waiters holds waiters for the next callers.
 	waiters sync.Pool
 	// lastReply is when the store last answered, or when the first of the calls under way began.
@@ -114,12 +121,47 @@ func (b *Batcher) enqueue(w *waiter) (wait time.Duration) {
 	wait = b.firstWaitLocked(w.arrived)
 	b.queue = append(b.queue, w)
 	b.queued += len(w.groups)
-	if b.workers < BatchCalls {
-		b.workers++
-		b.running++
-		go b.work()
-	}
+	b.startLocked(w.arrived)
 	return wait
+}
+
+// startLocked starts a call for the queue, or sees to it that one starts later. The caller holds mu.
+func (b *Batcher) startLocked(now time.Time) {
+	if b.workers == BatchCalls {
+		return
+	}
+	wait := callSpacing - now.Sub(b.lastCall)
+	if b.workers > 0 && b.queued < GroupsPerCall && wait > 0 {
+		b.startAfterLocked(wait)
+		return
+	}
+	b.workers++
+	b.running++
+	b.lastCall = now
+	go b.work()
+}
+
+// startAfterLocked has startAgain called after wait, unless it will be already. The caller holds mu.
+func (b *Batcher) startAfterLocked(wait time.Duration) {
+	switch {
+	case b.spaced:
+		return
+	case b.spacing == nil:
+		b.spacing = time.AfterFunc(wait, b.startAgain)
+	default:
+		b.spacing.Reset(wait)
+	}
+	b.spaced = true
+}
+
+// startAgain starts a call if the queue still waits for one.
+func (b *Batcher) startAgain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spaced = false
+	if b.queued > 0 {
+		b.startLocked(time.Now())
+	}
 }
 
 // firstWaitLocked returns how long a caller that arrives now waits at first. The caller holds mu, and
@@ -144,16 +186,17 @@ func (b *Batcher) leave(w *waiter) bool {
 // work makes one call after the other until nothing waits.
 func (b *Batcher) work() {
 	for {
-		waiters, groups := b.next()
+		began := time.Now()
+		waiters, groups := b.next(began)
 		if len(waiters) == 0 {
 			return
 		}
-		b.serve(waiters, groups)
+		b.serve(began, waiters, groups)
 	}
 }
 
-// next takes the waiters of the next call from the queue. If there are none, the worker ends.
-func (b *Batcher) next() (waiters []*waiter, groups []*charge.Transaction) {
+// next takes the waiters of a call that begins now from the queue. If there are none, the worker ends.
+func (b *Batcher) next(now time.Time) (waiters []*waiter, groups []*charge.Transaction) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if room := min(b.queued, GroupsPerCall); room > 0 {
@@ -177,7 +220,9 @@ func (b *Batcher) next() (waiters []*waiter, groups []*charge.Transaction) {
 	if len(waiters) == 0 {
 		b.workers--
 		b.running--
+		return nil, nil
 	}
+	b.lastCall = now
 	return waiters, groups
 }
 
@@ -185,8 +230,7 @@ func (b *Batcher) next() (waiters []*waiter, groups []*charge.Transaction) {
 // cannot count with, the call fails before anything is charged. Then each caller gets a call of its
 // own, so that the bug harms no other caller. After a panic it is unknown what was charged, so
 // nothing is sent again.
-func (b *Batcher) serve(waiters []*waiter, groups []*charge.Transaction) {
-	began := time.Now()
+func (b *Batcher) serve(began time.Time, waiters []*waiter, groups []*charge.Transaction) {
 	err := b.call(groups)
 	b.recordReply(began, err)
 	separately := len(waiters) > 1 && errors.Is(err, lua.ErrInvalid)

@@ -92,6 +92,13 @@ func (c *callers) arrive(ctx context.Context, cost limit.Tokens, n int) {
 	synctest.Wait()
 }
 
+// fill starts as many calls as may be under way at once, each with a caller of its own.
+func (c *callers) fill(ctx context.Context) {
+	for range BatchCalls {
+		c.arrive(ctx, 1, GroupsPerCall)
+	}
+}
+
 func (c *callers) want(t *testing.T, who int, want error) {
 	t.Helper()
 	if err := <-c.errs[who]; !errors.Is(err, want) || (want == nil) != (err == nil) {
@@ -115,13 +122,75 @@ func TestBatcherSendsAtOnceWhenIdle(t *testing.T) {
 	})
 }
 
+// TestBatcherSpacesCalls: while a call is under way, the next one begins when that one ends, callSpacing
+// after it began, or when the checks that wait fill a call, whichever comes first.
+func TestBatcherSpacesCalls(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		takes  time.Duration
+		later  int           // checks that arrive while the first call is under way
+		begins time.Duration // after the first call: the call that takes these along
+	}{
+		{"fast store", callSpacing / 2, 1, callSpacing / 2},
+		{"slow store", 10 * callSpacing, 2, callSpacing},
+		{"slow store, a full call", 10 * callSpacing, GroupsPerCall, callSpacing / 4},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *slowStore, b *Batcher, _ *[]error) {
+				s.takes = x.takes
+				began := time.Now()
+				c := callers{b: b}
+				c.arrive(t.Context(), 1, 1)
+				<-time.After(callSpacing / 4)
+				for range x.later {
+					c.arrive(t.Context(), 1, 1)
+				}
+				for who := range c.errs {
+					c.want(t, who, nil)
+				}
+				if took := time.Since(began); took != x.begins+x.takes {
+					t.Errorf("the last answer came after %v, want %v", took, x.begins+x.takes)
+				}
+				if idle(t, b); len(s.calls) != 2 || len(s.calls[1]) != x.later {
+					t.Errorf("calls of %v", s.calls)
+				}
+			})
+		})
+	}
+}
+
+// TestBatcherStartsNoMoreThanBatchCalls: a store that answers nothing gets that many calls, callSpacing
+// apart, and no more.
+func TestBatcherStartsNoMoreThanBatchCalls(t *testing.T) {
+	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, _ *[]error) {
+		s.takes = 100 * callSpacing
+		ctx, cancel := context.WithCancel(t.Context())
+		c := callers{b: b}
+		for range 2 * BatchCalls {
+			c.arrive(ctx, 1, 1)
+			<-time.After(callSpacing)
+		}
+		s.mu.Lock()
+		if len(s.calls) != BatchCalls {
+			t.Errorf("%d calls are under way, want %d", len(s.calls), BatchCalls)
+		}
+		s.mu.Unlock()
+		cancel()
+		for who := range c.errs {
+			c.want(t, who, charge.ErrGone)
+		}
+		idle(t, b)
+	})
+}
+
 // TestBatcherCollects: while calls are under way checks wait, and the next call takes
 // all it holds, in the order of their arrival.
 func TestBatcherCollects(t *testing.T) {
 	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, _ *[]error) {
 		c := callers{b: b}
-		for i := range BatchCalls + 100 {
-			c.arrive(t.Context(), limit.Tokens(i), 1)
+		c.fill(t.Context())
+		for i := range 100 {
+			c.arrive(t.Context(), limit.Tokens(2+i), 1)
 		}
 		for who := range c.errs {
 			c.want(t, who, nil)
@@ -142,9 +211,7 @@ func TestBatcherCollects(t *testing.T) {
 func TestBatcherKeepsGroupsTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, _ *[]error) {
 		c := callers{b: b}
-		for range BatchCalls {
-			c.arrive(t.Context(), 1, 1)
-		}
+		c.fill(t.Context())
 		for i, n := range []int{1, GroupsPerCall, 1} {
 			c.arrive(t.Context(), limit.Tokens(10+i), n)
 		}
@@ -169,9 +236,9 @@ func TestBatcherCallerLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T, s *slowStore, b *Batcher, refused *[]error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c := callers{b: b}
-		c.arrive(ctx, 1, 1) // under way
+		c.arrive(ctx, 1, GroupsPerCall) // under way
 		for range BatchCalls - 1 {
-			c.arrive(t.Context(), 1, 1)
+			c.arrive(t.Context(), 1, GroupsPerCall)
 		}
 		c.arrive(ctx, 66, 1) // waits
 		c.arrive(t.Context(), 2, 1)
@@ -196,9 +263,7 @@ func TestBatcherDeadlines(t *testing.T) {
 		s.takes = time.Second
 		began := time.Now()
 		c := callers{b: b}
-		for range BatchCalls {
-			c.arrive(t.Context(), 1, 1)
-		}
+		c.fill(t.Context())
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
 		c.arrive(ctx, 66, 1)
@@ -288,9 +353,7 @@ func TestBatcherSharesErrors(t *testing.T) {
 					return nil
 				}
 				c := callers{b: b}
-				for range BatchCalls {
-					c.arrive(t.Context(), 1, 1)
-				}
+				c.fill(t.Context())
 				for _, cost := range []limit.Tokens{1, 66, 2} {
 					c.arrive(t.Context(), cost, 1)
 				}
@@ -313,9 +376,7 @@ func TestBatcherOutlivesAPanic(t *testing.T) {
 			return nil
 		}
 		c := callers{b: b}
-		for range BatchCalls {
-			c.arrive(t.Context(), 1, 1)
-		}
+		c.fill(t.Context())
 		c.arrive(t.Context(), 1, 1)
 		c.arrive(t.Context(), 2, 1)
 		for who := range c.errs {

@@ -17,8 +17,12 @@ const (
 	GroupsPerCall = lua.TakeChunk
 	// BatchCalls is how many of a batcher's calls are under way at once. Redis runs one at a time,
 	// while the others travel. More calls would only be smaller, and a call costs this process and
-	// Redis as much as many groups do. Measured with 128 callers, 2 to 4 do the same.
+	// Redis as much as many groups do.
 	BatchCalls = 4
+	// callSpacing is how long a call waits for another one to end, so that it takes along what
+	// arrives meanwhile. A Redis nearby answers in a fraction of it. If the latest call takes
+	// longer, the next one does not wait for it.
+	callSpacing = time.Millisecond
 	// maxQueueWait bounds the wait until a call takes a check along, while the store answers other
 	// calls. After that the rule's on_redis_failure decides. If the store is silent, no caller waits
 	// that long: see CallerPatience.
