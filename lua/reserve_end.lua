@@ -14,4 +14,3 @@ if must ~= '1' or reply[2] == 1 then
   end
   call('SET', reservation, STAMP .. ' ' .. table.concat(numbers, ' ') .. '\n' .. text_of, 'PX', keep_for)
 end
-return packed(reply)

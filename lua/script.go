@@ -14,6 +14,9 @@ import (
 //go:embed prelude.lua
 var preludeSource string
 
+//go:embed records.lua
+var recordsSource string
+
 //go:embed text.lua
 var textSource string
 
@@ -47,6 +50,16 @@ var mintSource string
 //go:embed spread.lua
 var spreadSource string
 
+// What records.lua uses of prelude.lua, in the order in which take.lua passes it, and what take.lua
+// uses of records.lua.
+const (
+	recordsUse = "EXACT, MAX_CHUNK_LIFE, EPOCH, SHARES_LAST, floor, max, min, format, match, byte, tonumber, call, " +
+		"now, STAMP, SINCE, BIRTH, FLOOR_SINCE, LIMBO, LIVE, FLOOR, PHASE, phase, KNOWN, PLAIN, PLAIN_NOW, " +
+		"LENT, LENT_NOW, clamp, refill, earn_lent, out, ttl, text_at, records, limits_of, order, expires, " +
+		"lent_ttl, slower"
+	recordsMake = "parse, settle, spend, keep, save"
+)
+
 // script is a script's text, with the name by which Redis knows it.
 type script struct{ source, sha string }
 
@@ -73,13 +86,15 @@ type Scripts struct {
 // New returns Scripts over a client, which the caller must close. A nil client is for calls that
 // the caller sends itself; see call.go.
 func New(client redis.UniversalClient) *Scripts {
-	all := preludeSource + textSource + windowsSource + logSource + countedSource
+	all := preludeSource + recordsSource + textSource + windowsSource + logSource + countedSource
+	buckets := preludeSource + "local " + recordsMake + "\nlocal function define_records(" + recordsUse + ")\n" +
+		recordsSource + "return " + recordsMake + "\nend\n"
 	return &Scripts{
 		client:    client,
-		take:      newScript(preludeSource + packSource + usualSource + takeSource + "return packed(reply)\n"),
-		mixed:     newScript(all + packSource + usualSource + takeSource + "return packed(reply)\n"),
+		take:      newScript(buckets + usualSource + takeSource + packSource),
+		mixed:     newScript(all + usualSource + takeSource + packSource),
 		apply:     newScript(all + viewSource + applySource),
-		reserve:   newScript(reserveSource + all + packSource + usualSource + "local function take()\n" + takeSource + "return reply, n\nend\n" + reserveEndSource),
+		reserve:   newScript(reserveSource + all + usualSource + "local function take()\n" + takeSource + "return reply, n\nend\n" + reserveEndSource + packSource),
 		settle:    newScript(settleSource + all + viewSource + adjustSource + settleEndSource),
 		adjust:    newScript(all + viewSource + adjustSource + adjustEndSource),
 		mint:      newScript(mintSource),

@@ -62,15 +62,16 @@ for i = 1, shape_count do
     since, rate, frac, bcap, brate, bfrac, p = unpacked('<dddddd', packed_numbers, p)
     shape.change = change_of(since, rate, frac, bcap, brate, bfrac)
   end
-  usual_shape(shape)
+  shape.cap, shape.kept_cap = shape.hcap + extra, fcap + extra
+  shape.usual = FLOOR_SINCE == 0 and debit == 0 and now >= BIRTH and not shape.change -- see usual.lua
   shapes[i] = shape
 end
--- Of the limits of a group; touched are the records, nil for a usual one, which is written by
--- key_of, carries and shape_of. again has the keys of such records: one that is named a second
--- time is read into records, for else each naming would read and write it.
-local touched, reply_at, prices = {}, {}, {}
-local key_of, carries, shape_of, again = {}, {}, {}, {}
-local chunks, loans -- of the group's limits, and the end of the reply; nil if there are none
+-- Of the limits of a group; touched are the records, key_of the keys of the usual ones. In records
+-- these are false: one that is named a second time is read into it, for else each naming would read
+-- and write it.
+local touched, reply_at, prices, key_of = {}, {}, {}, {}
+local chunk_of = {} -- what the limits of a group say of their chunks, in tables that the next one uses
+local chunks, loans = false, nil -- whether the group has chunks, and the end of the reply; nil if there are none
 local told = 0 -- numbers in loans
 
 -- lend is the end of a take for the limit of a chunk: limit.Outcome.borrowed.
@@ -107,9 +108,9 @@ while p <= all do
   if mixed then
     limits = -limits
   end
-  chunks = nil
-  if limits > 100 then
-    limits, chunks, loans = limits - 100, {}, loans or {}
+  chunks = limits > 100
+  if chunks then
+    limits, loans = limits - 100, loans or {}
   end
   for i = 1, limits do
     local key, price = KEYS[k], cost
@@ -133,42 +134,45 @@ while p <= all do
         memory = memory_of(is, left, more)
       end
       local shape = shapes[number]
-      local r, found, tokens, carry = records[key], nil, nil, nil
+      local r, found = records[key], nil
       if not r then
         found = text_at(key)
-        if gen <= 0 and not chunks and not memory and shape.usual and not again[key] then
-          tokens, carry = usual_settle(found, shape)
+        if r == nil and shape.usual and gen <= 0 and not memory then
+          r = usual_record(i, found, shape)
         end
       end
-      if tokens then
-        again[key] = true
-        key_of[i], carries[i], shape_of[i] = key, carry, shape
-        reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] =
-          tokens, shape.cap, shape.hrate, shape.hfrac, 0
+      local extra, ecap, erate, efrac, amnesia = shape.extra, shape.hcap, shape.hrate, shape.hfrac, 0
+      if r and r.usual then
+        records[key], key_of[i] = false, key
       else
-        local extra, ecap, erate, efrac, amnesia = shape.extra, nil, nil, nil, nil
+        if not settle then
+          parse, settle, spend, keep, save = define_records(
+            EXACT, MAX_CHUNK_LIFE, EPOCH, SHARES_LAST, floor, max, min, format, match, byte,
+            tonumber, call, now, STAMP, SINCE, BIRTH, FLOOR_SINCE, LIMBO, LIVE, FLOOR, PHASE, phase,
+            KNOWN, PLAIN, PLAIN_NOW, LENT, LENT_NOW, clamp, refill, earn_lent, out, ttl, text_at,
+            records, limits_of, order, expires, lent_ttl, slower)
+        end
         r, ecap, erate, efrac, amnesia =
-          settle(r or parse(found), gen, scap, srate, sfrac, shape.hcap, shape.hrate, shape.hfrac, shape.debit, extra,
+          settle(r or parse(found), gen, scap, srate, sfrac, ecap, erate, efrac, shape.debit, extra,
             shape.lowcap, shape.lowrate, shape.lowfrac, shape.change, memory)
         keep(key, r, shape.fcap + extra, shape.frate, shape.ffrac)
-        if chunks then
-          local was, till, kept, back, want, least, life
-          was, till, kept, back, want, least, life, p = unpacked('<ddddddd', packed_numbers, p)
-          if amnesia == 0 then
-            kept = bring_back(r, ecap, extra, was, till, kept, back)
-          else
-            kept = nil
-          end
-          chunks[i] = {gen = gen, keep = kept, want = want, least = least, life = life}
-        end
-        if r.hot then
-          ecap = ecap + r.extra
-        else
-          ecap = ecap + extra
-        end
-        reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] =
-          r.tokens + r.extra, ecap, erate, efrac, amnesia
       end
+      if chunks then
+        local c = chunk_of[i] or {}
+        local was, till, kept, back
+        was, till, kept, back, c.want, c.least, c.life, p = unpacked('<ddddddd', packed_numbers, p)
+        if amnesia == 0 then
+          kept = bring_back(r, ecap, extra, was, till, kept, back)
+        else
+          kept = nil
+        end
+        c.gen, c.keep, chunk_of[i] = gen, kept, c
+      end
+      local tokens, most = r.tokens, shape.cap
+      if not r.usual then
+        tokens, most = tokens + r.extra, ecap + (r.hot and r.extra or extra)
+      end
+      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = tokens, most, erate, efrac, amnesia
       touched[i] = r
     end
     reply_at[i] = n + 1
@@ -183,27 +187,35 @@ while p <= all do
     if mixed then
       price = prices[i]
     end
-    if not r then -- usual
+    if r.usual then
       if allowed == 1 then
-        reply[at] = reply[at] - price
+        r.tokens = r.tokens - price
+        reply[at] = r.tokens
       end
-      usual_save(key_of[i], reply[at], carries[i], shape_of[i])
+      if chunks then
+        lend(chunk_of[i], r, reply, at)
+      end
+      usual_write(key_of[i], r)
     elseif r.kind then
       counted.charge(r, price, allowed, reply, at)
-    elseif allowed == 1 then
-      reply[at] = reply[at] - price
-      if r.extra > 0 then
-        reply[at + 1] = reply[at + 1] - spend(r, price)
-      else
-        r.tokens = r.tokens - price
+    else
+      if allowed == 1 then
+        reply[at] = reply[at] - price
+        if r.extra > 0 then
+          reply[at + 1] = reply[at + 1] - spend(r, price)
+        else
+          r.tokens = r.tokens - price
+        end
       end
-    end
-    if chunks and chunks[i] then
-      lend(chunks[i], r, reply, at)
+      if chunks then
+        lend(chunk_of[i], r, reply, at)
+      end
     end
   end
 end
-save()
+if save then
+  save()
+end
 if loans then
   for i = 1, told do
     reply[n + i] = loans[i]

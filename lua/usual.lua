@@ -1,38 +1,66 @@
--- The usual record is that of most takes: of a cold bucket, with STAMP and without gen, and
--- nothing is lent of it; or there is none. Of such a one no table is made: what settle, the
--- charge and save come to is a few numbers, and it is written when its group is decided. Should
--- a later group of the call name it again, it is read again.
+-- The usual record is that of most takes: of a cold bucket, with STAMP and without gen; or there is
+-- none. For such a one no table is made: the tables of one group serve the next. It is settled in
+-- fewer steps, and written when its group is decided. Should a later group of the call name it
+-- again, it is read again.
 
--- usual_shape tells, as shape.usual, whether a shape's limits may have the usual record, and
--- adds what these have in common: the capacity with extra, now and to be kept for.
-local function usual_shape(shape)
-  shape.usual = FLOOR_SINCE == 0 and shape.debit == 0 and now >= BIRTH and not shape.change
-  shape.cap, shape.kept_cap = shape.hcap + shape.extra, shape.fcap + shape.extra
-end
+-- usual_records are the tables for the usual records of a group, by the limit's place in it.
+local usual_records = {}
 
--- usual_settle is settle of a record by its text: tokens and carry, or nil if it is not the
--- usual one.
-local function usual_settle(text, shape)
+-- usual_record is settle of the usual record of the limit i of a group, by the record's text. It is
+-- nil if this is not the usual one.
+local function usual_record(i, text, shape)
+  local tokens, carry, lent, lent_until = nil, nil, 0, 0
   if not text then
-    if not shape.fresh then
-      local r = fresh_cold(nil, shape.cap, shape.hrate, shape.hfrac)
-      shape.fresh, shape.fresh_carry = r.tokens, r.carry
+    if not shape.fresh then -- limit.freshCold
+      shape.fresh, shape.fresh_carry = shape.cap, 0
+      if BIRTH ~= 0 then
+        shape.fresh, shape.fresh_carry = refill(0, 0, shape.cap, shape.hrate, shape.hfrac, BIRTH, now)
+      end
     end
-    return shape.fresh, shape.fresh_carry
+    tokens, carry = shape.fresh, shape.fresh_carry
+  else
+    local at
+    tokens, at, carry = match(text, PLAIN)
+    if not tokens then
+      lent, lent_until, tokens, at, carry = match(text, LENT)
+      if not tokens then
+        return nil
+      end
+      lent, lent_until = lent + 0, lent_until + 0
+      if lent == 0 or lent > 1e15 or lent_until > EXACT then
+        return nil -- nonsense
+      end
+    end
+    tokens, at, carry = tokens + 0, at + 0, carry + 0
+    if tokens > 1e15 or tokens < -1e15 or at > now or carry > 999999 then
+      return nil -- nonsense, or the clock was set back
+    end
+    if lent == 0 then
+      tokens, carry = refill(tokens, carry, shape.cap, shape.hrate, shape.hfrac, at, now)
+    else
+      tokens, carry = earn_lent(tokens, carry, lent, lent_until, shape.cap, shape.hrate, shape.hfrac, at, now)
+      if now > lent_until then
+        lent, lent_until = 0, 0
+      end
+    end
   end
-  local tokens, at, carry = match(text, PLAIN)
-  if not tokens then
-    return nil
+  local r = usual_records[i]
+  if not r then
+    r = {hot = false, usual = true, stamp = STAMP, at = now, gen = 0, extra = 0}
+    usual_records[i] = r
   end
-  tokens, at, carry = tokens + 0, at + 0, carry + 0
-  if tokens > 1e15 or tokens < -1e15 or at > now or carry > 999999 then
-    return nil -- nonsense, or the clock was set back
-  end
-  return refill(tokens, carry, shape.cap, shape.hrate, shape.hfrac, at, now)
+  r.tokens, r.carry, r.lent, r.lent_until, r.shape = tokens, carry, lent, lent_until, shape
+  return r
 end
 
--- usual_save is save.
-local function usual_save(key, tokens, carry, shape)
+-- usual_write is write of a usual record.
+local function usual_write(key, r)
+  local tokens, lent, shape = r.tokens, r.lent, r.shape
   local px = ttl(tokens, shape.kept_cap, shape.frate, shape.ffrac)
-  call('SET', key, format(PLAIN_NOW, tokens, carry), 'PXAT', expires(px))
+  if lent == 0 then
+    call('SET', key, format(PLAIN_NOW, tokens, r.carry), 'PXAT', expires(px))
+  else
+    local lent_until = r.lent_until
+    call('SET', key, format(LENT_NOW, lent, lent_until, tokens, r.carry), 'PXAT', expires(px + lent_ttl(lent_until)))
+  end
 end
