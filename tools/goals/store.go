@@ -149,6 +149,10 @@ func (b *bench) growth(ctx context.Context) ([]row, error) {
 		if err := client.Do(ctx, "debug", "populate", keys, "filler", 64).Err(); err != nil {
 			return rows, fmt.Errorf("fill Redis: %w", err)
 		}
+		// Redis answers nobody meanwhile, and the daemon tries it again after a while.
+		if err := us.until(ctx, func() error { return b.leased(us.ops) }); err != nil {
+			return rows, err
+		}
 		s := &side{name: grouped(float64(keys)) + " keys", config: coldKeys(b.config(load.GRPC, us, redisServer), keys)}
 		s.config.Batch, s.config.Workers = 64, 16
 		if err := b.inTurns(ctx, s); err != nil {

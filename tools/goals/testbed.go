@@ -139,22 +139,30 @@ func (l *testbed) start(ctx context.Context, s *server, env []string, ready func
 	l.mu.Lock()
 	l.running = append(l.running, s)
 	l.mu.Unlock()
+	if err := s.until(ctx, ready); err != nil {
+		l.stopServers() // so that nothing writes to the log any more
+		return nil, fmt.Errorf("%w\n%s", err, s.log)
+	}
+	return s, nil
+}
+
+// until waits until a program is ready, at most readyWithin.
+func (s *server) until(ctx context.Context, ready func() error) error {
 	deadline := time.Now().Add(readyWithin)
 	for {
 		err := ready()
 		if err == nil {
-			return s, nil
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		case <-s.ended:
-			return nil, fmt.Errorf("%s ended: %w\n%s", s.name, err, s.log)
+			return fmt.Errorf("%s ended: %w", s.name, err)
 		case <-time.After(pollEvery):
 		}
 		if time.Now().After(deadline) {
-			l.stopServers() // so that nothing writes to the log any more
-			return nil, fmt.Errorf("%s is not ready: %w\n%s", s.name, err, s.log)
+			return fmt.Errorf("%s is not ready: %w", s.name, err)
 		}
 	}
 }
@@ -208,7 +216,7 @@ func (l *testbed) startRegion(ctx context.Context, store, rules string) (*server
 		"--grpc-listen", at[4], "--listen", at[5], "--ops-listen", at[6])
 }
 
-// leased is ready when a region has rules and a lease.
+// leased is ready when a region has rules, a lease, and a store that answers.
 func (l *testbed) leased(ops string) error {
 	answer, err := l.http.Get("http://" + ops + "/readyz")
 	if err != nil {
@@ -218,12 +226,13 @@ func (l *testbed) leased(ops string) error {
 	var now struct {
 		Lease float64 `json:"lease_remaining_seconds"`
 		Rules uint64  `json:"rules_version"`
+		Store bool    `json:"store_answers"`
 	}
 	if err := json.NewDecoder(answer.Body).Decode(&now); err != nil {
 		return err
 	}
-	if now.Lease <= 0 || now.Rules == 0 {
-		return errors.New("no lease or no rules")
+	if now.Lease <= 0 || now.Rules == 0 || !now.Store {
+		return errors.New("no lease, no rules, or no store")
 	}
 	return nil
 }
