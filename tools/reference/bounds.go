@@ -31,14 +31,14 @@ var bounds = []struct {
 	{"The queue for a decision", "A connection waits to be read, or its call waits for its turn. Calls of more than 64 requests have a queue of their own.", []bound{
 		{"regional/internal/overload", "decidingOfCore"}, {"regional/internal/overload", "spareOfHTTP"}, {"regional/internal/overload", "answersOfRefusal refuseEvery"},
 		{"regional/internal/overload", "maxDeciding"}, {"regional/internal/overload", "maxWaiting decideWait"},
-		{"regional/internal/overload", "maxParts"}, {"regional/internal/overload", "partWait"},
+		{"regional/internal/overload", "maxParts"},
 	}},
 	{"Streams of checks", "", []bound{{"regional/internal/api", "maxStreamed"}, {"regional/internal/api", "streamMemory"}, {"regional/internal/api", "quotaRounds unreadFor"}}},
 	{"Waits for tokens", "A check that memory or the store denied may wait for tokens that are on their way.", []bound{
 		{"regional/internal/charge", "MaxWaitRounds"}, {"regional/internal/authority", "maxBorrowers"}, {"regional/internal/authority", "baseBorrowWait maxBorrowWait"},
 	}},
 	{"The store", "All that stands before a call of the store.", []bound{
-		{"regional/internal/storeguard", "GroupsPerCall"}, {"regional/internal/storeguard", "BatchCalls"}, {"regional/internal/storeguard", "maxQueueWait"},
+		{"regional/internal/storeguard", "GroupsPerCall"}, {"regional/internal/storeguard", "BatchCalls"}, {"regional/internal/storeguard", "callSpacing"}, {"regional/internal/storeguard", "maxQueueWait"},
 		{"regional/internal/storeguard", "CallerPatience"}, {"regional/internal/storeguard", "aliveWithin"}, {"regional/internal/storeguard", "checkEvery"},
 		{"regional/internal/storeguard", "SilentPatience"},
 		{"regional/internal/storeguard", "maxCalls"}, {"regional/internal/storeguard", "Deadline"}, {"regional/internal/storeguard", "learnDeadline"},

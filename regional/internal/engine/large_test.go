@@ -21,9 +21,10 @@ import (
 // busyStore is a moodyStore whose calls take a while. It counts those that it takes beside each other.
 type busyStore struct {
 	moodyStore
-	takes       time.Duration
-	full        atomic.Int64 // calls of storeguard.GroupsPerCall groups under way
-	most, calls atomic.Int64 // of those at once, and in all
+	takes        time.Duration
+	still, again time.Time    // it begins no call in between
+	full         atomic.Int64 // calls of storeguard.GroupsPerCall groups under way
+	most, calls  atomic.Int64 // of those at once, and in all
 }
 
 func (s *busyStore) Take(ctx context.Context, epoch string, groups []lua.Group) ([]lua.Result, int64, error) {
@@ -34,7 +35,11 @@ func (s *busyStore) Take(ctx context.Context, epoch string, groups []lua.Group) 
 		for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
 		}
 	}
-	<-time.After(s.takes) // of the bubble's clock
+	takes := s.takes
+	if time.Now().After(s.still) {
+		takes = max(takes, time.Until(s.again))
+	}
+	<-time.After(takes) // of the bubble's clock
 	return s.moodyStore.Take(ctx, epoch, groups)
 }
 
@@ -104,6 +109,30 @@ func TestEightCallersOf256(t *testing.T) {
 	})
 }
 
+// TestSixteenCallersOf64 are as many as the daemon decides at once and three times more, which wait for
+// their turns. When the store is still for a while, the first ones wait for it as long as they may, and
+// nobody is turned away.
+func TestSixteenCallersOf64(t *testing.T) {
+	inBubbleWith(t, &busyStore{takes: 5 * time.Millisecond}, func(t *testing.T, l *Engine, s *busyStore) {
+		door := doorOf(l)
+		began := time.Now()
+		s.still, s.again = began.Add(50*time.Millisecond), began.Add(150*time.Millisecond)
+		var all sync.WaitGroup
+		for caller := range 16 {
+			all.Go(func() {
+				for n := 0; time.Since(began) < 250*time.Millisecond; n++ {
+					if _, err := call(t.Context(), l, door, fmt.Sprint("caller", caller, "-", n, "-"), 64); err != nil {
+						t.Errorf("after %v: %v", time.Since(began), err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		noTurnTaken(t, door)
+	})
+}
+
 // TestPartsOfLargeCallsTakeTurns: a call of five parts does not wait for the end of those of 16 that came before it.
 func TestPartsOfLargeCallsTakeTurns(t *testing.T) {
 	inBubbleWith(t, &busyStore{takes: 9 * time.Millisecond}, func(t *testing.T, l *Engine, _ *busyStore) {
@@ -123,8 +152,9 @@ func TestPartsOfLargeCallsTakeTurns(t *testing.T) {
 		if n, err := call(t.Context(), l, door, "smaller", 300); n != 300 || err != nil || first.Load() {
 			t.Errorf("the store has decided %d of 300: %v; a larger call came before it: %t", n, err, first.Load())
 		}
-		// 6 callers for 3 turns: each second turn is its own.
-		if took := time.Since(began); took > (2*5+1)*10*time.Millisecond {
+		// 6 callers for 3 turns: each second turn is its own. The last part fills no call of the store, so it
+		// waits a millisecond for others.
+		if took := time.Since(began); took > (2*5+1)*10*time.Millisecond+time.Millisecond {
 			t.Errorf("5 parts beside 5 other callers took %v", took)
 		}
 		all.Wait()

@@ -27,13 +27,13 @@ const (
 	// maxParts caps the parts of larger calls that are being decided, each as many requests as one call of the store
 	// takes. So one of the store's calls is always there for other requests.
 	maxParts = storeguard.BatchCalls - 1
-	// partWait is how long such a call waits for the turn of its first part. With 1,000 requests it has 16, so it has
-	// its answer in about 1.6 s where it would wait as long for each.
-	partWait = 100 * time.Millisecond
 	// maxWaiting caps the calls that wait for their turn. decideWait is how long a call waits for its turn, and how
-	// long bytes wait to be read. The calls among older bytes are refused.
+	// long bytes wait to be read. The calls among older bytes are refused. If the store stops, those who have turns wait
+	// for it for storeguard.CallerPatience, and those who wait for turns must outlast that. A call in parts waits so for
+	// its first part. With 1,000 requests it has 16, so it has its answer in about 1.6 s where it would wait as long for
+	// each.
 	maxWaiting = 4096
-	decideWait = 50 * time.Millisecond
+	decideWait = 100 * time.Millisecond
 	// maxWeight caps the memory of the messages that are being read and decided, in bytes.
 	// weighWait is how long a message waits for its room.
 	maxWeight = 64 << 20
@@ -105,7 +105,7 @@ func NewDoor(cores int, refused prometheus.Counter) *Door {
 // newDoor returns the door before intake. If a core had more decisions under way than it makes in
 // some milliseconds, they would only wait for each other.
 func newDoor(intake *rpc.Gate, cores int, refused prometheus.Counter) *Door {
-	return &Door{intake: intake, parts: rpc.NewGate(maxParts, maxWaiting, partWait), refused: refused, credit: maxCredit, readLimit: min(maxDeciding, int64(cores+1)*decidingOfCore)}
+	return &Door{intake: intake, parts: rpc.NewGate(maxParts, maxWaiting, decideWait), refused: refused, credit: maxCredit, readLimit: min(maxDeciding, int64(cores+1)*decidingOfCore)}
 }
 
 // Enter takes a turn to decide one request, or returns ErrCrowded, or the error of ctx. It returns how many turns the
