@@ -43,8 +43,8 @@ type Batcher struct {
 	workers int // those of the running calls that take batches
 	// lastCall is when the latest call of a batch began.
 	lastCall time.Time
-	// spacing starts another call if the queue still waits callSpacing after lastCall. It is nil
-	// until a check has had to wait, and set while spaced.
+	// spacing starts another call if the queue still waits callSpacing after lastCall; nil: no check
+	// has had to wait yet. spaced: it is set, and has not fired.
 	spacing *time.Timer
 	spaced  bool
 	// waiters holds waiters for the next callers.
