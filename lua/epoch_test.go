@@ -18,7 +18,7 @@ func follow(t *testing.T, replica *redis.Client, primary *redistest.Server) {
 	if err := replica.ReplicaOf(t.Context(), "127.0.0.1", primary.Port()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	redistest.InStep(t, replica)
+	redistest.InStep(t, replica, primary.Client(t))
 }
 
 // promote makes a replica a primary, of what it has.

@@ -223,7 +223,7 @@ func (c *Cluster) Replica(t testing.TB, i int) (*Server, *redis.Client, string) 
 	Until(t, "it replicates", func() bool {
 		return client.Do(t.Context(), "cluster", "replicate", c.ids[i]).Err() == nil
 	})
-	InStep(t, client)
+	InStep(t, client, c.clients[i])
 	return s, client, id
 }
 

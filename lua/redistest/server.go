@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -175,11 +176,34 @@ func Until(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// InStep waits until a replica has all that its primary has.
-func InStep(t testing.TB, replica *redis.Client) {
+// InStep waits until a replica has all that its primary had when this was called. A link that
+// is up is not enough: the replica may still have to read what was written before.
+func InStep(t testing.TB, replica, primary *redis.Client) {
 	t.Helper()
-	Until(t, "it is in step", func() bool {
-		info, err := replica.Info(t.Context(), "replication").Result()
-		return err == nil && strings.Contains(info, "role:slave") && strings.Contains(info, "master_link_status:up")
+	written := replication(t, primary)["master_repl_offset"]
+	Until(t, "the replica has all writes of its primary", func() bool {
+		is := replication(t, replica)
+		return is["role"] == "slave" && is["master_link_status"] == "up" && offset(t, is["slave_repl_offset"]) >= offset(t, written)
 	})
+}
+
+// replication is what a server says of its replication, by INFO's names.
+func replication(t testing.TB, c *redis.Client) map[string]string {
+	t.Helper()
+	text, err := c.Info(t.Context(), "replication").Result()
+	must(t, err)
+	says := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		says[name] = value
+	}
+	return says
+}
+
+// offset is a place in the stream of a primary's writes, in bytes.
+func offset(t testing.TB, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	must(t, err)
+	return n
 }

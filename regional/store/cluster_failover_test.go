@@ -46,7 +46,7 @@ func TestClusterFailsOverAndBack(t *testing.T) {
 		t.Fatal(ok, err, epoch)
 	}
 	primary := servers.Client(1)
-	redistest.InStep(t, primary)
+	redistest.InStep(t, primary, client)
 	// From here on the primary of before hears of no more writes.
 	if err := client.ConfigSet(t.Context(), "requirepass", "x").Err(); err != nil {
 		t.Fatal(err)
