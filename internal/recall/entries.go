@@ -13,9 +13,9 @@ import (
 // never move. They have no pointers, so the garbage collector does not scan them. The key that was looked for last is found
 // again at once: a call looks for its key several times. The zero value is empty. It is not safe for concurrent use.
 type entries struct {
-	// index has the places of the keys, plus 1, by open addressing with linear probing (Knuth, The Art of Computer
-	// Programming, volume 3, section 6.4, algorithm L); 0: free. Its length is a power of two.
-	index  []int32
+	// index finds the keys by open addressing with linear probing (Knuth, The Art of Computer Programming, volume 3,
+	// section 6.4, algorithm L). Its length is a power of two.
+	index  []cell
 	blocks [][]box
 	free   []int32 // places of keys that were deleted
 	used   int32   // places that were ever given out
@@ -25,6 +25,13 @@ type entries struct {
 	last  budget.KeyID
 	at    int32
 	found bool
+}
+
+// cell is one of the index. It has a part of the key's hash beside its place, so a search touches no box of another key: in
+// a large table each of them is in no cache of the processor. The zero value is free.
+type cell struct {
+	hash  uint32
+	place int32 // plus 1
 }
 
 // box is a place for a key.
@@ -52,11 +59,11 @@ func (es *entries) find(key budget.KeyID) *entry {
 	if es.n == 0 {
 		return nil
 	}
-	cell := es.cell(key)
-	if es.index[cell] == 0 {
+	at := es.cell(key)
+	if es.index[at].place == 0 {
 		return nil
 	}
-	es.last, es.at, es.found = key, es.index[cell]-1, true
+	es.last, es.at, es.found = key, es.index[at].place-1, true
 	return &es.of(es.at).entry
 }
 
@@ -74,21 +81,27 @@ func (es *entries) hint(key budget.KeyID, place int32) {
 	}
 }
 
-// home returns the cell of the index at which the search for a key begins. A key's hash depends on a secret of the cluster,
-// so nobody can choose keys with one home.
-func (es *entries) home(key budget.KeyID) int {
+// hashOf returns a hash of a key. The first bits of it say at which cell the search for the key begins. It depends on a
+// secret of the cluster, as the key does, so nobody can choose keys that lie close together.
+func hashOf(key budget.KeyID) uint32 {
 	h := binary.LittleEndian.Uint64(key.Hash[:8]) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(key.Hash[8:]), 32) ^ uint64(key.Rule)
 	h *= 0x9e3779b97f4a7c15 // the golden ratio, as in section 6.4: also keys that differ in few bits get far apart
-	return int(h >> (64 - bits.TrailingZeros(uint(len(es.index)))))
+	return uint32(h >> 32)
+}
+
+// home returns the cell at which the search for a hash begins.
+func (es *entries) home(hash uint32) int {
+	return int(hash >> (32 - bits.TrailingZeros(uint(len(es.index)))))
 }
 
 // cell returns the cell of a key, or the free one where it belongs.
 func (es *entries) cell(key budget.KeyID) int {
-	at := es.home(key)
-	for es.index[at] != 0 && es.of(es.index[at]-1).key != key {
-		at = es.after(at)
+	hash := hashOf(key)
+	for at := es.home(hash); ; at = es.after(at) {
+		if c := es.index[at]; c.place == 0 || c.hash == hash && es.of(c.place-1).key == key {
+			return at
+		}
 	}
-	return at
 }
 
 func (es *entries) after(cell int) int { return (cell + 1) & (len(es.index) - 1) }
@@ -128,7 +141,7 @@ func (es *entries) add(key budget.KeyID) *entry {
 		}
 		es.used++
 	}
-	es.index[es.cell(key)] = at + 1
+	es.index[es.cell(key)] = cell{hashOf(key), at + 1}
 	es.n++
 	b := es.of(at)
 	b.key, b.taken = key, true
@@ -138,11 +151,17 @@ func (es *entries) add(key budget.KeyID) *entry {
 
 // grow doubles the index. That takes some ten nanoseconds for each key.
 func (es *entries) grow() {
-	es.index = make([]int32, max(smallIndex, 2*len(es.index)))
-	for at := range es.used {
-		if b := es.of(at); b.taken {
-			es.index[es.cell(b.key)] = at + 1
+	old := es.index
+	es.index = make([]cell, max(smallIndex, 2*len(old)))
+	for _, c := range old {
+		if c.place == 0 {
+			continue
 		}
+		at := es.home(c.hash)
+		for es.index[at].place != 0 {
+			at = es.after(at)
+		}
+		es.index[at] = c
 	}
 }
 
@@ -155,13 +174,13 @@ func (es *entries) delete(key budget.KeyID) {
 	es.of(es.at).taken = false
 	es.free, es.found = append(es.free, es.at), false
 	es.n--
-	for at := es.after(hole); es.index[at] != 0; at = es.after(at) {
-		home := es.home(es.of(es.index[at] - 1).key)
+	for at := es.after(hole); es.index[at].place != 0; at = es.after(at) {
+		home := es.home(es.index[at].hash)
 		if (at-home)&(len(es.index)-1) >= (at-hole)&(len(es.index)-1) {
 			es.index[hole], hole = es.index[at], at
 		}
 	}
-	es.index[hole] = 0
+	es.index[hole] = cell{}
 }
 
 // clear removes all keys.

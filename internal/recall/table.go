@@ -10,7 +10,7 @@ import (
 
 const (
 	// DefaultKeys is the default size of a table, in keys: 64 MB at the most.
-	DefaultKeys = 480_000
+	DefaultKeys = 460_000
 	// evictionSample is how many keys are compared to make room in a full table. The one that was
 	// settled longest ago is dropped.
 	evictionSample = 8
