@@ -257,6 +257,7 @@ func (l *Engine) spendAll(ctx context.Context, groups []*charge.Transaction, s *
 			break
 		}
 		calls.Go(func() {
+			background.GrowStack()
 			gone[i] = background.Catch(func() error { return l.spend(ctx, part) })
 			l.leavePart()
 		})
