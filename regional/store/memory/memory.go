@@ -119,15 +119,15 @@ func (m *Store) Take(ctx context.Context, epoch string, groups []lua.Group) (res
 		n := len(groups[i].Limits)
 		results[i].Limits, outcomes = outcomes[:n:n], outcomes[n:]
 		at, err := m.takeGroup(w, &groups[i], &results[i])
-		if _, late := errors.AsType[*lua.LateError](err); late && i > 0 {
+		if err != nil {
+			if _, late := errors.AsType[*lua.LateError](err); !late || i == 0 {
+				return nil, 0, err
+			}
 			results[i].Err, results[i].Undecided = err, map[int]error{}
 			for j := range n {
 				results[i].Undecided[j] = err
 			}
 			continue
-		}
-		if err != nil {
-			return nil, 0, err
 		}
 		now = max(now, at)
 	}

@@ -19,6 +19,9 @@ type kept struct {
 func (t *table[K]) init(entries *int) { t.records, t.entries = map[K]kept{}, entries }
 
 func (t *table[K]) get(k K, now int64) (limit.Record, bool) {
+	if len(t.records) == 0 { // as most tables are, and a record is large
+		return limit.Record{}, false
+	}
 	r, ok := t.records[k]
 	if ok && r.expired(now) {
 		t.drop(k)
