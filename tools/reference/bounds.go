@@ -48,7 +48,7 @@ var bounds = []struct {
 		{"regional/internal/storeguard", "retryCost"}, {"regional/internal/storeguard", "maxRetriesSaved"}, {"regional/internal/engine", "settleTries"},
 	}},
 	{"A Redis Cluster", "Each node has a breaker, and commands for slots that move are sent again.", []bound{
-		{"regional/store/breaker", "TripAfter MinOpen maxOpen"}, {"regional/store/breaker", "SuspectAfter"}, {"regional/store/breaker", "lateBy excusedFor"},
+		{"regional/store/breaker", "TripAfter TrialEvery"}, {"regional/store/breaker", "SuspectAfter"}, {"regional/store/breaker", "lateBy excusedFor"},
 		{"regional/store", "refusedWait maxSends maxRefusedWait"}, {"regional/store", "maxRedirects"}, {"regional/store", "refreshEvery"},
 	}},
 }

@@ -22,7 +22,7 @@ const (
 	// callSpacing is how long a call waits for another one to end, so that it takes along what
 	// arrives meanwhile. A Redis nearby answers in a fraction of it. If the latest call takes
 	// longer, the next one does not wait for it.
-	callSpacing = time.Millisecond
+	callSpacing = 250 * time.Microsecond
 	// maxQueueWait bounds the wait until a call takes a check along, while the store answers other
 	// calls. After that the rule's on_redis_failure decides. If the store is silent, no caller waits
 	// that long: see CallerPatience.
@@ -74,9 +74,9 @@ const (
 	TripAfter  = 5
 	tripSample = 20
 	tripWindow = time.Second
-	// The breaker is open for minOpen, and then one trial call is made. The wait doubles, up to
-	// MaxOpen, if the trial fails, and also if the store fails again within MaxOpen of the
-	// breaker's closing.
+	// The breaker is open for minOpen, and then one trial call is made, and another one each
+	// minOpen until one succeeds. The wait doubles, up to MaxOpen, if the store fails again within
+	// MaxOpen of the breaker's closing.
 	minOpen = 500 * time.Millisecond
 	MaxOpen = 5 * time.Second
 	// openJitter is the random part of a wait, in percent, so that the daemons of a region do not

@@ -125,11 +125,15 @@ func (b *Breaker) onStateChange(_ string, from, to gobreaker.State) {
 	b.onChange(to)
 }
 
-// nextWait returns how long to stay open this time.
+// nextWait returns how long to stay open this time. A store that is down is tried again and again after the same time, because
+// no client waits for a trial. One that fails soon after a good trial may fail under its load, so it gets ever longer pauses.
 func (b *Breaker) nextWait(from gobreaker.State, now budget.Instant) time.Duration {
-	again := from == gobreaker.StateHalfOpen || now.Sub(b.closed) < MaxOpen
-	if b.wait == 0 || !again {
+	switch {
+	case from == gobreaker.StateHalfOpen:
+		return b.wait
+	case b.wait == 0 || now.Sub(b.closed) >= MaxOpen:
 		return minOpen
+	default:
+		return min(2*b.wait, MaxOpen)
 	}
-	return min(2*b.wait, MaxOpen)
 }

@@ -27,9 +27,10 @@ func (c *handClock) pass(by time.Duration) { c.at = c.at.Add(by) }
 
 var errSick = errors.New("store: sick")
 
-// TestBreakerWaitsLonger: each failed try doubles the wait, from half a second to
-// five, up to a fifth of it left to chance; a store that stays well resets it.
-func TestBreakerWaitsLonger(t *testing.T) {
+// TestBreakerWaits: a store that is down is tried each half second, up to a fifth of it left to chance. One
+// that fails soon after a good trial gets twice the pause each time, up to five seconds; a store that stays
+// well resets it.
+func TestBreakerWaits(t *testing.T) {
 	clock := &handClock{at: 100 * second}
 	var state gobreaker.State
 	b := newBreaker(clock.now, func(s gobreaker.State) { state = s })
@@ -62,21 +63,19 @@ func TestBreakerWaitsLonger(t *testing.T) {
 			t.Errorf("open for %v, want %v less up to 20 %%", took, want)
 		}
 	}
-	trip()
 	for _, want := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second} {
-		waits(want)
+		trip() // at once after a good trial, but for the first time
+		for range 3 {
+			waits(want)
+		}
+		clock.pass(want)
+		if err := b.do(true, well); err != nil || state != gobreaker.StateClosed {
+			t.Fatalf("after a good call: %v, %v", err, state)
+		}
+		if err := b.do(false, well); err != nil {
+			t.Fatalf("a call after it: %v", err)
+		}
 	}
-	clock.pass(MaxOpen)
-	if err := b.do(true, well); err != nil || state != gobreaker.StateClosed {
-		t.Fatalf("after a good call: %v, %v", err, state)
-	}
-	if err := b.do(false, well); err != nil {
-		t.Fatalf("a call after it: %v", err)
-	}
-	trip() // at once: not well yet
-	waits(MaxOpen)
-	clock.pass(MaxOpen)
-	b.do(true, well)
 	clock.pass(MaxOpen)
 	trip()
 	waits(minOpen)

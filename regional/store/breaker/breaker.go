@@ -9,11 +9,9 @@ import (
 )
 
 const (
-	// A node that failed TripAfter calls in a row gets no calls for MinOpen. The time doubles
-	// with each failed trial, up to maxOpen.
-	TripAfter = 5
-	MinOpen   = 500 * time.Millisecond
-	maxOpen   = 5 * time.Second
+	// A node that failed TripAfter calls in a row gets only a trial each TrialEvery.
+	TripAfter  = 5
+	TrialEvery = 500 * time.Millisecond
 	// SuspectAfter is the number of failures in a row after which a node gets one call at a time.
 	// The calls that find out about it then do not hold up the calls of other nodes.
 	SuspectAfter = 3
@@ -32,8 +30,7 @@ var ErrOpen = errors.New("the node has not answered recently and gets no calls f
 type Breaker struct {
 	mu        sync.Mutex
 	failed    int
-	wait      time.Duration
-	until     time.Time
+	until     time.Time // of the next trial; zero: closed
 	inFlight  int       // calls under way
 	lastReply time.Time // when it last answered
 }
@@ -68,7 +65,7 @@ func (b *Breaker) Leave(now time.Time, unwell bool, took, had time.Duration) Tra
 	b.inFlight--
 	if !unwell {
 		was := b.failed
-		b.failed, b.wait, b.until, b.lastReply = 0, 0, time.Time{}, now
+		b.failed, b.until, b.lastReply = 0, time.Time{}, now
 		if was >= TripAfter {
 			return Closed
 		}
@@ -84,9 +81,8 @@ func (b *Breaker) Leave(now time.Time, unwell bool, took, had time.Duration) Tra
 	if now.Before(b.until) {
 		return Same // another call of the same period
 	}
-	first := b.wait == 0
-	b.wait = min(max(2*b.wait, MinOpen), maxOpen)
-	b.until = now.Add(b.wait)
+	first := b.until.IsZero()
+	b.until = now.Add(TrialEvery)
 	if first {
 		return Opened
 	}
@@ -99,7 +95,7 @@ func (b *Breaker) Reset() (was bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was = b.failed >= TripAfter
-	b.failed, b.wait, b.until = 0, 0, time.Time{}
+	b.failed, b.until = 0, time.Time{}
 	return was
 }
 

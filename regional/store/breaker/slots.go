@@ -6,8 +6,8 @@ import (
 )
 
 // refusedFor is how long calls for a slot fail at once after every attempt at it was refused. It is
-// as long as a breaker is open at first.
-const refusedFor = MinOpen
+// as long as a node that does not answer is left alone.
+const refusedFor = TrialEvery
 
 // Slots remembers slots that the cluster refuses, because they are moving or have no owner. A
 // call that waits for such a slot also delays its jobs in other slots. So one call finds out about the
