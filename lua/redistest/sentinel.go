@@ -25,11 +25,7 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	t.Helper()
 	s := &Sentinels{Primary: Start(t, args...)}
 	s.Replica = Start(t, append([]string{"--replicaof", "127.0.0.1 " + s.Primary.port, "--repl-diskless-sync-delay", "0"}, args...)...)
-	replica := s.Replica.Client(t)
-	Until(t, "the replica follows", func() bool {
-		info, err := replica.Info(t.Context(), "replication").Result()
-		return err == nil && strings.Contains(info, "master_link_status:up")
-	})
+	InStep(t, s.Replica.Client(t), s.Primary.Client(t))
 	for range 3 {
 		s.Addrs = append(s.Addrs, StartSentinel(t, s.Primary.port))
 	}
