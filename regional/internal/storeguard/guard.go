@@ -47,6 +47,7 @@ type Store interface {
 	// Adjust charges a use that no charge preceded. Tokens go no lower than the debt of each part
 	// below 0; see limit.Adjust. The caller must not repeat it.
 	Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error)
+	// Close ends the calls that are under way.
 	Close() error
 }
 
