@@ -44,7 +44,7 @@ func (n *Node) storeCut() bool { return n.w.Now() < n.storeCutTo }
 
 // withoutStore reports whether the daemon decides without its store: it is cut off, or has not found out yet that it is
 // not any more.
-func (n *Node) withoutStore() bool { return n.storeCut() || n.breaker.open() }
+func (n *Node) withoutStore() bool { return n.storeCut() || n.breaker.wait != 0 }
 
 // standing returns what the daemon reports of itself. unmarked: the store did not take the latest
 // mark.
@@ -54,7 +54,7 @@ func (n *Node) standing(unmarked bool) budget.Standing {
 	}
 	now := n.Now()
 	return budget.Standing{
-		Daemon: n.roster.Self(), Storeless: unmarked || n.breaker.open(), Alone: n.isAlone() && !n.left, Others: n.roster.Others(now),
+		Daemon: n.roster.Self(), Storeless: unmarked || n.breaker.wait != 0, Alone: n.isAlone() && !n.left, Others: n.roster.Others(now),
 	}
 }
 
