@@ -30,7 +30,7 @@ mkdir -p "$run"
 for port in $redis_ports; do
 	mkdir -p "$run/redis-$port"
 	start "redis-$port" redis-server --port "$port" --bind 127.0.0.1 --dir "$run/redis-$port" \
-		--save "" --appendonly no --maxmemory-policy noeviction --daemonize no
+		--save "" --appendonly no --maxmemory-policy noeviction --hz 100 --daemonize no
 done
 for node in c1 c2 c3; do
 	start "$node" bin/coordinator --config "deploy/local/$node.yaml"
