@@ -180,10 +180,10 @@ func Until(t testing.TB, what string, condition func() bool) {
 // is up is not enough: the replica may still have to read what was written before.
 func InStep(t testing.TB, replica, primary *redis.Client) {
 	t.Helper()
-	written := replication(t, primary)["master_repl_offset"]
+	written := offset(t, replication(t, primary)["master_repl_offset"])
 	Until(t, "the replica has all writes of its primary", func() bool {
 		is := replication(t, replica)
-		return is["role"] == "slave" && is["master_link_status"] == "up" && offset(t, is["slave_repl_offset"]) >= offset(t, written)
+		return is["role"] == "slave" && is["master_link_status"] == "up" && offset(t, is["slave_repl_offset"]) >= written
 	})
 }
 

@@ -257,7 +257,6 @@ func (l *Engine) spendAll(ctx context.Context, groups []*charge.Transaction, s *
 			break
 		}
 		calls.Go(func() {
-			background.GrowStack()
 			gone[i] = background.Catch(func() error { return l.spend(ctx, part) })
 			l.leavePart()
 		})

@@ -81,7 +81,6 @@ func (u *Janitor) call(ctx context.Context, due []*charge.Entry, now budget.Inst
 	}()
 	for call := range slices.Chunk(u.transactions(due, now), storeguard.GroupsPerCall) {
 		u.calls.Go(func() {
-			background.GrowStack()
 			err := storeguard.ErrBroken
 			u.bugs.Guard("the janitor", func() { err = u.send(ctx, call) })
 			if err != nil && !errors.Is(err, storeguard.ErrGivenUp) && !errors.Is(err, charge.ErrGone) {

@@ -185,7 +185,7 @@ func (b *Batcher) leave(w *waiter) bool {
 
 // work makes one call after the other until nothing waits.
 func (b *Batcher) work() {
-	background.GrowStack()
+	growStack()
 	for {
 		began := time.Now()
 		waiters, groups := b.next(began)
