@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -36,10 +35,7 @@ const (
 
 func main() {
 	syscall.Umask(0o077) // state and secrets are the daemon's own; a unix socket has its mode all the same
-	heavy := ballast()
-	code := run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
-	runtime.KeepAlive(heavy)
-	os.Exit(code)
+	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
 
 func run(args, environ []string, stdout, stderr io.Writer) int {
@@ -118,6 +114,7 @@ func serve(c regional.Config) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	go newBallast().keep(ctx)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
