@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"aliquot/regional/internal/modes"
 	"aliquot/rules"
 )
 
@@ -52,7 +53,10 @@ func TestASlowedRuleIsRememberedOverARestart(t *testing.T) {
 	r := startRedis(t)
 	c.Redis, c.StateFile = r.url(), filepath.Join(t.TempDir(), "state")
 	d, stop := startKept(t, c)
-	burst(t, d, "k")
+	eventually(t, "the store admits a bucket of 50", func() bool {
+		a := post(t, d, `{"attributes":{"api_key":"k"},"cost":50}`)
+		return a.Allowed && a.Mode == modes.Store
+	})
 	takes(t, d, l, 2, slowed)
 	eventually(t, "the state file remembers the faster rule", func() bool {
 		s, err := readState(c.StateFile, c.Region, c.Logger)
