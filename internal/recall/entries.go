@@ -11,7 +11,8 @@ import (
 // entries remembers an entry for each of many keys, in blocks. It is a hash table of its own: to make room it looks at the
 // keys that lie beside each other, which a map cannot tell, and a map beside the blocks would hold each key twice. Entries
 // never move. They have no pointers, so the garbage collector does not scan them. The key that was looked for last is found
-// again at once: a call looks for its key several times. The zero value is empty. It is not safe for concurrent use.
+// or missed again at once: a call looks for its key several times. The zero value is empty. It is not safe for concurrent
+// use.
 type entries struct {
 	// index finds the keys by open addressing with linear probing (Knuth, The Art of Computer Programming, volume 3,
 	// section 6.4, algorithm L). Its length is a power of two.
@@ -21,11 +22,16 @@ type entries struct {
 	used   int32   // places that were ever given out
 	n      int     // keys
 	hand   int32   // the place that some looks at next
-	// last has the place at, if found.
-	last  budget.KeyID
-	at    int32
-	found bool
+	// last was looked for last, if searched. It has the place at, or none.
+	last     budget.KeyID
+	at       int32
+	searched bool
+	// read is what warm has read last.
+	read int
 }
+
+// none is the place of a key that has no entry.
+const none = -1
 
 // cell is one of the index. It has a part of the key's hash beside its place, so a search touches no box of another key: in
 // a large table each of them is in no cache of the processor. The zero value is free.
@@ -53,18 +59,37 @@ func (es *entries) len() int { return es.n }
 
 // find returns the entry of a key, which may be changed until a key is put or deleted; nil: there is none.
 func (es *entries) find(key budget.KeyID) *entry {
-	if es.found && key == es.last {
-		return &es.of(es.at).entry
+	if !es.searched || key != es.last {
+		if es.n == 0 {
+			return nil
+		}
+		at, _ := es.cell(key)
+		es.last, es.at, es.searched = key, es.index[at].place-1, true
 	}
-	if es.n == 0 {
+	if es.at == none {
 		return nil
 	}
-	at := es.cell(key)
-	if es.index[at].place == 0 {
-		return nil
-	}
-	es.last, es.at, es.found = key, es.index[at].place-1, true
 	return &es.of(es.at).entry
+}
+
+// warm reads the cells at which the searches for some keys begin, and then the boxes of the keys that it finds there. In a
+// large table no two of them lie beside each other. Read in a row, the processor waits for memory twice, and not twice for
+// each key.
+func (es *entries) warm(keys []budget.KeyID) {
+	if es.n == 0 {
+		return
+	}
+	read := 0
+	for i := range keys {
+		read += int(es.index[es.home(hashOf(&keys[i]))].place)
+	}
+	for i := range keys {
+		hash := hashOf(&keys[i])
+		if c := es.index[es.home(hash)]; c.place > 0 && c.hash == hash {
+			read += int(es.of(c.place - 1).key.Rule)
+		}
+	}
+	es.read = read // so that the compiler leaves nothing out
 }
 
 func (es *entries) of(place int32) *box { return &es.blocks[place/blockSize][place%blockSize] }
@@ -76,14 +101,14 @@ func (es *entries) place() int32 { return es.at + 1 }
 func (es *entries) hint(key budget.KeyID, place int32) {
 	if place > 0 && place <= es.used {
 		if b := es.of(place - 1); b.taken && b.key == key {
-			es.last, es.at, es.found = key, place-1, true
+			es.last, es.at, es.searched = key, place-1, true
 		}
 	}
 }
 
 // hashOf returns a hash of a key. The first bits of it say at which cell the search for the key begins. It depends on a
 // secret of the cluster, as the key does, so nobody can choose keys that lie close together.
-func hashOf(key budget.KeyID) uint32 {
+func hashOf(key *budget.KeyID) uint32 {
 	h := binary.LittleEndian.Uint64(key.Hash[:8]) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(key.Hash[8:]), 32) ^ uint64(key.Rule)
 	h *= 0x9e3779b97f4a7c15 // the golden ratio, as in section 6.4: also keys that differ in few bits get far apart
 	return uint32(h >> 32)
@@ -94,12 +119,12 @@ func (es *entries) home(hash uint32) int {
 	return int(hash >> (32 - bits.TrailingZeros(uint(len(es.index)))))
 }
 
-// cell returns the cell of a key, or the free one where it belongs.
-func (es *entries) cell(key budget.KeyID) int {
-	hash := hashOf(key)
-	for at := es.home(hash); ; at = es.after(at) {
+// cell returns the cell of a key, or the free one where it belongs, and the key's hash.
+func (es *entries) cell(key budget.KeyID) (at int, hash uint32) {
+	hash = hashOf(&key)
+	for at = es.home(hash); ; at = es.after(at) {
 		if c := es.index[at]; c.place == 0 || c.hash == hash && es.of(c.place-1).key == key {
-			return at
+			return at, hash
 		}
 	}
 }
@@ -132,20 +157,21 @@ func (es *entries) add(key budget.KeyID) *entry {
 	if 4*(es.n+1) > 3*len(es.index) {
 		es.grow()
 	}
-	at := es.used
+	place := es.used
 	if n := len(es.free); n > 0 {
-		at, es.free = es.free[n-1], es.free[:n-1]
+		place, es.free = es.free[n-1], es.free[:n-1]
 	} else {
-		if int(at) == len(es.blocks)*blockSize {
+		if int(place) == len(es.blocks)*blockSize {
 			es.blocks = append(es.blocks, make([]box, blockSize))
 		}
 		es.used++
 	}
-	es.index[es.cell(key)] = cell{hashOf(key), at + 1}
+	at, hash := es.cell(key)
+	es.index[at] = cell{hash, place + 1}
 	es.n++
-	b := es.of(at)
+	b := es.of(place)
 	b.key, b.taken = key, true
-	es.last, es.at, es.found = key, at, true
+	es.last, es.at, es.searched = key, place, true
 	return &b.entry
 }
 
@@ -170,9 +196,9 @@ func (es *entries) delete(key budget.KeyID) {
 	if !es.has(key) {
 		return
 	}
-	hole := es.cell(key)
+	hole, _ := es.cell(key)
 	es.of(es.at).taken = false
-	es.free, es.found = append(es.free, es.at), false
+	es.free, es.searched = append(es.free, es.at), false
 	es.n--
 	for at := es.after(hole); es.index[at].place != 0; at = es.after(at) {
 		home := es.home(es.index[at].hash)
@@ -186,7 +212,7 @@ func (es *entries) delete(key budget.KeyID) {
 // clear removes all keys.
 func (es *entries) clear() {
 	clear(es.index)
-	es.free, es.used, es.n, es.hand, es.found = es.free[:0], 0, 0, 0, false
+	es.free, es.used, es.n, es.hand, es.searched = es.free[:0], 0, 0, 0, false
 }
 
 // all returns the keys with their entries. Entries of these keys may be put meanwhile.
@@ -200,16 +226,16 @@ func (es *entries) all() iter.Seq2[budget.KeyID, entry] {
 	}
 }
 
-// some returns the keys at the next n places, with their entries. One call goes on where the one before ended, and after
-// the last place comes the first.
-func (es *entries) some(n int) iter.Seq2[budget.KeyID, entry] {
-	return func(yield func(budget.KeyID, entry) bool) {
+// some returns the keys at the next n places, with their entries, which nobody may keep. One call goes on where the one
+// before ended, and after the last place comes the first.
+func (es *entries) some(n int) iter.Seq2[budget.KeyID, *entry] {
+	return func(yield func(budget.KeyID, *entry) bool) {
 		for range min(n, int(es.used)) {
 			b := es.of(es.hand)
 			if es.hand++; es.hand == es.used {
 				es.hand = 0
 			}
-			if b.taken && !yield(b.key, b.entry) {
+			if b.taken && !yield(b.key, &b.entry) {
 				return
 			}
 		}

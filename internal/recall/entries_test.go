@@ -16,6 +16,7 @@ func TestEntriesAreAMap(t *testing.T) {
 	places := map[budget.KeyID]int32{} // where they were
 	for n := range 200_000 {
 		key, e := keyOf(uint64(rng.IntN(3*blockSize))), entry{left: limit.Tokens(n)}
+		es.warm([]budget.KeyID{key, keyOf(uint64(n))})
 		es.hint(key, places[key])
 		switch rng.IntN(3) {
 		case 0:
@@ -54,7 +55,7 @@ func TestAFullTableTakes64MB(t *testing.T) {
 		table.Sent(&k, &c, now)
 		table.Answered(&k, &c, true, limit.Outcome{Bucket: c.Bucket}, Debt{}, int64(now), now)
 	}
-	if took := heap() - before; table.Len() != DefaultKeys || took > 64e6 {
+	if took := heap() - before; table.Len() > DefaultKeys || table.Len() <= DefaultKeys-maxDropped || took > 64e6 {
 		t.Errorf("%d keys take %d bytes", table.Len(), took)
 	}
 	runtime.KeepAlive(table)

@@ -11,9 +11,6 @@ import (
 )
 
 const (
-	// maxUnreported is the largest number of keys whose unreported use is remembered. forgottenAtOnce is how many are
-	// forgotten when there is no room for another one: the search for them costs more than they do.
-	maxUnreported, forgottenAtOnce = 1000, 125
 	// decidedWithin bounds how long after a decision the state machine observes it: a call to the store,
 	// and the janitor's intervals for what memory has decided.
 	decidedWithin = 2*storeguard.Deadline + charge.ObserveInterval + charge.JanitorInterval
@@ -30,8 +27,8 @@ const (
 type unreported struct {
 	since    uint64         // nonce of the Hello that was answered last without a session; 0: none
 	answered budget.Instant // when that answer came
-	keys     map[budget.KeyID]spentUse
-	told     map[budget.KeyID]spentUse // in Hellos since that answer, and not yet in an answered one
+	uses     recentUses
+	told     recentUses // in Hellos since that answer, and not yet in an answered one
 }
 
 // spentUse is what was admitted of a key, and given back, since an instant. Amounts are micro-tokens.
@@ -48,7 +45,7 @@ func (u *unreported) admit(k budget.KeyID, l budget.KeyLimit, cost int64, began 
 	if k.Rule&policy.IndependentBit != 0 || cost == 0 {
 		return
 	}
-	use, known := u.keys[k]
+	use, known := u.uses.get(k)
 	if known {
 		use = use.under(l, began)
 	}
@@ -56,10 +53,7 @@ func (u *unreported) admit(k budget.KeyID, l budget.KeyLimit, cost int64, began 
 		use = spentUse{limit: l, refunded: use.refunded, began: began}
 	}
 	use.admitted += cost
-	if !known {
-		u.makeRoom()
-	}
-	u.keys[k] = use
+	u.uses.put(k, use)
 }
 
 // under returns the part of a use that still counts under a limit at now. A use older than useKept
@@ -87,39 +81,19 @@ func refilled(l budget.KeyLimit, d time.Duration) int64 {
 
 // refund counts an amount of a key that may be given back.
 func (u *unreported) refund(k budget.KeyID, amount int64) {
-	if use, known := u.keys[k]; known {
+	if use, known := u.uses.get(k); known {
 		use.refunded += amount
-		u.keys[k] = use
-	}
-}
-
-// makeRoom makes room for one more key. If there is none, others are forgotten.
-func (u *unreported) makeRoom() {
-	if u.keys == nil {
-		u.keys = map[budget.KeyID]spentUse{}
-	}
-	if len(u.keys) < maxUnreported {
-		return
-	}
-	n := 0
-	for other := range u.keys {
-		delete(u.keys, other)
-		if n++; n == forgottenAtOnce {
-			return
-		}
+		u.uses.put(k, use)
 	}
 }
 
 // rulesReplaced notes that limits may be others from now on.
 func (u *unreported) rulesReplaced(now budget.Instant) {
-	for k, use := range u.keys {
-		if use.replaced != 0 {
-			delete(u.keys, k) // after two changes it is not known when each limit held
-			continue
-		}
+	u.uses.change(func(use spentUse) (spentUse, bool) {
+		once := use.replaced == 0 // after two changes it is not known when each limit held
 		use.replaced = now
-		u.keys[k] = use
-	}
+		return use, once
+	})
 }
 
 // tell returns the counts for a Hello of a daemon without a session, and the nonce of the Hello whose
@@ -128,17 +102,16 @@ func (u *unreported) tell() (since uint64, spent []budget.Spent) {
 	if u.since == 0 {
 		return 0, nil
 	}
-	for k, before := range u.told {
-		if use, again := u.keys[k]; again && use.limit == before.limit {
+	for k, before := range u.told.all() {
+		if use, again := u.uses.get(k); again && use.limit == before.limit {
 			before.admitted, before.refunded = before.admitted+use.admitted, before.refunded+use.refunded
-			u.keys[k] = before
-		} else if !again && len(u.keys) < maxUnreported {
-			u.makeRoom()
-			u.keys[k] = before
+			u.uses.put(k, before)
+		} else if !again && !u.uses.full() {
+			u.uses.put(k, before)
 		}
 	}
-	u.told, u.keys = u.keys, nil
-	for k, use := range u.told {
+	u.told, u.uses = u.uses, recentUses{}
+	for k, use := range u.told.all() {
 		spent = append(spent, use.spent(k, u.answered.Sub(use.began)))
 	}
 	return u.since, spent
@@ -147,21 +120,21 @@ func (u *unreported) tell() (since uint64, spent []budget.Spent) {
 // countFrom takes the answer to a Hello: the leader knows what the Hello told. From now on ages count
 // from the answer to the Hello with this nonce; 0: a session was opened.
 func (u *unreported) countFrom(nonce uint64, now budget.Instant) {
-	u.since, u.answered, u.told = nonce, now, nil
+	u.since, u.answered, u.told = nonce, now, recentUses{}
 }
 
 // report returns the counts of the keys of a report, and forgets them.
 func (u *unreported) report(keys []budget.KeyReport, now budget.Instant) (out []budget.Spent) {
 	for i := range keys {
-		if len(u.keys) == 0 {
+		if u.uses.len() == 0 {
 			return out
 		}
 		k := &keys[i]
-		use, known := u.keys[k.Key]
+		use, known := u.uses.get(k.Key)
 		if !known || k.Gen == (budget.Gen{}) || k.Cold || k.Limit.Capacity == 0 {
 			continue
 		}
-		delete(u.keys, k.Key)
+		u.uses.delete(k.Key)
 		if use = use.under(k.Limit, now); use.admitted > 0 {
 			out = append(out, use.spent(k.Key, now.Sub(use.began)))
 		}

@@ -68,6 +68,8 @@ type Limit struct {
 	sameClock bool
 	// latest is as in New.
 	latest func() string
+	// asked has the keys of the latest call that left, for the table to warm. Each call uses its memory again.
+	asked []budget.KeyID
 }
 
 // since has from when on what is earned is this daemon's own; 0: always.
@@ -123,6 +125,7 @@ func (e *Limit) Sent(groups []*charge.Transaction, head *charge.Header) {
 	now := e.now()
 	e.see(head.Epoch, now)
 	e.carry(groups, now)
+	e.warm(groups)
 	for _, g := range groups {
 		for i := range g.Charges {
 			a := &g.Charges[i]
@@ -138,6 +141,17 @@ func (e *Limit) Sent(groups []*charge.Transaction, head *charge.Header) {
 			e.table.Sent(&a.Ticket, &c, now)
 		}
 	}
+}
+
+// warm prepares the table for the keys of a call. The caller holds mu.
+func (e *Limit) warm(groups []*charge.Transaction) {
+	e.asked = e.asked[:0]
+	for _, g := range groups {
+		for i := range g.Charges {
+			e.asked = append(e.asked, g.Charges[i].Key)
+		}
+	}
+	e.table.Warm(e.asked)
 }
 
 // carry adds to a call what keys owe, in the first ask of each key. The caller holds mu.
