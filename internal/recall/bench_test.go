@@ -29,6 +29,11 @@ func BenchmarkCall(b *testing.B) {
 				for i := range charges {
 					table.Sent(&tickets[i], &charges[i], now)
 				}
+				table.WarmAnswers(func(yield func(*Ticket) bool) {
+					for i := range tickets {
+						yield(&tickets[i])
+					}
+				})
 				for i := range charges {
 					c := &charges[i]
 					table.Answered(&tickets[i], c, true, limit.Outcome{Tokens: 5, Bucket: c.Bucket}, Debt{}, int64(now), now)

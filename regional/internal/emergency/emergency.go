@@ -2,6 +2,7 @@
 package emergency
 
 import (
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -185,10 +186,24 @@ func (e *Limit) carry(groups []*charge.Transaction, now budget.Instant) {
 func (e *Limit) Answered(groups []*charge.Transaction, results []lua.Result, storeNow int64, received, latest budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.table.WarmAnswers(tickets(groups))
 	for i, g := range groups {
 		e.answered(g, &results[i], storeNow, received, latest)
 	}
 	e.count()
+}
+
+// tickets returns the tickets of a call's charges.
+func tickets(groups []*charge.Transaction) iter.Seq[*recall.Ticket] {
+	return func(yield func(*recall.Ticket) bool) {
+		for _, g := range groups {
+			for i := range g.Charges {
+				if !yield(&g.Charges[i].Ticket) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // answered is Answered for one group. The caller holds mu.
