@@ -127,6 +127,12 @@ const promotionDigits = 8
 // another run id.
 func RunID(info string) string { return field(info, "run_id") }
 
+// Hz returns how many times a second a server drops keys that have ended, from INFO, or 0 if INFO does not say.
+func Hz(info string) int {
+	hz, _ := strconv.Atoi(field(info, "configured_hz")) // hz itself follows the number of clients
+	return hz
+}
+
 // EvictionPolicy returns what a server does when its memory is full, from INFO, or "" if INFO does
 // not say.
 func EvictionPolicy(info string) string { return field(info, "maxmemory_policy") }

@@ -21,6 +21,8 @@ type Settings struct {
 	AppendOnly bool `json:"append_only"`
 	// Snapshots is how many snapshots it has written to its disk since its start.
 	Snapshots int `json:"snapshots"`
+	// Hz is how many times a second it drops keys that have ended; 0 if it does not say.
+	Hz int `json:"hz"`
 }
 
 // Settings asks the server for its settings. It returns one element.
@@ -46,12 +48,13 @@ func (s *Cluster) Settings(ctx context.Context) ([]Settings, error) {
 
 func settingsOf(ctx context.Context, client redis.Cmdable, server string) (Settings, error) {
 	pipe := client.Pipeline() // not CONFIG GET, which few users are allowed to call
-	memory, persistence := pipe.Info(ctx, "memory"), pipe.Info(ctx, "persistence")
+	memory, persistence, process := pipe.Info(ctx, "memory"), pipe.Info(ctx, "persistence"), pipe.Info(ctx, "server")
 	if _, err := pipe.Exec(ctx); err != nil {
 		return Settings{}, fmt.Errorf("store: INFO of %s: %w", server, err)
 	}
 	return Settings{
 		Server: server, EvictionPolicy: lua.EvictionPolicy(memory.Val()),
 		AppendOnly: lua.AppendOnly(persistence.Val()), Snapshots: lua.Snapshots(persistence.Val()),
+		Hz: lua.Hz(process.Val()),
 	}, nil
 }

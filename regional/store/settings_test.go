@@ -7,16 +7,16 @@ import (
 	"aliquot/lua/redistest"
 )
 
-// Settings says of each server whether it evicts keys and whether it writes to its disk.
+// Settings says of each server whether it evicts keys, whether it writes to its disk, and how often it drops keys that have ended.
 func TestSettings(t *testing.T) {
 	plain := redistest.Start(t)
-	evicts := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	evicts := redistest.Start(t, "--maxmemory-policy", "allkeys-lru", "--hz", "100")
 	if err := evicts.Client(t).ConfigSet(t.Context(), "appendonly", "yes").Err(); err != nil {
 		t.Fatal(err)
 	}
 	for server, want := range map[*redistest.Server]Settings{
-		plain:  {Server: plain.Addr, EvictionPolicy: "noeviction"},
-		evicts: {Server: evicts.Addr, EvictionPolicy: "allkeys-lru", AppendOnly: true},
+		plain:  {Server: plain.Addr, EvictionPolicy: "noeviction", Hz: 10},
+		evicts: {Server: evicts.Addr, EvictionPolicy: "allkeys-lru", AppendOnly: true, Hz: 100},
 	} {
 		got, err := openRedis(t, server).Settings(t.Context())
 		if err != nil || !reflect.DeepEqual(got, []Settings{want}) {

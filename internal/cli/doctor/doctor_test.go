@@ -30,7 +30,7 @@ func healthy() View {
 	}
 	v.Coordinators[0].Status.State = "leader"
 	v.Daemons = []Daemon{{Region: "us", Ops: "us:7503", Ready: Readiness{Ready: true, Region: "us", Phase: "live", Session: true}, Store: Store{Kind: "redis"}}}
-	v.Daemons[0].Store.Servers = []Server{{Server: "r:6379", EvictionPolicy: "noeviction"}}
+	v.Daemons[0].Store.Servers = []Server{{Server: "r:6379", EvictionPolicy: "noeviction", Hz: 100}}
 	return v
 }
 
@@ -94,6 +94,7 @@ func TestFindings(t *testing.T) {
 		"a region at its floor":      {func(v *View) { v.Daemons[0].Ready.Phase = "floor" }, Problem, "region us", "is in phase floor"},
 		"a store that is down":       {func(v *View) { v.Daemons[0].Store.Down, v.Daemons[0].Store.Error = true, "i/o timeout" }, Problem, "region us", "its store does not answer, and each rule's on_redis_failure decides: i/o timeout"},
 		"a store that evicts":        {func(v *View) { v.Daemons[0].Store.Servers[0].EvictionPolicy = "allkeys-lru" }, Problem, "region us", "maxmemory-policy allkeys-lru"},
+		"a store that pauses":        {func(v *View) { v.Daemons[0].Store.Servers[0].Hz = 10 }, Note, "region us", "r:6379 has hz 10: it answers nobody for up to 25 ms"},
 		"a store with a disk":        {func(v *View) { v.Daemons[0].Store.Servers[0].AppendOnly = true }, Warning, "region us", "r:6379 writes to its disk"},
 		"a region without a session": {func(v *View) { v.Coordinators[0].Status.Regions[0].State = "no_session" }, Warning, "region us", "is heard and has no session"},
 		"an outage that is over": {func(v *View) {

@@ -248,6 +248,24 @@ func (e *examination) status(region string) string {
 	return ""
 }
 
+const (
+	// expireShare is how many milliseconds of a second a Redis takes at most to drop keys that have ended, in hz pauses:
+	// a quarter, by its default of active-expire-effort.
+	expireShare = 250
+	// enoughHz is the hz that its pauses are short with.
+	enoughHz = 100
+)
+
+// pauses notes the servers that drop many keys at a time.
+func (e *examination) pauses(about string, servers []Server) {
+	for _, s := range servers {
+		if s.Hz > 0 && s.Hz < enoughHz {
+			e.note(about, "its Redis %s has hz %d: it answers nobody for up to %d ms while it drops keys that have ended",
+				"`redis-cli CONFIG SET hz 100`, and the same in its configuration", s.Server, s.Hz, expireShare/s.Hz)
+		}
+	}
+}
+
 // answers reports whether a daemon of a region said itself how it is.
 func (e *examination) answers(region string) bool {
 	return slices.ContainsFunc(e.Daemons, func(d Daemon) bool { return d.Region == region && d.Err == nil })
@@ -269,6 +287,7 @@ func (e *examination) store(about string, d Daemon) {
 			e.warn(about, "its Redis %s writes to its disk: that costs time and helps nothing, because contents of before a restart are not used", "`appendonly no` and `save \"\"` in its configuration", s.Server)
 		}
 	}
+	e.pauses(about, d.Store.Servers)
 	if total, text := sum(d.WithoutStore); total > 0 {
 		const what, where = "%.0f requests were decided without the store since the daemon's start: %s", "gaps of its Redis are in the log and in aliquot_store_errors_total"
 		if d.Store.Down {

@@ -82,6 +82,7 @@ type Server struct {
 	EvictionPolicy string `json:"eviction_policy"`
 	AppendOnly     bool   `json:"append_only"`
 	Snapshots      int    `json:"snapshots"`
+	Hz             int    `json:"hz"`
 }
 
 // Decisions counts decisions of one rule in one mode.
