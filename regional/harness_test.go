@@ -174,6 +174,30 @@ func burst(t *testing.T, d *Daemon, apiKey string) (passed int) {
 	return 0
 }
 
+// exhaust has checks pass until the store denies one, as burst does. It sends many at once, so that no refill outpaces them,
+// however busy the machine is.
+func exhaust(t *testing.T, d *Daemon, apiKey string) {
+	t.Helper()
+	one := fmt.Sprintf(`{"attributes":{"api_key":%q}}`, apiKey)
+	batch := `{"requests":[` + strings.Repeat(one+",", 63) + one + `]}`
+	eventually(t, "the store denies", func() bool {
+		resp, err := clientOf(d).Post("http://"+d.Addr()+"/aliquot.v1.LimiterService/CheckBatch", "application/json", strings.NewReader(batch))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var out struct {
+			Results []struct{ Response answerOf }
+		}
+		if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(out.Results, func(r struct{ Response answerOf }) bool {
+			return !r.Response.Allowed && byTheLimit(r.Response.Mode)
+		})
+	})
+}
+
 // exactly is for what a store admitted: never more than is right, and less only if a
 // daemon on a busy machine missed a deadline, which may cost a client something. In a bubble no machine is busy.
 func exactly(t *testing.T, what string, got, want int, daemons ...*Daemon) {

@@ -68,10 +68,10 @@ func nobody(*leader) string     { return "127.0.0.1:1" }
 func TestAStoreLostForOneOfTwo(t *testing.T) {
 	t.Parallel()
 	w := newTwins(t, leaderOf)
-	burst(t, w.first, "k")
+	exhaust(t, w.first, "k")
 	w.way.cut()
 	eventually(t, "the first decides without the store", func() bool { return check(t, w.first, "k").Mode == modes.Emergency })
-	burst(t, w.second, "k")
+	exhaust(t, w.second, "k")
 	passed, took := w.fromBoth(t, "k", 3*time.Second)
 	if most := 40*took.Seconds()*1.02 + 8; float64(passed) > most {
 		t.Errorf("%d passed in %v, the region's floor is %.0f", passed, took, most)
@@ -131,7 +131,7 @@ func TestASecondDaemonThatNobodyKnows(t *testing.T) {
 	c := testConfig(l.address())
 	c.Redis, c.StateFile = way.url(), filepath.Join(t.TempDir(), "state")
 	first, _ := startKept(t, c)
-	burst(t, first, "k")
+	exhaust(t, first, "k")
 	way.cut()
 	eventually(t, "the first admits without its store", func() bool {
 		a := check(t, first, "k")

@@ -250,7 +250,7 @@ func TestFence(t *testing.T) {
 	l.set(func() { l.lease = lease })
 	c := withRedis(t, l)
 	first, stop := startKept(t, c)
-	burst(t, first, "k")
+	exhaust(t, first, "k")
 	l.lend(keyOf(first, "k"), budget.Unit/16)
 	second, _ := start(t, copied(t, c, "127.0.0.1:1"))
 	phase(t, second, budget.CutOff)
