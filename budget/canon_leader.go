@@ -10,6 +10,7 @@ import (
 // shared: they are replaced, never changed.
 func (l *Leader) Clone() *Leader {
 	c := *l
+	c.found = nil
 	c.ledger = l.ledger.fork()
 	c.regions = slices.Clone(l.regions)
 	for i := range c.regions {
@@ -175,6 +176,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 	k := key.id
 	c.limit(key.limit)
 	c.Int(key.pool)
+	// tailed and unweighed say only whether over has to be found anew, from what is here.
 	c.Bools(key.dirty, key.over, key.fencedUseOver)
 	c.Int(int64(key.tail))
 	c.rules(key.rules)

@@ -13,12 +13,12 @@ var fields = []struct {
 	of    any
 	names string
 }{
-	{Leader{}, "cfg ledger epoch counter session start fenced anyFenced regions keys order dirty creates creating maxHot held cooling refused over committing began verifying verifyFrom nextSweep rules newest ruleTail swept changes delayed urgent claims stats divide"},
+	{Leader{}, "cfg ledger epoch counter session start fenced anyFenced regions keys found order dirty creates creating maxHot held cooling refused over committing began verifying verifyFrom nextSweep rules newest ruleTail swept changes delayed urgent claims stats divide"},
 	{leaderRegion{}, "open session incarnation seq adoptedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting opening waitSince tSend hello helloAt outbox unreached kept unchanged cold markedAt daemons"},
 	{regionDaemons{}, "session storeless alone knows known claimant claimedAt"},
 	{knownDaemon{}, "id heard"},
 	{Standing{}, "Daemon Storeless Alone Others"},
-	{leaderKey{}, "id at shares limit tail delayed fencedUseOver pool regions dirty settled over cooling used credit moved home homeSince short shrunk rules since"},
+	{leaderKey{}, "id at shares limit tail delayed fencedUseOver pool regions dirty settled over tailed unweighed cooling used credit moved home homeSince short shrunk rules since"},
 	{keyRegion{}, "sent gen acked pending next grant granted cold outlasted inUse useReported lost label labelTail shrinks released tokens used demand planned homeUntil"},
 	{FloorSteps{}, "done began held fill tail"},
 	{demand{}, "admitted offered since last used gap known rejecting over meanOffered meanAdmitted window windowOffered windowAdmitted slow slowAdmitted"},

@@ -29,6 +29,8 @@ type Leader struct {
 
 	regions []leaderRegion
 	keys    map[KeyID]*leaderKey
+	// found has the keys of the latest report. Each report uses its memory again.
+	found []*leaderKey
 	// order holds all keys, each at leaderKey.at, so that a walk over the keys neither sorts nor
 	// follows a map.
 	order []*leaderKey
@@ -122,7 +124,9 @@ type leaderKey struct {
 	regions       []keyRegion
 	dirty         bool
 	settled       bool // see Leader.steady
-	over          bool
+	over          bool // see Leader.weigh
+	tailed        bool // whether a tail counted when the key was weighed
+	unweighed     bool // what is reserved may have changed since
 	cooling       cooling
 	used          Instant // when the leader last learned of an admission
 	credit        int64   // how much may move without a rejection, in units of the limit
@@ -239,7 +243,7 @@ func NewLeader(ledger *Ledger, now Instant) *Leader {
 func (l *Leader) addKey(k KeyID, now Instant) *leaderKey {
 	key := &leaderKey{
 		id: k, at: len(l.order), shares: l.ledger.Shares(k),
-		regions: make([]keyRegion, len(l.regions)), used: now, moved: now, home: noHome, since: l.rules,
+		regions: make([]keyRegion, len(l.regions)), used: now, moved: now, home: noHome, since: l.rules, unweighed: true,
 	}
 	for i := range key.regions {
 		key.regions[i].sent = key.shares[i]

@@ -65,6 +65,7 @@ func (l *Leader) applyRegionChanges() {
 
 // weigh keeps count of the keys whose sent shares could sum above the limit.
 func (l *Leader) weigh(key *leaderKey) {
+	key.unweighed, key.tailed = false, l.tailOf(key) > 0
 	over := l.overdrawn(key)
 	if over != key.over {
 		key.over = over

@@ -205,8 +205,8 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 		l.acknowledged(rep, now)
 	}
 	l.setUnreached(rep.Region, rep.Unreached)
-	for _, kr := range rep.Keys {
-		l.foldKey(rep.Region, kr, previous, now)
+	for i := range rep.Keys {
+		l.foldKey(rep.Region, l.found[i], rep.Keys[i], previous, now)
 	}
 	return l.passTime(now) // the region may be live now
 }
@@ -247,7 +247,7 @@ func (l *Leader) confirm(i int) {
 	l.regions[i].unchanged = nil
 }
 
-// checkReport refuses what no correct region sends, before anything is folded in.
+// checkReport refuses what no correct region sends, before anything is folded in. It leaves the keys of the report in found.
 func (l *Leader) checkReport(r *leaderRegion, rep Report) error {
 	if rep.Opening && r.acked {
 		return fmt.Errorf("%w: the session is open already", ErrMalformed)
@@ -258,12 +258,14 @@ func (l *Leader) checkReport(r *leaderRegion, rep Report) error {
 	if rep.Pace < 0 || rep.Pace > maxPace {
 		return fmt.Errorf("%w: a pace of %v, at most %v", ErrMalformed, rep.Pace, time.Duration(maxPace))
 	}
-	for _, kr := range rep.Keys {
+	l.find(rep.Keys)
+	for i := range rep.Keys {
+		kr := &rep.Keys[i]
 		if kr.Admitted < 0 || kr.Offered < kr.Admitted || kr.Released < 0 || kr.Tokens < 0 || kr.Idle < 0 || kr.Gap < 0 ||
 			!kr.Limit.valid() || kr.InUse < 0 || kr.InUse > Unit || kr.Label < 0 || kr.Refunded < 0 {
 			return fmt.Errorf("%w: negative or inconsistent usage", ErrMalformed)
 		}
-		key := l.keys[kr.Key]
+		key := l.found[i]
 		if key == nil || kr.Gen == (Gen{}) || kr.Cold {
 			continue
 		}
@@ -275,8 +277,16 @@ func (l *Leader) checkReport(r *leaderRegion, rep Report) error {
 	return nil
 }
 
-func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
-	key := l.keys[rep.Key]
+// find looks up the keys of a report; nil: a key is cold.
+func (l *Leader) find(reports []KeyReport) {
+	l.found = l.found[:0]
+	for i := range reports {
+		l.found = append(l.found, l.keys[reports[i].Key])
+	}
+}
+
+// foldKey folds in what a region reports of a key; nil: the key is cold.
+func (l *Leader) foldKey(i int, key *leaderKey, rep KeyReport, previous, now Instant) {
 	switch {
 	case rep.Cold:
 		l.foldCold(i, key, rep, now)

@@ -124,6 +124,7 @@ func (l *Leader) planDelayed() {
 // counts for no more than the region had.
 func (l *Leader) acknowledge(rep KeyReport, i int, key *leaderKey) {
 	kr := &key.regions[i]
+	reported, before := kr.useReported, kr.inUse
 	may := l.mayUse(i, key, key.shares[i]).Burst
 	used := min(rep.InUse, may)
 	kr.lost = rep.InUse > may
@@ -133,7 +134,10 @@ func (l *Leader) acknowledge(rep KeyReport, i int, key *leaderKey) {
 		kr.inUse = used
 	}
 	kr.recordLabel(rep, key.limit)
-	l.weigh(key)
+	// Most reports change nothing of what is reserved, and to weigh a key reads all its regions.
+	if !reported || kr.inUse != before || key.unweighed || key.tailed != (l.tailOf(key) > 0) {
+		l.weigh(key)
+	}
 }
 
 // recordLabel records the window that a report tells. Windows of another length have other numbers. A
@@ -172,7 +176,7 @@ func (l *Leader) longSilent(r *leaderRegion, now Instant) bool {
 // forgetReportedUse forgets what a region reported of its use.
 func (l *Leader) forgetReportedUse(i int) {
 	for _, key := range l.order {
-		key.regions[i].useReported = false
+		key.regions[i].useReported, key.unweighed = false, true
 	}
 }
 

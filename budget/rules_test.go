@@ -107,7 +107,7 @@ func TestTheLatestRulesSayWhatALimitIs(t *testing.T) {
 		Key: w.key, Gen: kr.gen, Share: kr.sent, Admitted: kr.demand.admitted, Offered: kr.demand.offered,
 		Released: kr.released + microToken, Tokens: 0,
 	}
-	w.leader.foldKey(0, rep, w.now, w.now)
+	w.leader.foldKey(0, w.leader.keys[rep.Key], rep, w.now, w.now)
 	if key.pool != pool || kr.released != rep.Released {
 		t.Errorf("tokens released by older rules: the pool went from %d to %d, seen %d of %d", pool, key.pool, kr.released, rep.Released)
 	}

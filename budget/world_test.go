@@ -163,6 +163,18 @@ func (w *world) advance() {
 	w.change(func(l *Ledger) error { return l.AdvanceFloors(l.Config.Version, p) })
 }
 
+// checkWeighed checks that the leader knows of each key whether its sent shares could sum above the limit, or that the next
+// report of the key finds it out.
+func (w *world) checkWeighed() {
+	w.t.Helper()
+	for _, key := range w.leader.order {
+		stale := key.unweighed || key.tailed != (w.leader.tailOf(key) > 0)
+		if over := w.leader.overdrawn(key); !stale && over != key.over {
+			w.t.Fatalf("key %v counts as overdrawn: %v; it is: %v", key.id, key.over, over)
+		}
+	}
+}
+
 // checkFloors checks that what regions could be enforcing of a cold key sums to at most the whole.
 func (w *world) checkFloors() {
 	w.t.Helper()
@@ -276,6 +288,7 @@ func (w *world) storeBucket(i int, c ShareChange) ShareResult {
 }
 
 func (w *world) lead(effects []LeaderEffect) {
+	w.checkWeighed()
 	for _, e := range effects {
 		switch e := e.(type) {
 		case Commit:
