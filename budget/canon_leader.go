@@ -176,7 +176,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 	k := key.id
 	c.limit(key.limit)
 	c.Int(key.pool)
-	// tailed and unweighed say only whether over has to be found anew, from what is here.
+	// tailed and unweighed say only whether over has to be found again, from what is here.
 	c.Bools(key.dirty, key.over, key.fencedUseOver)
 	c.Int(int64(key.tail))
 	c.rules(key.rules)

@@ -21,7 +21,7 @@ func TestBallastRaisesTheHeapAtWhichTheCollectorRuns(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// TestTheEnvironmentLeavesOutTheBallast: whoever sets the collector's pace, or a small limit, gets what was asked for.
+// TestTheEnvironmentLeavesOutTheBallast: a pace of the collector, or a small limit, holds as it was set.
 func TestTheEnvironmentLeavesOutTheBallast(t *testing.T) {
 	for _, c := range []struct {
 		gogc  string

@@ -180,7 +180,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-drops-a-debt", Breaks: "a full memory drops a bucket that owes tokens as if it were empty",
-			Edits: []Edit{{"internal/recall/table.go", "	if !e.counts && e.left < 0 {", "	if false {"}},
+			Edits: []Edit{{"internal/recall/room.go", "	if !e.counts && e.left < 0 {", "	if false {"}},
 		},
 		{
 			Name: "change-hides-a-debt", Breaks: "the answer to a share change says that nothing is left of a bucket that owes tokens",
