@@ -32,6 +32,9 @@ const (
 	// busyAfter is the silence after which another daemon may take over a region: three reports,
 	// one a second.
 	busyAfter = 3 * time.Second
+	// ObservedWithin bounds how long after a decision a region's counters have it: two calls to the store, and the
+	// intervals in which a daemon adds up what its memory has decided.
+	ObservedWithin = 300 * time.Millisecond
 	// MarkEvery is the interval between the marks in the store that say the region is heard; see
 	// ApplyShares.
 	MarkEvery = time.Second

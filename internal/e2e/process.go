@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -140,6 +141,20 @@ func (p *Process) Tail() string {
 		return err.Error()
 	}
 	return string(text[max(0, len(text)-most):])
+}
+
+// Lines returns the lines of the log that contain a text.
+func (p *Process) Lines(with string) (lines []string) {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, with) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 func startAll(processes []*Process) error {

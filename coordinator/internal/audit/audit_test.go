@@ -118,7 +118,7 @@ func TestAuditBeginsAgainWhenALimitChanges(t *testing.T) {
 	if got := y.rules[1].excess.value(); got != 0 {
 		t.Errorf("excess %v; what was spent under the larger limit says nothing of the smaller", got)
 	}
-	for s := range 3 {
+	for s := range 4 {
 		small.Keys[0].Admitted += 20 * microToken
 		y.AddReport(small, second(3+float64(s)/10), always)
 	}
@@ -193,11 +193,12 @@ func TestAuditKnowsHowRegionsSpaceTheirReports(t *testing.T) {
 		y.AddReport(silent(1), second(s), always)
 	}
 	key := budget.KeyID{Rule: 1}
-	for at, want := range map[float64]float64{10.9: 9.9, 11.2: 11.2} {
+	for at, read := range map[float64]float64{10.9: 9.9, 11.2: 11.2} {
+		want := second(read).Add(-budget.ObservedWithin)
 		copied, report := *y.keys[key], usage(0, 1, 2)
 		copied.counters = slices.Clone(copied.counters)
-		if spent := copied.readCounters(report, report.Keys[0], second(11.4), &regionClock{unreportedFrom: second(at), slack: reportSpacing}, second(11.5)); spent.from != second(want) {
-			t.Errorf("left out until %v: used since %v, want since %v", at, spent.from, second(want))
+		if spent := copied.readCounters(report, report.Keys[0], second(11.4), &regionClock{unreportedFrom: second(at), slack: reportSpacing}, second(11.5)); spent.from != want {
+			t.Errorf("left out until %v: used since %v, want since %v", at, spent.from, want)
 		}
 	}
 	if got := y.regions[0].unreportedFrom; got != second(11.3) {

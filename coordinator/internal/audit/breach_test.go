@@ -59,6 +59,21 @@ func TestBreachIsToldAgainWhileItGrows(t *testing.T) {
 	}
 }
 
+// TestADecisionThatIsObservedLate: the answer before came 1.85 s ago. The report before that may have lacked what the
+// store had decided in the 0.3 s until then. So 121.5 may have been admitted of 100 and 10 a second.
+func TestADecisionThatIsObservedLate(t *testing.T) {
+	for admitted, want := range map[int64]int{122: 0, 126: 1} {
+		y := New(0, strictly, 0)
+		for s := range 100 {
+			y.AddReport(usage(0, 1, 0), second(float64(s)/20), always)
+		}
+		y.AddReport(usage(0, 1, admitted), second(5+1.8), always)
+		if got := len(y.TakeBreaches()); got != want {
+			t.Errorf("%d admitted: %d breaches, want %d", admitted, got, want)
+		}
+	}
+}
+
 // TestBreachIsBeyondWhatIsPromised: an elastic limit may admit its excess.
 func TestBreachIsBeyondWhatIsPromised(t *testing.T) {
 	promised := int64(200)
@@ -75,8 +90,9 @@ func TestBreachIsBeyondWhatIsPromised(t *testing.T) {
 	if len(y.breaches) != 0 || y.rules[1].excess.value() != 0 {
 		t.Errorf("%d breaches, excess %v by a promise that did not hold then", len(y.breaches), y.rules[1].excess.value())
 	}
-	y.AddReport(usage(0, 1, 301), second(1.1), always)
-	y.AddReport(usage(0, 1, 520), second(1.2), always)
+	y.AddReport(usage(0, 1, 301), second(1.4), always)
+	y.AddReport(usage(0, 1, 301), second(1.5), always)
+	y.AddReport(usage(0, 1, 520), second(1.6), always)
 	if len(y.breaches) != 1 {
 		t.Error("218 at once of a limit of 100 and an excess of 100 were not noticed")
 	}

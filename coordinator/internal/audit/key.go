@@ -113,6 +113,7 @@ func (key *keyRecord) readCounters(rep budget.Report, k budget.KeyReport, from b
 	if region.unreportedFrom.Sub(s.reportedAt) >= region.slack {
 		out.from = max(s.readFrom, region.unreportedFrom) // reports since then left the key out: it was not used
 	}
+	out.from = max(0, out.from.Add(-budget.ObservedWithin))
 	s.admitted, s.offered, s.refunded, s.readFrom, s.reportedAt = k.Admitted, k.Offered, k.Refunded, from, now
 	return out
 }

@@ -96,6 +96,9 @@ func runShort(t *testing.T, cluster *e2e.Cluster, run func(context.Context, *e2e
 	// A coordinator that was killed counts from 0 again.
 	if after, err := cluster.Broken(t.Context()); err != nil || after > before {
 		t.Errorf("the coordinators saw %v promises broken before, and %v after (%v)", before, after, err)
+		for _, c := range cluster.Coordinators {
+			t.Log(c.Lines("the promise of a rule was broken"))
+		}
 	}
 	for _, r := range results {
 		if !r.OK {

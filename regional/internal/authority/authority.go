@@ -327,7 +327,7 @@ func (a *Authority) observeAll(seen []charge.Observation) (wake bool) {
 			wake = true
 		}
 		if o.Usage.Admitted && !a.region.Reports(o.Key) {
-			a.unreported.admit(o.Key, o.Usage.Limit, o.Usage.Cost, now.Add(-decidedWithin))
+			a.unreported.admit(o.Key, o.Usage.Limit, o.Usage.Cost, now.Add(-budget.ObservedWithin))
 		}
 		if o.Recordless {
 			continue

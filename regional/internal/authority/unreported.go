@@ -10,13 +10,12 @@ import (
 	"aliquot/regional/internal/storeguard"
 )
 
-const (
-	// decidedWithin bounds how long after a decision the state machine observes it: a call to the store,
-	// and the janitor's intervals for what memory has decided.
-	decidedWithin = 2*storeguard.Deadline + charge.ObserveInterval + charge.JanitorInterval
-	// useKept is how long use is remembered that is no faster than the limit earns.
-	useKept = time.Minute
-)
+// useKept is how long use is remembered that is no faster than the limit earns.
+const useKept = time.Minute
+
+// The state machine observes a decision within budget.ObservedWithin: after a call to the store, or at the janitor's
+// intervals for what memory has decided. This does not compile if they take longer.
+const _ = uint(budget.ObservedWithin - 2*storeguard.Deadline - charge.ObserveInterval - charge.JanitorInterval)
 
 // unreported counts what a daemon admits and no session's counters contain: of keys that are not hot,
 // without a session, by an emergency limit, or before the rules were known. The next report of the
@@ -173,7 +172,7 @@ func (a *Authority) ReportUnreported(keys []budget.KeyReport) []budget.Spent {
 func (a *Authority) keepUnreportedLocked() {
 	room, now := maxUnreported, a.Now()
 	for s := range a.region.Untold(now) {
-		a.unreported.admit(s.Key, s.Limit, s.Admitted, now.Add(-s.Age-decidedWithin))
+		a.unreported.admit(s.Key, s.Limit, s.Admitted, now.Add(-s.Age-budget.ObservedWithin))
 		a.unreported.refund(s.Key, s.Refunded)
 		if room--; room == 0 {
 			return
@@ -189,5 +188,5 @@ const maxEarly = 1 << 60
 func (a *Authority) AdmitEarly(k budget.KeyID, l budget.KeyLimit, cost, times int64, first budget.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.unreported.admit(k, l, cost*min(times, maxEarly/max(1, cost)), first.Add(-decidedWithin))
+	a.unreported.admit(k, l, cost*min(times, maxEarly/max(1, cost)), first.Add(-budget.ObservedWithin))
 }
