@@ -44,6 +44,26 @@ func TestASlowedRuleRefillsNoBucket(t *testing.T) {
 	})
 }
 
+// TestASlowedRuleTakesNothing: a client that was never seen has its whole bucket when the rule is slowed, and so has one
+// whose bucket was full again by then. One that spent all half a second before has the 25 tokens that it earned.
+func TestASlowedRuleTakesNothing(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		l := newLeader(t, quick)
+		d, _ := startLive(t, testConfig(l.address()))
+		exactly(t, "a bucket of 50", burst(t, d, "early"), 50)
+		<-time.After(kept)
+		exactly(t, "a bucket of 50", burst(t, d, "late"), 50)
+		<-time.After(time.Second / 2)
+		takes(t, d, l, 2, slowed)
+		<-time.After(kept)
+		for client, want := range map[string]int{"never seen": 50, "early": 50, "late": 25} {
+			if got := burst(t, d, client); got < want-1 || got > want+1 {
+				t.Errorf("%s: %d admitted, want %d", client, got, want)
+			}
+		}
+	})
+}
+
 // TestASlowedRuleIsRememberedOverARestart: the state file tells a daemon what its store's records
 // were kept for.
 func TestASlowedRuleIsRememberedOverARestart(t *testing.T) {

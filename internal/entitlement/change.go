@@ -20,8 +20,9 @@ const LateUse = time.Second
 type Change struct {
 	// At is when the daemon adopted the present limit.
 	At budget.Instant
-	// Slow is the slowest rate that the limit has had.
-	Slow limit.Rate
+	// Slow is the slowest rate that the limit has had, and Small its smallest capacity.
+	Slow  limit.Rate
+	Small limit.Tokens
 	// Cap and Rate describe a bucket whose record has expired: at At it held at least Cap, less
 	// what Rate earns from At on. A Cap of limit.MaxTokens stands for a full bucket; the limit was
 	// only raised then. For a counting limit, Cap is the most that may be in use.
@@ -47,12 +48,12 @@ func (c Change) Then(from, to limit.Limit, floor budget.Share, elastic bool, at 
 		return c.thenCounted(from, to, at)
 	}
 	raised := to.Capacity >= from.Capacity && to.Rate.Min(from.Rate) == from.Rate
-	next := Change{At: at, Slow: from.Rate, Cap: min(from.Capacity, limit.MaxTokens-1), Rate: from.Rate}
+	next := Change{At: at, Slow: from.Rate, Small: from.Capacity, Cap: min(from.Capacity, limit.MaxTokens-1), Rate: from.Rate}
 	switch {
 	case c.At != 0:
 		earned := earnedBetween(c.At.Add(LateUse), at, from, floor, elastic)
 		c = c.forward(at)
-		next.Slow, next.Rate = next.Slow.Min(c.Slow), faster(next.Rate, c.Rate)
+		next.Slow, next.Small, next.Rate = next.Slow.Min(c.Slow), min(next.Small, c.Small), faster(next.Rate, c.Rate)
 		if next.Cap = min(c.Cap+earned, next.Cap); raised && c.Cap == limit.MaxTokens {
 			next.Cap = c.Cap
 		}
@@ -115,7 +116,7 @@ func (c Change) Or(other Change, counts bool) Change {
 	}
 	at := max(c.At, other.At)
 	c, other = c.forward(at), other.forward(at)
-	return Change{At: at, Slow: c.Slow.Min(other.Slow), Cap: min(c.Cap, other.Cap), Rate: faster(c.Rate, other.Rate)}
+	return Change{At: at, Slow: c.Slow.Min(other.Slow), Small: min(c.Small, other.Small), Cap: min(c.Cap, other.Cap), Rate: faster(c.Rate, other.Rate)}
 }
 
 // Settled reports whether the change no longer affects a limit that has been l since. Every bucket
@@ -173,6 +174,28 @@ func (f *Frame) Changed(v *limit.View, c Change, since int64, r budget.Right, el
 	v.Slow = Bucket(limit.Limit{Rate: c.Slow}, part).Rate
 	if c.Cap == limit.MaxTokens || elastic && f.hasFloor {
 		v.Before.Cap = c.Cap
+	}
+}
+
+// Held adds what a daemon knows of a key to a view of its changed limit, for the case that the key has no record. At an
+// instant the key's bucket held at least that many tokens, or that much at most was in use of a counting limit. A full
+// bucket stays full until its next use.
+//
+// Worked number: 100 tokens that filled at 10 a second fill at 1 a second since 30 s. A client had spent 95 of them 20 s
+// before that change, so it has 100. Without what the daemon knows it would have 30.
+func Held(v *limit.View, c Change, held limit.Tokens, at budget.Instant) {
+	since := at.Sub(c.At)
+	switch {
+	case v.Algorithm.Counts():
+		v.Before.Cap = min(v.Before.Cap, held)
+	case held >= v.Cold().Cap:
+		v.Before = limit.Bucket{Cap: limit.MaxTokens}
+	default:
+		// What the present rate has earned since is added by the store.
+		then := held - earnedIn(v.Cold().Rate, since)
+		if then > v.Before.Cap-earnedIn(v.Before.Rate, since) && then > 0 {
+			v.Before = limit.Bucket{Cap: then}
+		}
 	}
 }
 

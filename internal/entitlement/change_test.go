@@ -29,17 +29,17 @@ func TestWhatIsRememberedOfAChange(t *testing.T) {
 		got, want entitlement.Change
 	}{
 		{"nothing has changed", once(fast), entitlement.Change{}},
-		{"slowed: it was full by the limit before", once(slow), entitlement.Change{At: at, Slow: fast.Rate, Cap: tokens(100), Rate: fast.Rate}},
-		{"raised: it is full by the new one", once(of(200, 100)), entitlement.Change{At: at, Slow: fast.Rate, Cap: limit.MaxTokens, Rate: fast.Rate}},
-		{"less burst and a faster rate", once(of(50, 200)), entitlement.Change{At: at, Slow: fast.Rate, Cap: tokens(100), Rate: fast.Rate}},
+		{"slowed: it was full by the limit before", once(slow), entitlement.Change{At: at, Slow: fast.Rate, Small: tokens(100), Cap: tokens(100), Rate: fast.Rate}},
+		{"raised: it is full by the new one", once(of(200, 100)), entitlement.Change{At: at, Slow: fast.Rate, Small: tokens(100), Cap: limit.MaxTokens, Rate: fast.Rate}},
+		{"less burst and a faster rate", once(of(50, 200)), entitlement.Change{At: at, Slow: fast.Rate, Small: tokens(100), Cap: tokens(100), Rate: fast.Rate}},
 		{"slowed twice within what the first one needs: nothing is known to be left, and a second in which daemons may differ earns nothing",
-			once(slow).Then(slow, of(100, 1), all, false, at.Add(time.Second)), entitlement.Change{At: at.Add(time.Second), Slow: slow.Rate, Rate: fast.Rate}},
+			once(slow).Then(slow, of(100, 1), all, false, at.Add(time.Second)), entitlement.Change{At: at.Add(time.Second), Slow: slow.Rate, Small: tokens(100), Rate: fast.Rate}},
 		{"slowed twice, a minute apart: the first one is settled",
-			once(slow).Then(slow, of(100, 1), all, false, late), entitlement.Change{At: late, Slow: slow.Rate, Cap: tokens(100), Rate: slow.Rate}},
-		{"a missed change", once(slow).Unknown(false), entitlement.Change{At: at, Slow: fast.Rate, Rate: fast.Rate}},
+			once(slow).Then(slow, of(100, 1), all, false, late), entitlement.Change{At: late, Slow: slow.Rate, Small: tokens(100), Cap: tokens(100), Rate: slow.Rate}},
+		{"a missed change", once(slow).Unknown(false), entitlement.Change{At: at, Slow: fast.Rate, Small: tokens(100), Rate: fast.Rate}},
 		{"a missed raise", once(of(200, 100)).Unknown(false), once(of(200, 100))},
-		{"of two clients the more cautious", once(slow).Or(entitlement.Change{At: at, Slow: slow.Rate, Cap: tokens(5), Rate: of(1, 200).Rate}, false),
-			entitlement.Change{At: at, Slow: slow.Rate, Cap: tokens(5), Rate: of(1, 200).Rate}},
+		{"of two clients the more cautious", once(slow).Or(entitlement.Change{At: at, Slow: slow.Rate, Small: tokens(100), Cap: tokens(5), Rate: of(1, 200).Rate}, false),
+			entitlement.Change{At: at, Slow: slow.Rate, Small: tokens(100), Cap: tokens(5), Rate: of(1, 200).Rate}},
 		{"one of which nothing is known", once(slow).Or(entitlement.Change{}, false), once(slow)},
 	} {
 		if tt.got != tt.want {
@@ -127,5 +127,29 @@ func TestALimitEarnsBetweenTwoChanges(t *testing.T) {
 	unknown := entitlement.UnknownChange(at, false)
 	if c := unknown.Then(low, first, all, false, at.Add(11*time.Second)); c.Cap < 90*limit.Token || c.Cap > 100*limit.Token {
 		t.Errorf("a limit of which nothing was known before earns too: %+v", c)
+	}
+}
+
+// TestHeldIsWhatAnAbsentRecordHolds: a limit of 100 tokens that filled at 10 a second fills at 1 a second since 20 s by
+// the store's clock, and since a second more by the daemon's. A record that is absent may have been empty at the change,
+// so without what the daemon knows it holds 20.
+func TestHeldIsWhatAnAbsentRecordHolds(t *testing.T) {
+	at := budget.Instant(100 * time.Second)
+	c := entitlement.Change{}.Then(of(100, 10), of(100, 1), all, false, at.Add(-21*time.Second))
+	for held, want := range map[limit.Tokens][2]limit.Tokens{0: {20, 20}, 20: {20, 20}, 21: {20, 20}, 60: {55, 60}, 99: {94, 99}, 100: {100, 100}} {
+		v := limit.View{Floor: limit.Bucket{Cap: 100 * limit.Token, Rate: limit.Rate{Micro: 1_000_000}}, RuleSince: 80e6, Stamp: 1}
+		v.Before = limit.Bucket{Cap: c.Cap, Rate: c.Rate}
+		entitlement.Held(&v, c, held*limit.Token, at)
+		r, _, _ := limit.Settle(limit.Record{}, v, 100e6)
+		if got := r.Tokens / limit.Token; got < want[0] || got > want[1] {
+			t.Errorf("%d were known to be there: it holds %d, want %d to %d", held, got, want[0], want[1])
+		}
+	}
+	grown := limit.View{Algorithm: limit.FixedWindow, Before: limit.Bucket{Cap: 50 * limit.Token}}
+	for _, used := range []limit.Tokens{70, 30, 40} {
+		entitlement.Held(&grown, c, used*limit.Token, at)
+	}
+	if grown.Before.Cap != 30*limit.Token {
+		t.Errorf("%d in use at most, want the least that is known", grown.Before.Cap)
 	}
 }

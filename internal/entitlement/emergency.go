@@ -21,11 +21,18 @@ func WithoutStore(r budget.Right, l limit.Limit, elastic bool, rhoPPM int64) lim
 	return b
 }
 
-// SlowWithoutStore returns the slowest rate, in micro-tokens a second, that the bucket of WithoutStore has had
-// until an instant, for a limit that has changed.
-func SlowWithoutStore(r budget.Right, c Change, rhoPPM int64) (rate int64, until budget.Instant) {
-	slow := Bucket(limit.Limit{Rate: c.Slow}, r.Effective()).Rate
-	return slowed(slow, rhoPPM).Micro, c.At.Add(LateUse)
+// FormerWithoutStore returns what the bucket of WithoutStore held at most and earned at least until its limit changed. It
+// has no capacity if the limit may have changed at an unknown time before c.At.
+func FormerWithoutStore(r budget.Right, c Change, elastic bool, rhoPPM int64) limit.Bucket {
+	b := Bucket(limit.Limit{Capacity: c.Small, Rate: c.Slow}, r.Effective())
+	switch {
+	case c.Cap == 0:
+		b.Cap = 0
+	case elastic && !r.Hot:
+		b.Cap = c.Small
+	}
+	b.Rate = slowed(b.Rate, rhoPPM)
+	return b
 }
 
 // Returning returns the right that a daemon had to a key when its last run stopped, as far as it counts now. It is for a

@@ -58,8 +58,8 @@ func TestASlowTimeIsEarnedSlowly(t *testing.T) {
 		}
 		at := began + 5*second
 		c := charge(bucket, 1, 1, at)
-		c.Slow, c.SlowUntil = bucket.Rate.Micro/10, began+3*second
-		want := limit.Tokens(3*c.Slow + 2*bucket.Rate.Micro)
+		c.Former.Rate.Micro, c.SlowUntil = bucket.Rate.Micro/10, began+3*second
+		want := limit.Tokens(3*c.Former.Rate.Micro + 2*bucket.Rate.Micro)
 		if got := table.look(&c, at).Tokens; got != want {
 			t.Errorf("%d micro-tokens after three slow seconds and two others, want %d", got, want)
 		}
@@ -257,31 +257,93 @@ func TestADebtOutlastsAShareChange(t *testing.T) {
 	}
 }
 
-// TestAnUnusedKeyOfALimitThatHasChanged: the table has seen all that was used for an hour. The limit of a key that was
-// not used changed a second ago: a bucket has what it earned since, and of a limit that counts nothing is left until
-// nothing of before the change can count. The keys of other limits are full, or unused.
+// slowed is a charge for key n of bucket, which earned ten times as much until a second ago.
+func slowed(n uint64, cost int, now budget.Instant) Charge {
+	c := charge(bucket, n, cost, now)
+	c.Revised, c.SlowUntil = now-second, now
+	c.Former = limit.Bucket{Cap: bucket.Capacity, Rate: limit.Rate{Micro: 10 * bucket.Rate.Micro}}
+	return c
+}
+
+// TestAnUnusedKeyOfALimitThatHasChanged: the table has seen all that was used for some time. The limit of a key that was
+// not used changed a second ago. Its bucket earned by the former limit until then, at most what that one held. If it is
+// not known when the limit changed, the slower of the two counts.
 func TestAnUnusedKeyOfALimitThatHasChanged(t *testing.T) {
-	concurrent, log := counting, counting
-	concurrent.Algorithm, log.Algorithm = limit.Concurrency, limit.SlidingLog
-	for _, l := range []limit.Limit{bucket, counting, log, concurrent} {
-		table, now := New(10, 0), hour+30*second
-		left := func(changed, now budget.Instant) limit.Tokens {
-			c := charge(l, 1, 1, now)
-			c.Revised = changed
-			return table.look(&c, now).Tokens / limit.Token
+	now, fast := hour, 10*bucket.Rate.Micro
+	for _, tt := range []struct {
+		name     string
+		since    budget.Instant // of the table
+		capacity limit.Tokens   // of the former limit
+		rate     int64          // of the former limit
+		want     limit.Tokens
+	}{
+		{"slowed, and full by then", now - 3*second, 100, fast, 100},
+		{"slowed, and half full by then", now - second - second/2, 100, fast, 60},
+		{"slowed, and nothing seen before", now - second, 100, fast, 10},
+		{"slowed at an unknown time", now - 3*second, 0, fast, 30},
+		{"raised to twice the burst", now - 11*second, 50, bucket.Rate.Micro, 60},
+		{"quickened", now - 11*second, 100, bucket.Rate.Micro / 10, 11},
+		{"the limits before are unknown", now - 11*second, 0, 0, 0},
+	} {
+		c := slowed(1, 1, now)
+		c.Former = limit.Bucket{Cap: tt.capacity * limit.Token, Rate: limit.Rate{Micro: tt.rate}}
+		if got := New(10, tt.since).look(&c, now).Tokens / limit.Token; got != tt.want {
+			t.Errorf("%s: %d left, want %d", tt.name, got, tt.want)
 		}
-		want := limit.Tokens(10)
-		if l.Algorithm.Counts() {
-			want = 0
+	}
+}
+
+// TestHeldOfALimitThatHasChanged is about what the store is told of keys that it may have no record of. A client with 40
+// left two seconds before its limit got slower has all by now, and one that spent all since has what it earned.
+func TestHeldOfALimitThatHasChanged(t *testing.T) {
+	now := hour
+	table := New(10, 0)
+	fast := bucket
+	fast.Rate.Micro *= 10
+	answered(table, fast, 1, 40, now-3*second)
+	answered(table, fast, 2, 0, now-second)
+	for n, want := range map[uint64]limit.Tokens{1: 100, 2: 10, 3: 100} {
+		c := slowed(n, 1, now)
+		if held, known := table.Held(&c, now); held/limit.Token != want || !known {
+			t.Errorf("key %d: %d held (known %v), want %d", n, held/limit.Token, known, want)
 		}
-		if got := left(now-second, now); got != want {
-			t.Errorf("%v: %d left a second after its limit changed, want %d", l.Algorithm, got, want)
+		c.Foreign = true
+		if held, known := table.Held(&c, now); known {
+			t.Errorf("key %d: %d held, where another daemon may have spent", n, held)
 		}
-		if got := left(0, now); got != 100 {
-			t.Errorf("%v: %d left of a limit that has not changed, want 100", l.Algorithm, got)
+	}
+	owes, takes := slowed(1, 30, now), slowed(3, 30, now)
+	table.Decide([]Charge{owes}, false, now, make([]limit.Outcome, 1))
+	if held, _ := table.Held(&owes, now); held != 100*limit.Token {
+		t.Errorf("%d held of a key that owes 30 of 100: the call takes them off besides", held)
+	}
+	var lost Ticket
+	table.Sent(&lost, &takes, now)
+	table.Lost(&lost, &takes, now+second)
+	if held, _ := table.Held(&takes, now); held != 70*limit.Token {
+		t.Errorf("%d held of 100, of which a lost call may have taken 30", held)
+	}
+	table.Forget(owes.Key, now)
+	if held, known := table.Held(&owes, now); known {
+		t.Errorf("%d held while the share changes", held)
+	}
+}
+
+// TestHeldOfAWindowThatHasGrown: nothing is in use of a key that was not used, and of another one what the store
+// reported.
+func TestHeldOfAWindowThatHasGrown(t *testing.T) {
+	now := hour + 30*second
+	table := New(10, 0)
+	answered(table, counting, 1, 60, now-20*second)
+	for n, want := range map[uint64]limit.Tokens{1: 40, 2: 0} {
+		c := charge(counting, n, 1, now)
+		c.Revised = now - 10*second
+		if used, known := table.Held(&c, now); used/limit.Token != want || !known {
+			t.Errorf("key %d: %d in use (known %v), want %d", n, used/limit.Token, known, want)
 		}
-		if got := left(now-second, now+180*second); got != 100 {
-			t.Errorf("%v: %d left three minutes after the change, want 100", l.Algorithm, got)
-		}
+	}
+	c := charge(counting, 2, 1, now)
+	if used, known := New(10, now-10*second).Held(&c, now); known {
+		t.Errorf("%d in use of a window that began before the table", used)
 	}
 }

@@ -20,10 +20,12 @@ type Charge struct {
 	// Bucket is what the region may hold without its store, and earn, by this daemon's clock; see
 	// entitlement.WithoutStore. For a counting limit its capacity is the right itself.
 	Bucket limit.Bucket
-	// Slow is the slowest rate, in micro-tokens a second, that the bucket has earned at until SlowUntil,
-	// because its limit has changed; SlowUntil 0: it has not.
-	Slow      int64
-	SlowUntil budget.Instant
+	// Former is what the bucket held at most and earned at least until its limit changed at Revised. From then until
+	// SlowUntil the slower of that rate and the present one counts. It does so from the beginning if Former has no
+	// capacity, because the limit then changed at an unknown time before Revised. Revised and SlowUntil are 0 if no
+	// change matters.
+	Former             limit.Bucket
+	Revised, SlowUntil budget.Instant
 	// Full is how long an empty bucket may take to fill, or how long use of a counting limit may
 	// last. An older debt has nothing to be taken off.
 	Full time.Duration
@@ -43,9 +45,6 @@ type Charge struct {
 	// From is when the bucket came to be this region's own; 0: it always was. Earlier knowledge of
 	// the key does not count.
 	From budget.Instant
-	// Revised is when the limit last changed, as long as that matters; 0: it does not. A key of which nothing
-	// is known has what it earned since.
-	Revised budget.Instant
 	// StoreNow is a time that the store's clock has certainly reached, StoreLatest one that it has
 	// certainly not passed, in microseconds. Both are 0 if none is known. Counting limits need
 	// them.
@@ -421,8 +420,11 @@ func (e entry) to(c *Charge, now budget.Instant) entry {
 	}
 	for e.at < now {
 		until, rate, most := now, min(e.basis, c.Bucket.Rate.Micro), c.Bucket.Cap
-		if e.at < c.SlowUntil {
-			until, rate = min(until, c.SlowUntil), min(rate, c.Slow)
+		switch former := c.Former.Rate.Micro; {
+		case e.at < c.Revised && c.Former.Cap > 0:
+			until, rate, most = min(until, c.Revised), min(e.basis, former), min(most, c.Former.Cap)
+		case e.at < c.SlowUntil:
+			until, rate = min(until, c.SlowUntil), min(rate, former)
 		}
 		if e.lent > 0 && e.at < e.lentUntil {
 			// Meanwhile the bucket holds that much less, as in the store.
@@ -443,15 +445,13 @@ func (t *Table) untouched(c *Charge, now budget.Instant) entry {
 		}
 		return entry{left: c.Bucket.Cap, at: now, stamp: c.StoreNow, told: c.StoreNow != 0, counts: true}
 	}
-	rate, capacity := c.Bucket.Rate.Micro, limit.Tokens(0)
+	e := entry{at: min(now, max(t.whole, c.From)), basis: math.MaxInt64}.to(c, now)
+	e.basis = c.Bucket.Rate.Micro
 	if c.Room.Least == c.Room.Most {
-		capacity = c.Room.Most
+		e.capacity = c.Room.Most
 	}
-	return entry{left: earned(0, rate, c.Bucket.Cap, max(t.unusedSince(c), c.From), now), at: now, basis: rate, capacity: capacity}
+	return e
 }
-
-// unusedSince returns since when a key was not used, by the limit that it has now, that is not in keys.
-func (t *Table) unusedSince(c *Charge) budget.Instant { return max(t.whole, c.Revised) }
 
 // missed has the table not be whole before now, if there were calls for whose keys it had no room.
 func (t *Table) missed(now budget.Instant) {
@@ -464,18 +464,18 @@ func (t *Table) missed(now budget.Instant) {
 // table is whole. That covers use by this region in the present window of its store's clock, and
 // use of its rights by others.
 func (t *Table) unused(c *Charge, now budget.Instant) bool {
-	tail, since := c.Limit.Tail(), t.unusedSince(c)
+	tail := c.Limit.Tail()
 	// Half a tail more is beyond what clocks may differ by.
 	if c.From != 0 && now < c.From.Add(tail+tail/2) {
 		return false
 	}
 	if unsure(c) {
-		return now >= since.Add(tail+tail/2)
+		return now >= t.whole.Add(tail+tail/2)
 	}
 	if c.Limit.Algorithm == limit.Concurrency {
-		return now >= since+lasting(c)
+		return now >= t.whole+lasting(c)
 	}
-	age := int64(now-since) / 1000
+	age := int64(now-t.whole) / 1000
 	return c.Limit.Since(c.StoreNow) >= c.StoreLatest-age+drift(age, c)
 }
 

@@ -34,7 +34,7 @@ func changedRules() []Plant {
 		},
 		{
 			Name: "memory-earns-back", Breaks: "what a daemon remembers of a bucket has earned in a slow time by the present rate",
-			Edits: []Edit{{"internal/recall/table.go", "until, rate = min(until, c.SlowUntil), min(rate, c.Slow)", "until = min(until, c.SlowUntil)"}},
+			Edits: []Edit{{"internal/recall/table.go", "until, rate = min(until, c.SlowUntil), min(rate, former)", "until = min(until, c.SlowUntil)"}},
 		},
 		{
 			Name: "grown-window-forgets", Breaks: "a record that a shorter window kept counts as no use in a longer one",

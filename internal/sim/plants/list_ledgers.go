@@ -104,6 +104,10 @@ func ledgers() []Plant {
 			Edits: []Edit{{"coordinator/internal/audit/audit.go", "if since == 0 || before.nonce != since {", "if since == 0 || before.nonce == 0 {"}},
 		},
 		{
+			Name: "observed-at-once", Breaks: "the watch over the promise takes use for younger than it may be",
+			Edits: []Edit{{"coordinator/internal/audit/key.go", "out.from.Add(-budget.ObservedWithin)", "out.from"}},
+		},
+		{
 			Name: "epoch-never-spent", Breaks: "an epoch goes on until its generations end, and nobody can apply a share any more",
 			Edits: []Edit{{"budget/leader.go", "return l.counter > maxCounter/2", "return false"}},
 		},

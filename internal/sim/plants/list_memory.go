@@ -10,6 +10,8 @@ func memory() []Plant {
 		settle = "limit/settle.go"
 		apply  = "limit/apply.go"
 		extra  = "limit/extra.go"
+		known  = "internal/recall/known.go"
+		change = "internal/entitlement/change.go"
 	)
 	return []Plant{
 		{
@@ -231,16 +233,44 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-full-at-once", Breaks: "a key that the daemon has not asked about is full from its start on",
-			Edits: []Edit{{"internal/recall/table.go", "earned(0, rate, c.Bucket.Cap, max(t.unusedSince(c), c.From), now)", "c.Bucket.Cap"}},
+			Edits: []Edit{{"internal/recall/table.go", "entry{at: min(now, max(t.whole, c.From)), basis: math.MaxInt64}.to(c, now)", "entry{left: c.Bucket.Cap, at: now, basis: math.MaxInt64}"}},
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "daemon restarts", "store flushed and daemon restarts"}},
 		},
 		{
-			Name: "changed-limit-was-always-so", Breaks: "a key of which nothing is known has earned by a changed limit since before the change",
-			Edits: []Edit{{"internal/recall/table.go", "return max(t.whole, c.Revised)", "return t.whole"}},
+			Name: "changed-limit-was-always-so", Breaks: "what a daemon knows of a bucket has earned by a changed limit since before the change",
+			Edits: []Edit{{"internal/recall/table.go", "min(until, c.Revised), min(e.basis, former), ", "min(until, c.Revised), min(e.basis, c.Bucket.Rate.Micro), "}},
+		},
+		{
+			Name: "raised-burst-was-always-so", Breaks: "what a daemon knows of a bucket was as large before a change of its limit as it is now",
+			Edits: []Edit{{"internal/recall/table.go", ", min(most, c.Former.Cap)\n", ", most\n"}},
+		},
+		{
+			Name: "held-beside-another", Breaks: "the store is told what a daemon knows of a changed limit though another daemon may have spent",
+			Edits: []Edit{{known, "if c.Foreign || t.isChanging(c.Key) {", "if t.isChanging(c.Key) {"}},
+		},
+		{
+			Name: "held-while-a-share-changes", Breaks: "the store is told what a key of a changed limit held before a change of its share",
+			Edits: []Edit{{known, "if c.Foreign || t.isChanging(c.Key) {", "if c.Foreign {"}},
+		},
+		{
+			Name: "held-despite-lost-calls", Breaks: "what the store is told of a changed limit's key leaves out what lost calls may have taken",
+			Edits: []Edit{{known, "		held -= d.lostCost()\n", "		_ = d\n"}},
+		},
+		{
+			Name: "held-less-its-debt", Breaks: "what a changed limit's key owes comes off twice",
+			Edits: []Edit{{known, "c, now).left + t.Owed(c.Key, now)", "c, now).left"}},
+		},
+		{
+			Name: "held-and-earned-again", Breaks: "what a key has earned since its limit changed counts twice",
+			Edits: []Edit{{change, "then := held - earnedIn(v.Cold().Rate, since)", "then := held"}},
+		},
+		{
+			Name: "held-is-full", Breaks: "a bucket of which anything is known is full after its limit has changed",
+			Edits: []Edit{{change, "case held >= v.Cold().Cap:", "case held > 0:"}},
 		},
 		{
 			Name: "change-unknown-without-store", Breaks: "without its store a daemon does not know that a limit has changed",
-			Edits: []Edit{{"regional/internal/emergency/emergency.go", "		c.Revised = a.Changed.At\n", ""}},
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "		c.Revised, c.SlowUntil = a.Changed.At, a.Changed.At.Add(entitlement.LateUse)\n", ""}},
 		},
 		{
 			Name: "recall-by-a-fast-clock", Breaks: "what is earned without the store is counted by a clock that may run fast",

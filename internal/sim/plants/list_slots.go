@@ -89,7 +89,7 @@ func slots() []Plant {
 		},
 		{
 			Name: "slots-untouched-at-once", Breaks: "of a key that the daemon has not asked about no slot is in use from its start on",
-			Edits: []Edit{{"internal/recall/table.go", "		return now >= since+lasting(c)\n", "		return true\n"}},
+			Edits: []Edit{{"internal/recall/table.go", "		return now >= t.whole+lasting(c)\n", "		return true\n"}},
 			World: World{Algorithms: []string{"concurrency"}, Regions: 2, Keys: 2, Faults: []string{"all store commands stuck", "daemon restarts"}, Just: true},
 		},
 		{

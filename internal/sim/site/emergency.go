@@ -137,8 +137,8 @@ func (n *Node) charge(a *ask, cost limit.Tokens) recall.Charge {
 		RhoPPM: int64(n.Machine.Config().RhoPPM), Lasts: a.limit.Window,
 	}
 	if changed := n.changeOf(a.rule, a.limit); changed != nil {
-		c.Revised = changed.At
-		c.Slow, c.SlowUntil = entitlement.SlowWithoutStore(a.right, *changed, c.RhoPPM)
+		c.Revised, c.SlowUntil = changed.At, changed.At.Add(entitlement.LateUse)
+		c.Former = entitlement.FormerWithoutStore(a.right, *changed, a.rule.Elastic, c.RhoPPM)
 	}
 	return c
 }
@@ -152,8 +152,26 @@ func (n *Node) memory(a *ask) *limit.Memory {
 	c := n.charge(a, 0)
 	c.Forgives, c.Birth = a.rule.Forgives, n.birth
 	c.Extra = a.right.Hot && a.rule.Elastic
-	c.Foreign = n.beside || !n.isAlone() || a.right.Blind && a.right.Phase != budget.CutOff
+	c.Foreign = n.isForeign(a)
 	return n.recalled.Memory(&c, n.Now())
+}
+
+// tellHeld adds to an ask's view what the daemon knows of a key whose limit has changed.
+func (n *Node) tellHeld(a *ask) {
+	changed := n.changeOf(a.rule, a.limit)
+	if changed == nil || a.view.RuleSince == 0 {
+		return
+	}
+	c := n.charge(a, 0)
+	c.Foreign = n.isForeign(a)
+	if held, known := n.recalled.Held(&c, n.Now()); known {
+		entitlement.Held(&a.view, *changed, held, n.Now())
+	}
+}
+
+// isForeign reports whether another daemon may spend of an ask's key by the store.
+func (n *Node) isForeign(a *ask) bool {
+	return n.beside || !n.isAlone() || a.right.Blind && a.right.Phase != budget.CutOff
 }
 
 // charged charges the call, which leaves now, and lets it carry what its keys owe.
@@ -169,6 +187,7 @@ func (c *takeCall) charged() {
 		charge := n.charge(a, cost)
 		a.carried = n.recalled.Carry(&charge, number, n.Now())
 		a.view.Debit, a.view.Held, a.view.Memory = a.carried.Amount, a.carried.Held, n.memory(a)
+		n.tellHeld(a)
 		if a.limit.Algorithm == limit.Concurrency && c.tries == 1 {
 			a.view.Slot = n.w.newSlot()
 		}

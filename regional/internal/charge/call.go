@@ -47,6 +47,9 @@ func (h *Header) View(a *Charge) limit.View {
 	v := f.View(a.Right, a.Limit, a.Elastic())
 	if a.Changed != nil {
 		f.Changed(&v, *a.Changed, a.RuleSince, a.Right, a.Elastic())
+		if a.Held != nil {
+			entitlement.Held(&v, *a.Changed, a.Held.Amount, a.Held.At)
+		}
 	}
 	v.HeardWait = min(v.HeardWait, lua.HeardTTL.Microseconds())
 	v.Deadline, v.Slot, v.Cost, v.Memory = h.Deadline, a.Slot, a.Cost, a.Memory

@@ -58,12 +58,21 @@ type Charge struct {
 	Memory *limit.Memory
 	// RuleSince is the time by the store's clock from which on only the present limit applies, if it has Changed.
 	RuleSince int64
+	// Held is what the daemon knows of the key, if its limit has Changed; nil if it knows nothing.
+	Held *Held
 	// Lent: other regions may hold what the right lacks, and would lend it. See budget.Region.Elsewhere.
 	Lent bool
 	// FloorCap is the floor's part of the capacity. ColdCap is the contents of a full bucket while
 	// the key is cold. Both are from the latest view.
 	FloorCap, ColdCap limit.Tokens
 	Borrowing
+}
+
+// Held is what a bucket held at least, or what was in use at most of a counting limit, at an instant; see
+// entitlement.Held.
+type Held struct {
+	Amount limit.Tokens
+	At     budget.Instant
 }
 
 // Independent reports whether this region enforces the whole limit by itself. The budget protocol

@@ -139,6 +139,7 @@ func (e *Limit) Sent(groups []*charge.Transaction, head *charge.Header) {
 			}
 			c.Borrows = a.Chunk.Want > 0
 			a.Memory = e.memory(a, now)
+			e.tellHeld(a, now)
 			e.table.Sent(&a.Ticket, &c, now)
 		}
 	}
@@ -411,8 +412,8 @@ func (e *Limit) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 		c.Own = &a.Ticket
 	}
 	if a.Changed != nil {
-		c.Revised = a.Changed.At
-		c.Slow, c.SlowUntil = entitlement.SlowWithoutStore(a.Right, *a.Changed, e.clock.Drift())
+		c.Revised, c.SlowUntil = a.Changed.At, a.Changed.At.Add(entitlement.LateUse)
+		c.Former = entitlement.FormerWithoutStore(a.Right, *a.Changed, a.Elastic(), e.clock.Drift())
 	}
 	c.Room.Least, c.Room.Most = entitlement.Room(a.Right, a.Limit, a.Enforcement == rules.Elastic)
 	return c
@@ -428,8 +429,26 @@ func (e *Limit) memory(a *charge.Charge, now budget.Instant) *limit.Memory {
 	c := e.charge(a, now)
 	c.Forgives, c.Birth = forgives, e.born
 	c.Full, c.Extra = a.TimeToFull(), a.Right.Hot && a.Enforcement == rules.Elastic
-	c.Foreign = e.left || !e.isAlone(now) || !a.Independent() && a.Right.Blind && a.Right.Phase != budget.CutOff
+	c.Foreign = e.isForeign(a, now)
 	return e.table.Memory(&c, now)
+}
+
+// tellHeld sets what to tell the store of an ask's key whose limit has changed, in case it has no record of it. The caller
+// holds mu.
+func (e *Limit) tellHeld(a *charge.Charge, now budget.Instant) {
+	if a.Held = nil; a.Changed == nil {
+		return
+	}
+	c := e.charge(a, now)
+	c.Foreign = e.isForeign(a, now)
+	if held, known := e.table.Held(&c, now); known {
+		a.Held = &charge.Held{Amount: held, At: now}
+	}
+}
+
+// isForeign reports whether another daemon may spend of an ask's key by the store. The caller holds mu.
+func (e *Limit) isForeign(a *charge.Charge, now budget.Instant) bool {
+	return e.left || !e.isAlone(now) || !a.Independent() && a.Right.Blind && a.Right.Phase != budget.CutOff
 }
 
 // InSession records that a coordinator has answered a report sent at sent. For a while after that

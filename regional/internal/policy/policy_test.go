@@ -95,7 +95,7 @@ func TestWhatARuleWasIsForgottenInTime(t *testing.T) {
 	}
 	apply(10)
 	fast, slow := limit.Rate{Micro: 100e6}, limit.Rate{Micro: 10e6}
-	if c := known(); c == nil || *c != (entitlement.Change{At: now, Slow: fast, Cap: 100 * limit.Token, Rate: fast}) {
+	if c := known(); c == nil || *c != (entitlement.Change{At: now, Slow: fast, Small: 100 * limit.Token, Cap: 100 * limit.Token, Rate: fast}) {
 		t.Fatalf("%+v", c)
 	}
 	now = now.Add(15 * time.Second)

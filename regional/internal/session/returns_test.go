@@ -99,7 +99,7 @@ func newClient(changed *entitlement.Change) *charge.Charge {
 
 // TestOtherRulesTakeNothingFromNewClients: a daemon has been there for longer than a bucket takes to fill. Then another
 // version of the rules comes, which leaves the bucket's limit as it was. A client that was never seen has all of it
-// still while the store does not answer. If the limit has changed, the client has what it earned since.
+// still while the store does not answer. If the limit was slower until now, the client has what it earned by that one.
 func TestOtherRulesTakeNothingFromNewClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -112,8 +112,8 @@ func TestOtherRulesTakeNothingFromNewClients(t *testing.T) {
 			t.Fatal("the rules were refused")
 		}
 		out := make([]limit.Outcome, 1)
-		if changed := newClient(&entitlement.Change{At: now(), Slow: limit.Rate{Micro: 10 * int64(limit.Token)}}); s.emergency.Take([]*charge.Charge{changed}, false, "", out) {
-			t.Error("a client has all of a limit that has just changed")
+		if changed := newClient(&entitlement.Change{At: now(), Slow: limit.Rate{Micro: int64(limit.Token) / 2}}); s.emergency.Take([]*charge.Charge{changed}, false, "", out) {
+			t.Error("a client has all of a limit that was slower until now")
 		}
 		if !s.emergency.Take([]*charge.Charge{newClient(nil)}, false, "", out) {
 			t.Errorf("%d micro-tokens are left to a new client, want all of 100 tokens", out[0].Tokens)
