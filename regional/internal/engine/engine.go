@@ -280,6 +280,10 @@ func (l *Engine) takePart(ctx context.Context, s *charge.Scratch) error {
 	if err := l.turns.TakePart(ctx); err != nil {
 		return fmt.Errorf("%w: %w", charge.ErrGone, err)
 	}
+	if err := ctx.Err(); err != nil { // the call's own parts have left their turns when its caller did
+		l.turns.LeavePart()
+		return fmt.Errorf("%w: %w", charge.ErrGone, err)
+	}
 	return nil
 }
 
