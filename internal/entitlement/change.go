@@ -14,6 +14,10 @@ import (
 // lost in that time.
 const LateUse = time.Second
 
+// NoticedWithin is how long before Change.At the limit may have changed: so often does a daemon look whether an override
+// has ended. If it has not looked for longer, the time of the change is unknown.
+const NoticedWithin = 500 * time.Millisecond
+
 // Change is what a daemon remembers of a change of a whole limit. Records that were last used
 // before the change were kept for as long as the earlier limit said, and have earned by that one.
 // The zero value is a limit that has not changed.

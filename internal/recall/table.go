@@ -20,7 +20,7 @@ type Charge struct {
 	// Bucket is what the region may hold without its store, and earn, by this daemon's clock; see
 	// entitlement.WithoutStore. For a counting limit its capacity is the right itself.
 	Bucket limit.Bucket
-	// Former is what the bucket held at most and earned at least until its limit changed at Revised. From then until
+	// Former is what the bucket held at most and earned at least until Revised, before its limit changed. From then until
 	// SlowUntil the slower of that rate and the present one counts. It does so from the beginning if Former has no
 	// capacity, because the limit then changed at an unknown time before Revised. Revised and SlowUntil are 0 if no
 	// change matters.

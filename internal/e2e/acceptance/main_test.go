@@ -17,8 +17,8 @@ var bin string
 func TestMain(m *testing.M) { os.Exit(e2e.RunTests(m, "../../..", &bin)) }
 
 // clustersAtOnce is how many clusters run the scenarios of TestPromises. A scenario mostly waits for its clients and its
-// faults: two clusters leave more than half of two cores idle.
-const clustersAtOnce = 3
+// faults: two clusters leave about half of two cores idle, and three do not on slow ones.
+const clustersAtOnce = 2
 
 // startCluster starts a cluster, which ends with the test. It returns when all regions have a lease.
 func startCluster(t *testing.T) (*e2e.Cluster, error) {

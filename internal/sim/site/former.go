@@ -2,7 +2,6 @@ package site
 
 import (
 	"slices"
-	"time"
 
 	"aliquot/budget"
 	"aliquot/internal/entitlement"
@@ -21,10 +20,6 @@ type former struct {
 // Wall returns a daemon's wall clock as a true time. Overrides end by it.
 func (n *Node) Wall() int64 { return n.w.Now() + int64(n.Name)*37%200*milli - rule.WallApart }
 
-// maxUnnoticedStop is how long a daemon may have stopped without a limit's end being older than it
-// assumes.
-const maxUnnoticedStop = 500 * time.Millisecond
-
 // limitOf returns the limit of a rule as a daemon has it now. The daemon remembers a change of it,
 // with its rules or at the end of an override.
 func (n *Node) limitOf(r *rule.Rule) limit.Limit {
@@ -34,7 +29,7 @@ func (n *Node) limitOf(r *rule.Rule) limit.Limit {
 	}
 	if f.known {
 		f.change = f.change.Then(f.limit, l, n.minFloor(), r.Elastic, n.Now())
-		if n.Now().Sub(n.looked) > maxUnnoticedStop {
+		if n.Now().Sub(n.looked) > entitlement.NoticedWithin {
 			f.change = f.change.Unknown(l.Algorithm.Counts())
 		}
 	}

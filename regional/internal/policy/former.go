@@ -144,10 +144,6 @@ func (p *Policies) At(unixMS int64) *Policy {
 	return p.updateLocked(unixMS)
 }
 
-// unseen is how long the overrides may go unchecked before the end of one may be older than it
-// seems.
-const unseen = 500 * time.Millisecond
-
 // EndOverrides makes overrides end on time, and tells the clock when limits have changed.
 func (p *Policies) EndOverrides(clock *storeclock.Map) {
 	now := p.At(time.Now().UnixMilli())
@@ -166,7 +162,7 @@ func (p *Policies) updateLocked(unixMS int64) *Policy {
 	next := *before
 	next.turnsAt(unixMS)
 	at := p.now()
-	late := at.Sub(budget.Instant(p.seen.Load())) > unseen
+	late := at.Sub(budget.Instant(p.seen.Load())) > entitlement.NoticedWithin
 	next.former = p.remember(before, &next, func(r *rules.Rule) []formerRule {
 		if !sameHold(r, before.unixMS, unixMS) {
 			return []formerRule{{at: at, rule: r, unixMS: before.unixMS, missed: late}}
