@@ -21,18 +21,19 @@ func WithoutStore(r budget.Right, l limit.Limit, elastic bool, rhoPPM int64) lim
 	return b
 }
 
-// FormerWithoutStore returns what the bucket of WithoutStore held at most and earned at least until its limit changed. It
-// has no capacity if the limit may have changed at an unknown time before c.At.
-func FormerWithoutStore(r budget.Right, c Change, elastic bool, rhoPPM int64) limit.Bucket {
-	b := Bucket(limit.Limit{Capacity: c.Small, Rate: c.Slow}, r.Effective())
+// FormerWithoutStore returns what the bucket of WithoutStore held at most and earned at least until its limit changed, at
+// revised at the earliest. Until slowUntil the store may have gone by either limit. The former bucket has no capacity if
+// the limit may have changed at an unknown time before revised.
+func FormerWithoutStore(r budget.Right, c Change, elastic bool, rhoPPM int64) (former limit.Bucket, revised, slowUntil budget.Instant) {
+	former = Bucket(limit.Limit{Capacity: c.Small, Rate: c.Slow}, r.Effective())
 	switch {
 	case c.Cap == 0:
-		b.Cap = 0
+		former.Cap = 0
 	case elastic && !r.Hot:
-		b.Cap = c.Small
+		former.Cap = c.Small
 	}
-	b.Rate = slowed(b.Rate, rhoPPM)
-	return b
+	former.Rate = slowed(former.Rate, rhoPPM)
+	return former, c.At.Add(-NoticedWithin), c.At.Add(LateUse)
 }
 
 // Returning returns the right that a daemon had to a key when its last run stopped, as far as it counts now. It is for a

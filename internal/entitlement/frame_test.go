@@ -226,8 +226,9 @@ func TestAHotKeyEarnedByItsShare(t *testing.T) {
 		if want := entitlement.Bucket(limit.Limit{Rate: c.Slow}, is.want).Rate; v.Slow != want {
 			t.Errorf("%v, share %v, floor %v: it earned %+v, want %+v", is.right.Phase, is.right.Share, is.right.Floor, v.Slow, want)
 		}
-		if former := entitlement.FormerWithoutStore(is.right, c, false, 0); is.right.FloorSince == 0 && former.Rate.Micro != v.Slow.Micro {
-			t.Errorf("%v: without the store it earned %+v, want %+v", is.right.Phase, former.Rate, v.Slow)
+		former, revised, until := entitlement.FormerWithoutStore(is.right, c, false, 0)
+		if is.right.FloorSince == 0 && former.Rate.Micro != v.Slow.Micro || revised != c.At.Add(-entitlement.NoticedWithin) || until != c.At.Add(entitlement.LateUse) {
+			t.Errorf("%v: without the store it earned %+v until %d, and maybe until %d, want %+v", is.right.Phase, former.Rate, revised, until, v.Slow)
 		}
 	}
 }

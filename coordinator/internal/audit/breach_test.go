@@ -67,7 +67,7 @@ func TestADecisionThatIsObservedLate(t *testing.T) {
 		for s := range 100 {
 			y.AddReport(usage(0, 1, 0), second(float64(s)/20), always)
 		}
-		y.AddReport(usage(0, 1, admitted), second(5+1.8), always)
+		y.AddReport(usage(0, 1, admitted), second(6.8), always)
 		if got := len(y.TakeBreaches()); got != want {
 			t.Errorf("%d admitted: %d breaches, want %d", admitted, got, want)
 		}

@@ -270,7 +270,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "change-unknown-without-store", Breaks: "without its store a daemon does not know that a limit has changed",
-			Edits: []Edit{{"regional/internal/emergency/emergency.go", "		c.Revised, c.SlowUntil = a.Changed.At.Add(-entitlement.NoticedWithin), a.Changed.At.Add(entitlement.LateUse)\n", ""}},
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "	if a.Changed != nil {\n		c.Former", "	if false {\n		c.Former"}},
 		},
 		{
 			Name: "recall-by-a-fast-clock", Breaks: "what is earned without the store is counted by a clock that may run fast",

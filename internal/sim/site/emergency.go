@@ -137,8 +137,7 @@ func (n *Node) charge(a *ask, cost limit.Tokens) recall.Charge {
 		RhoPPM: int64(n.Machine.Config().RhoPPM), Lasts: a.limit.Window,
 	}
 	if changed := n.changeOf(a.rule, a.limit); changed != nil {
-		c.Revised, c.SlowUntil = changed.At.Add(-entitlement.NoticedWithin), changed.At.Add(entitlement.LateUse)
-		c.Former = entitlement.FormerWithoutStore(a.right, *changed, a.rule.Elastic, c.RhoPPM)
+		c.Former, c.Revised, c.SlowUntil = entitlement.FormerWithoutStore(a.right, *changed, a.rule.Elastic, c.RhoPPM)
 	}
 	return c
 }

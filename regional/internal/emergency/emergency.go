@@ -412,8 +412,7 @@ func (e *Limit) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 		c.Own = &a.Ticket
 	}
 	if a.Changed != nil {
-		c.Revised, c.SlowUntil = a.Changed.At.Add(-entitlement.NoticedWithin), a.Changed.At.Add(entitlement.LateUse)
-		c.Former = entitlement.FormerWithoutStore(a.Right, *a.Changed, a.Elastic(), e.clock.Drift())
+		c.Former, c.Revised, c.SlowUntil = entitlement.FormerWithoutStore(a.Right, *a.Changed, a.Elastic(), e.clock.Drift())
 	}
 	c.Room.Least, c.Room.Most = entitlement.Room(a.Right, a.Limit, a.Enforcement == rules.Elastic)
 	return c

@@ -312,8 +312,8 @@ func TestWhatTheNextRunSpendsBeforeItIsDecided(t *testing.T) {
 
 // TestALimitThatHasChanged: the daemon has been there for 20 seconds when limits change, and the store falls silent 100 ms
 // later. A client that was never seen has the region's 50 tokens, also if its limit earned more before. If it earned one
-// token a second, of which the region had a half, the client has 9: what clocks may differ by comes off. At once after that change the store is told the
-// same of a record that it may not have.
+// token a second, of which the region had a half, the client has 9: what clocks may differ by comes off. The store is told
+// the same of a record that it may not have.
 func TestALimitThatHasChanged(t *testing.T) {
 	for name, is := range map[string]struct {
 		former limit.Tokens // a second; 0: the limit has not changed
