@@ -398,11 +398,12 @@ func (r *Region) observeHot(k KeyID, h *hotKey, u Usage, now Instant) bool {
 	h.offered = counted(h.offered, u.Cost)
 	h.served = u.Admitted
 	onset := false
-	if u.Admitted {
-		h.admitted = counted(h.admitted, u.Cost)
-	} else {
+	switch {
+	case !u.Admitted:
 		onset = !h.rejecting
 		h.rejecting = true
+	case !h.unenforced: // see Reports: what is admitted meanwhile is told beside the counters
+		h.admitted = counted(h.admitted, u.Cost)
 	}
 	r.queue(k, h)
 	r.urgent = r.urgent || onset

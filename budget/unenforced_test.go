@@ -51,3 +51,29 @@ func TestRuleThatIsGoneBlocksNothing(t *testing.T) {
 		t.Errorf("%d keys are looked at still, all live: %v", len(w.regions[1].outlasting), w.allLive())
 	}
 }
+
+// TestUseWithoutARecordIsToldOnce: what a region admits of a key while its store does not have the share is told beside
+// the counters. The counters, which name no time, do not contain it once the store has the share.
+func TestUseWithoutARecordIsToldOnce(t *testing.T) {
+	w := started(t, 3)
+	knows := false
+	w.records = func(i int, c ShareChange) ShareResult {
+		return ShareResult{Key: c.Key, Unenforced: i == 1 && !knows && !c.Cold}
+	}
+	w.load[0] = 10
+	r := w.regions[1]
+	w.runUntil("b was told a share", 5*time.Second, func() bool { return r.hot[w.key] != nil })
+	admit := func(tokens int64) {
+		r.Observe(w.key, Usage{Limit: w.limit, Cost: tokens * microToken, Admitted: true}, w.now)
+	}
+	if r.Reports(w.key) {
+		t.Error("the counters tell of a share that the store does not have")
+	}
+	admit(7)
+	knows = true
+	w.runUntil("b's store has the share", 3*time.Second, func() bool { return r.Reports(w.key) })
+	admit(2)
+	if got := r.hot[w.key].admitted; got != 2*microToken {
+		t.Errorf("the counters tell of %d, want 2 tokens", got)
+	}
+}

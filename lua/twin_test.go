@@ -128,13 +128,14 @@ type calling struct {
 	heardEnd   *redis.DurationCmd
 }
 
-// call runs one script in one transaction, in which Redis lets no key expire half-way.
+// call runs one script in one transaction. It takes each key's end away first: a script of Redis 7.0 has a later
+// time than the transaction it is in, so a key could expire between the two.
 func (w *twins) call(sc script, args []any) (c calling) {
 	ctx := context.Background()
 	pipe := w.client.TxPipeline()
 	var was []*redis.StringCmd
 	for _, key := range w.keys {
-		was = append(was, pipe.Get(ctx, key))
+		was = append(was, pipe.GetEx(ctx, key, 0)) // 0: PERSIST
 	}
 	c.heardText[0] = pipe.Get(ctx, HeardKey)
 	args[0], args[1] = "evalsha", sc.sha

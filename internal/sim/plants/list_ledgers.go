@@ -108,6 +108,10 @@ func ledgers() []Plant {
 			Edits: []Edit{{"coordinator/internal/audit/key.go", "out.from.Add(-budget.ObservedWithin)", "out.from"}},
 		},
 		{
+			Name: "told-twice", Breaks: "the watch over the promise counts twice what is admitted before the store has a key's share",
+			Edits: []Edit{{"budget/region.go", "case !h.unenforced:", "default:"}},
+		},
+		{
 			Name: "epoch-never-spent", Breaks: "an epoch goes on until its generations end, and nobody can apply a share any more",
 			Edits: []Edit{{"budget/leader.go", "return l.counter > maxCounter/2", "return false"}},
 		},
