@@ -108,8 +108,8 @@ type KeyReport struct {
 	Offered  int64
 	Released int64
 	Tokens   int64
-	// Limit is the limit as the region read it at the latest request. It is zero if there was no
-	// request since the previous report.
+	// Limit is the limit as the region read it at the latest request. It is zero if there was no request by
+	// the region's present rules since the previous report.
 	Limit     KeyLimit
 	Rejecting bool
 	// Idle is how long the key had been unused when the report was sent. Gap is the longest recent

@@ -103,13 +103,17 @@ func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget
 	readFrom = region.reportAnswered(rep.Session, a.began, now)
 	a.recordContents(rep.Region, rep.Contents, now)
 	for _, k := range rep.Keys {
-		if k.Gen == (budget.Gen{}) || k.Cold || k.Limit.Capacity <= 0 || !hot(k.Key) {
+		if k.Gen == (budget.Gen{}) || k.Cold || !hot(k.Key) {
 			continue
 		}
-		key := a.keyFor(k, now)
+		key := a.keyFor(k.Key)
 		rule := a.ruleFor(key.id.Rule)
 		spent := key.readCounters(rep, k, readFrom, region, now)
 		rule.add(rep.Region, spent.admitted, spent.offered)
+		if k.Limit.Capacity <= 0 {
+			continue // what was admitted, if anything, was admitted by the limit of other rules
+		}
+		a.limitKey(key, k.Limit, now)
 		if key.counts == promise.Slots {
 			continue // reports do not say how many slots are in use at a time
 		}
@@ -130,34 +134,37 @@ func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget
 	return readFrom
 }
 
-// keyFor returns the record of the key that k names, with the limit that k carries. While some regions
-// follow a staged version, the record keeps the larger capacity and the larger rate of both limits: the
-// regions' parts of both limits sum to no more than those.
-func (a *Audit) keyFor(k budget.KeyReport, now budget.Instant) *keyRecord {
-	id, limit := k.Key, k.Limit
+// keyFor returns the record of a key, and makes it if needed.
+func (a *Audit) keyFor(id budget.KeyID) *keyRecord {
 	if number, other := a.stagedNumbers[id.Rule]; other {
 		id.Rule = number
 	}
-	key, rule := a.keys[id], a.ruleFor(id.Rule)
+	key := a.keys[id]
 	if key == nil {
 		key = &keyRecord{id: id}
 		a.keys[id] = key
 		a.keyOrder = append(a.keyOrder, id)
-		rule.keys++
+		a.ruleFor(id.Rule).keys++
 	}
+	return key
+}
+
+// limitKey sets the limit that a region tells of a key. While some regions follow a staged version, the record keeps the
+// larger capacity and the larger rate of both limits: the regions' parts of both limits sum to no more than those.
+func (a *Audit) limitKey(key *keyRecord, limit budget.KeyLimit, now budget.Instant) {
 	if a.staged && key.version == a.promiseVersion {
 		limit = larger(limit, key.limit)
 	}
 	if key.version == a.promiseVersion && key.limit == limit {
-		return key
+		return
 	}
+	rule := a.ruleFor(key.id.Rule)
 	rule.refillRate -= key.refillRate()
-	if less := key.setLimit(limit, a.promise(id.Rule, limit), a.rho, now); less {
+	if less := key.setLimit(limit, a.promise(key.id.Rule, limit), a.rho, now); less {
 		rule.excess = recentMax{} // the excess so far was within the promise of its time
 	}
 	key.version = a.promiseVersion
 	rule.refillRate += key.refillRate()
-	return key
 }
 
 // larger returns b with the larger capacity and the larger rate of a and b.
@@ -428,7 +435,8 @@ func (a *Audit) addSpent(region int, s budget.Spent, from, now budget.Instant, h
 		a.cold.add(s.Key, coldReport{used, s.Limit, now})
 		return false
 	}
-	key := a.keyFor(budget.KeyReport{Key: s.Key, Limit: s.Limit}, now)
+	key := a.keyFor(s.Key)
+	a.limitKey(key, s.Limit, now)
 	key.counters = growTo(key.counters, region)
 	if key.counts != promise.Slots && used.from >= key.validFrom {
 		a.check(key, used, now)

@@ -74,6 +74,36 @@ func TestADecisionThatIsObservedLate(t *testing.T) {
 	}
 }
 
+// TestReportsWithoutALimit: they show when a key was used. What was admitted then, maybe by the limit of other rules, is
+// not compared with the limit that a later report tells.
+func TestReportsWithoutALimit(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		y := New(0, strictly, 0)
+		if known {
+			y.AddReport(usage(0, 1, 10), second(0), always)
+		}
+		at := 0.
+		for admitted := int64(10); admitted <= 400; admitted += 10 {
+			at += .1
+			report := usage(0, 1, admitted)
+			report.Keys[0].Limit = budget.KeyLimit{}
+			y.AddReport(report, second(at), always)
+		}
+		y.AddReport(usage(0, 1, 410), second(at+.1), always)
+		if found := y.TakeBreaches(); len(found) != 0 {
+			t.Errorf("10 within a tenth of a second: %+v", found)
+		}
+		if got := y.Totals()[1].Admitted[0]; !near(got, 410) {
+			t.Errorf("%v admitted in all, want 410", got)
+		}
+		y.AddReport(usage(0, 1, 510), second(at+.2), always)
+		y.AddReport(usage(0, 1, 610), second(at+.3), always)
+		if len(y.TakeBreaches()) == 0 {
+			t.Error("210 within three tenths of a second of 100 and 10 a second were not noticed")
+		}
+	}
+}
+
 // TestBreachIsBeyondWhatIsPromised: an elastic limit may admit its excess.
 func TestBreachIsBeyondWhatIsPromised(t *testing.T) {
 	promised := int64(200)

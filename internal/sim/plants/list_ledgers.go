@@ -112,6 +112,14 @@ func ledgers() []Plant {
 			Edits: []Edit{{"budget/region.go", "case !h.unenforced:", "default:"}},
 		},
 		{
+			Name: "use-without-limit-left-out", Breaks: "the watch over the promise takes what reports without a limit told for as young as the first one with a limit",
+			Edits: []Edit{{"coordinator/internal/audit/audit.go", "|| k.Cold || !hot(k.Key) {", "|| k.Cold || k.Limit.Capacity <= 0 || !hot(k.Key) {"}},
+		},
+		{
+			Name: "memory-without-rules", Breaks: "a daemon tells what its memory decides as if it were by other rules, so without the limit",
+			Edits: []Edit{{"regional/internal/charge/janitor.go", "Rules: e.rules, ", ""}},
+		},
+		{
 			Name: "epoch-never-spent", Breaks: "an epoch goes on until its generations end, and nobody can apply a share any more",
 			Edits: []Edit{{"budget/leader.go", "return l.counter > maxCounter/2", "return false"}},
 		},

@@ -85,7 +85,7 @@ func MarkStalled(groups []*Transaction) {
 // chargeLocked returns a charge of nothing for the entry's key, for a call of the janitor.
 func (e *Entry) chargeLocked() Charge {
 	return Charge{
-		Planned:  Planned{Rule: e.Rule, Limit: e.Limit, Window: e.window, Enforcement: e.Rule.Enforcement, Key: e.Key},
+		Planned:  Planned{Rule: e.Rule, Rules: e.rules, Limit: e.Limit, Window: e.window, Enforcement: e.Rule.Enforcement, Key: e.Key},
 		FloorCap: e.floorCap, ColdCap: e.coldCap, Borrowing: Borrowing{Local: e},
 	}
 }

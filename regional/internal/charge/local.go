@@ -48,7 +48,7 @@ func (t *Table) countCheck(a *Charge, r *Request, shadow bool, now budget.Instan
 	if !e.sameRecordLocked(a) {
 		e.Chunk.Drop() // the chunk is of a record that no check uses any more
 	}
-	e.Rule, e.Limit, e.window, e.shadow = a.Rule, a.Limit, a.Window, shadow
+	e.Rule, e.Limit, e.rules, e.window, e.shadow = a.Rule, a.Limit, a.Rules, a.Window, shadow
 	e.Chunk.CountCheck(a.Cost, now)
 	return e
 }

@@ -96,3 +96,21 @@ func TestWhatWasBorrowedUnderAnotherShareEnds(t *testing.T) {
 		t.Error("a check is decided by what was borrowed before the share changed")
 	}
 }
+
+// TestWhatMemoryDecidesIsToldWithItsRules: or the region would take the limit for one of other rules, which it does not
+// tell the leader.
+func TestWhatMemoryDecidesIsToldWithItsRules(t *testing.T) {
+	t.Parallel()
+	table := charge.NewTable()
+	e := chargetest.Lent(t, table, &rules.Rule{ID: "r0", LocalCache: true})
+	inForce := budget.RulesState{Version: 3, Ended: 1}
+	check := charge.Charge{Planned: charge.Planned{Rule: e.Rule, Rules: inForce, Limit: e.Limit, Key: e.Key, Cost: limit.Token}}
+	if table.Seen(&check, &charge.Request{}, false, chargetest.Noon) != e {
+		t.Fatal("it is another entry")
+	}
+	e.WhileLocked(func() { e.Chunk.Spend(limit.Token, chargetest.Noon) })
+	_, seen := table.Due(chargetest.Noon, true, nil, nil)
+	if len(seen) != 1 || seen[0].Usage.Rules != inForce || !seen[0].Usage.Admitted {
+		t.Errorf("told %+v, want one token by %+v", seen, inForce)
+	}
+}

@@ -79,9 +79,11 @@ type Entry struct {
 	mu      sync.Mutex
 	Evicted bool // it is no longer in the table
 	Chunk   prefetch.Key
-	// Rule and Limit are those of the latest check of the key. The store decides a check with others.
+	// Rule and Limit are those of the latest check of the key. The store decides a check with others. rules are those that
+	// Limit belongs to.
 	Rule   *rules.Rule
 	Limit  limit.Limit
+	rules  budget.RulesState
 	window time.Duration
 	shadow bool
 	// floorCap and coldCap are Charge.FloorCap and ColdCap of the latest view.
