@@ -111,6 +111,7 @@ func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget
 		spent := key.readCounters(rep, k, readFrom, region, now)
 		rule.add(rep.Region, spent.admitted, spent.offered)
 		if k.Limit.Capacity <= 0 {
+			key.refund(rep.Region, spent.refunded)
 			continue // what was admitted, if anything, was admitted by the limit of other rules
 		}
 		a.limitKey(key, k.Limit, now)

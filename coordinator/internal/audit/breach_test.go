@@ -104,6 +104,22 @@ func TestReportsWithoutALimit(t *testing.T) {
 	}
 }
 
+// TestARefundWithoutALimit: a settlement is no request, so a report may tell of it alone. What came back may be used again.
+func TestARefundWithoutALimit(t *testing.T) {
+	y := New(0, strictly, 0)
+	y.AddReport(usage(0, 1, 0), second(0), always)
+	y.AddReport(usage(0, 1, 100), second(.1), always)
+	settled := usage(0, 1, 100)
+	settled.Keys[0].Refunded, settled.Keys[0].Limit = 90*microToken, budget.KeyLimit{}
+	y.AddReport(settled, second(.2), always)
+	again := usage(0, 1, 190)
+	again.Keys[0].Refunded = 90 * microToken
+	y.AddReport(again, second(.3), always)
+	if found := y.TakeBreaches(); len(found) != 0 {
+		t.Errorf("100 of 100 are in use: %+v", found)
+	}
+}
+
 // TestBreachIsBeyondWhatIsPromised: an elastic limit may admit its excess.
 func TestBreachIsBeyondWhatIsPromised(t *testing.T) {
 	promised := int64(200)

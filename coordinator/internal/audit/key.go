@@ -123,8 +123,7 @@ func (key *keyRecord) readCounters(rep budget.Report, k budget.KeyReport, from b
 func (key *keyRecord) addConsumption(s consumption, now budget.Instant) {
 	net := s.admitted - s.refunded
 	if net < 0 {
-		key.busy.refund(-net)
-		key.counters[s.region].inBusyPeriod += net
+		key.refund(s.region, -net)
 		net = 0
 	}
 	switch key.busy.add(net, key.rate, s.from, now) {
@@ -137,6 +136,12 @@ func (key *keyRecord) addConsumption(s consumption, now budget.Instant) {
 		key.counters[s.region].inBusyPeriod += net
 	}
 	key.maxExcess = max(key.maxExcess, key.excess())
+}
+
+// refund subtracts tokens that came back in a region from the busy period.
+func (key *keyRecord) refund(region int, tokens float64) {
+	key.busy.refund(tokens)
+	key.counters[region].inBusyPeriod -= tokens
 }
 
 const (
