@@ -5,16 +5,21 @@ import (
 	"time"
 )
 
+// startedUnknown starts three regions, of which a is in use, and b does not know the rule until knows is set.
+func startedUnknown(t *testing.T) (w *world, knows *bool) {
+	w, knows = started(t, 3), new(bool)
+	w.records = func(i int, c ShareChange) ShareResult {
+		return ShareResult{Key: c.Key, Unenforced: i == 1 && !*knows && !c.Cold}
+	}
+	w.load[0] = 10
+	return w, knows
+}
+
 // TestShareThatNoStoreHasIsNotGivenAway: a region whose rules do not have a key's rule keeps no
 // record of its share. A daemon that learns the rule later would enforce the floor, so the floor
 // stays reserved for it, in rate and burst, until its store has the share.
 func TestShareThatNoStoreHasIsNotGivenAway(t *testing.T) {
-	w := started(t, 3)
-	knows := false
-	w.records = func(i int, c ShareChange) ShareResult {
-		return ShareResult{Key: c.Key, Unenforced: i == 1 && !knows && !c.Cold}
-	}
-	w.load[0] = 10
+	w, knows := startedUnknown(t)
 	w.runUntil("c has lent its floor", 5*time.Second, func() bool { return w.rate(2) == 6 })
 	w.run(3 * time.Second)
 	floor := w.ledger.Config.Regions[1].Floor
@@ -27,18 +32,14 @@ func TestShareThatNoStoreHasIsNotGivenAway(t *testing.T) {
 	if !w.allLive() {
 		t.Error("a rule that one region does not know ended a lease")
 	}
-	knows = true
+	*knows = true
 	w.runUntil("b's store has the share, and a what b lends", 3*time.Second, func() bool { return w.rate(0) >= 980 })
 }
 
 // TestRuleThatIsGoneBlocksNothing: a region that does not know the rule of a key forgets the key
 // as soon as the leader does.
 func TestRuleThatIsGoneBlocksNothing(t *testing.T) {
-	w := started(t, 3)
-	w.records = func(i int, c ShareChange) ShareResult {
-		return ShareResult{Key: c.Key, Unenforced: i == 1 && !c.Cold}
-	}
-	w.load[0] = 10
+	w, _ := startedUnknown(t)
 	w.runUntil("b was told a share", 5*time.Second, func() bool { return w.regions[1].hot[w.key] != nil })
 	w.load[0] = 0
 	w.ledger.DropRules(func(uint32) bool { return false })
@@ -55,12 +56,7 @@ func TestRuleThatIsGoneBlocksNothing(t *testing.T) {
 // TestUseWithoutARecordIsToldOnce: what a region admits of a key while its store does not have the share is told beside
 // the counters. The counters, which name no time, do not contain it once the store has the share.
 func TestUseWithoutARecordIsToldOnce(t *testing.T) {
-	w := started(t, 3)
-	knows := false
-	w.records = func(i int, c ShareChange) ShareResult {
-		return ShareResult{Key: c.Key, Unenforced: i == 1 && !knows && !c.Cold}
-	}
-	w.load[0] = 10
+	w, knows := startedUnknown(t)
 	r := w.regions[1]
 	w.runUntil("b was told a share", 5*time.Second, func() bool { return r.hot[w.key] != nil })
 	admit := func(tokens int64) {
@@ -70,7 +66,7 @@ func TestUseWithoutARecordIsToldOnce(t *testing.T) {
 		t.Error("the counters tell of a share that the store does not have")
 	}
 	admit(7)
-	knows = true
+	*knows = true
 	w.runUntil("b's store has the share", 3*time.Second, func() bool { return r.Reports(w.key) })
 	admit(2)
 	if got := r.hot[w.key].admitted; got != 2*microToken {
