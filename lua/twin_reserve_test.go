@@ -65,7 +65,7 @@ func (w *twins) reserve(first limit.View) {
 	if want := NewKept(w.stamp, now, groups, results, r.Text).text; got != want {
 		w.Fatalf("op %d: kept is %q, want %q", w.ops, got, want)
 	}
-	if end := w.client.PExpireTime(ctx, r.Key); !keptFor(end, now, r.Keep) {
+	if end := w.client.PExpireTime(ctx, r.Key); !c.kept(end, r.Keep) {
 		w.Fatalf("op %d: kept at %d until %v", w.ops, now, end.Val())
 	}
 }
