@@ -1,13 +1,14 @@
 package recall
 
 import (
+	"slices"
 	"time"
 
 	"aliquot/budget"
 )
 
 const (
-	// evictionSample is how many keys are compared to make room in a full table. The one that was
+	// evictionSample is how many keys are compared at most to make room in a full table. The one that was
 	// settled longest ago is dropped.
 	evictionSample = 8
 	// maxDropped is how many keys are dropped at once, if that is at most one of droppedPart.
@@ -29,20 +30,32 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 		}
 	}
 	t.keys.warm(dropped[:n])
-	for _, key := range dropped[:n] {
+	// The place that is free last is taken first. So the next keys get the places in the order in which the hand of oldest
+	// comes by them, and of keys that were used once the oldest is always next.
+	for _, key := range slices.Backward(dropped[:n]) {
 		t.drop(key, now)
 	}
 	return t.keys.len() < t.max
 }
 
 // oldest returns the key that was settled longest ago among the next evictionSample ones; false: none of them can be
-// dropped.
+// dropped. It looks no further once a key was settled before the table was whole: to drop that key costs no knowledge
+// of others.
 func (t *Table) oldest(now budget.Instant) (oldest budget.KeyID, found bool) {
 	var at budget.Instant
+	var behind int32
 	for key, e := range t.keys.some(evictionSample) {
-		if since := t.atLeastNothing(key, e); e.asked == 0 && since <= now && t.nothingOwed(key, now) && (!found || since < at) {
-			oldest, at, found = key, since, true
+		since := t.atLeastNothing(key, e)
+		if e.asked != 0 || since > now || !t.nothingOwed(key, now) || found && since >= at {
+			continue
 		}
+		oldest, at, found, behind = key, since, true, t.keys.hand
+		if at <= t.whole {
+			break
+		}
+	}
+	if found {
+		t.keys.hand = behind
 	}
 	return oldest, found
 }

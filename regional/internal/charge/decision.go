@@ -89,8 +89,7 @@ func (d *Decision) Undecided() error {
 func (d *Decision) Plan(p *policy.Policy, r *Request, nowMS int64, buf []rules.Matched) []rules.Matched {
 	matched := d.Match(p, r, nowMS, buf)
 	if d.Mode == "" {
-		var names []byte
-		d.Limits(p, r, matched, nil, 0, &names)
+		d.Limits(p, r, matched, nil, 0, nil)
 	}
 	return matched
 }
@@ -160,12 +159,15 @@ func (d *Decision) Passes() bool {
 
 // Limits sets the groups: one for all limits that can deny, and one for each shadow limit. So a
 // shadow rule never influences the others. If t is not nil, the request is a check at now, and t
-// counts it. buf is memory for keys, which the next request uses again.
-func (d *Decision) Limits(p *policy.Policy, r *Request, matched []rules.Matched, t *Table, now budget.Instant, buf *[]byte) {
-	strict := NewTransaction(r.Cost)
+// counts it. s has memory for the groups and their keys; nil: there is none.
+func (d *Decision) Limits(p *policy.Policy, r *Request, matched []rules.Matched, t *Table, now budget.Instant, s *Scratch) {
+	strict := s.newGroup(r.Cost)
 	var shadows []*Transaction
-	encoded := *buf
-	defer func() { *buf = encoded }()
+	var encoded []byte
+	if s != nil {
+		encoded = s.Name
+		defer func() { s.Name = encoded }()
+	}
 	for _, m := range matched {
 		cost, applies := r.CostOf(m.Rule)
 		if !applies {
@@ -196,7 +198,7 @@ func (d *Decision) Limits(p *policy.Policy, r *Request, matched []rules.Matched,
 			a.Local = t.countCheck(&a, r, shadow, now)
 		}
 		if shadow {
-			one := NewTransaction(r.Cost)
+			one := s.newGroup(r.Cost)
 			one.Shadow, one.Charges = true, append(one.Charges, a)
 			shadows = append(shadows, one)
 		} else {

@@ -44,6 +44,24 @@ type Scratch struct {
 	// that MarkInFlight has marked.
 	waits    []<-chan struct{}
 	inFlight []*Entry
+	// groups are allocated and not yet used.
+	groups []singleCharge
+}
+
+// groupsTogether is how many groups a scratch allocates at once, which takes less time than one by one.
+const groupsTogether = 16
+
+// newGroup returns a group without limits. The scratch may be nil, which allocates only this one.
+func (s *Scratch) newGroup(cost limit.Tokens) *Transaction {
+	if s == nil {
+		return NewTransaction(cost)
+	}
+	if len(s.groups) == 0 {
+		s.groups = make([]singleCharge, groupsTogether)
+	}
+	g := &s.groups[0]
+	s.groups = s.groups[1:]
+	return g.begin(cost)
 }
 
 // maxVerdictsKept is the largest number of verdicts with which a scratch is kept: those of a large

@@ -49,7 +49,7 @@ type Transaction struct {
 }
 
 // singleCharge is a group with space for one limit and its verdict. Most requests have one limit, and
-// so need one allocation. It is not reused, because a call that was given up may still refer to it.
+// so need no other memory. It is not reused, because a call that was given up may still refer to it.
 type singleCharge struct {
 	Transaction
 	charge  [1]Charge
@@ -58,7 +58,10 @@ type singleCharge struct {
 
 // NewTransaction returns a group without limits.
 func NewTransaction(cost limit.Tokens) *Transaction {
-	g := &singleCharge{}
+	return (&singleCharge{}).begin(cost)
+}
+
+func (g *singleCharge) begin(cost limit.Tokens) *Transaction {
 	g.Cost, g.Charges, g.backing, g.self[0] = cost, g.charge[:0], g.verdict[:], &g.Transaction
 	return &g.Transaction
 }

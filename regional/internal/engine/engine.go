@@ -201,7 +201,7 @@ func (l *Engine) decideCached(requests []charge.Request, s *charge.Scratch, now 
 // forStore appends the groups of a request that the store has to decide.
 func (l *Engine) forStore(groups []*charge.Transaction, s *charge.Scratch, i int, p *policy.Policy, r *charge.Request, now budget.Instant) []*charge.Transaction {
 	d := &s.Decisions[i]
-	d.Limits(p, r, s.Matched, l.Auth.Local, now, &s.Name)
+	d.Limits(p, r, s.Matched, l.Auth.Local, now, s)
 	l.Keys.Hold(d, now)
 	s.MarkInFlight(d.Groups, now)
 	s.ForStore = append(s.ForStore, i)
