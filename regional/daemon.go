@@ -53,6 +53,9 @@ const (
 	leaveFor = 3 * time.Second
 	// readyPoll is how often a daemon checks whether it is ready.
 	readyPoll = 20 * time.Millisecond
+	// returnWithin is how long a daemon that comes back waits for its first session before it accepts clients, and
+	// returnPoll how often it checks whether it has one. Without coordinators it would wait for nothing.
+	returnWithin, returnPoll = time.Second, time.Millisecond
 )
 
 // Daemon is a regional daemon. New opens its listeners, and Run serves.
@@ -458,7 +461,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	for i := range servers {
 		if l := d.sockets[servers[i].flag]; l != nil {
-			work.Go(func() { d.serve(servers[i].flag, servers[i].serve(d, l)) })
+			work.Go(func() {
+				if servers[i].flag != flagOpsListen {
+					d.awaitReturn(ctx)
+				}
+				d.serve(servers[i].flag, servers[i].serve(d, l))
+			})
 		}
 	}
 	var err error
@@ -475,6 +483,15 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer cancel()
 	d.session.Leave(leaving, open, place)
 	return errors.Join(err, d.store.Close())
+}
+
+// awaitReturn waits until it is decided whether a daemon that comes back continues with what its last run remembered,
+// returnWithin at most. Until then it would refuse every check. So it accepts no client yet, and those that come wait.
+func (d *Daemon) awaitReturn(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, returnWithin)
+	defer cancel()
+	for d.emergency.Undecided(d.auth.CurrentEpoch()) && background.Pause(ctx, returnPoll) {
+	}
 }
 
 func (d *Daemon) serve(flag string, err error) {

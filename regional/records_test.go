@@ -192,6 +192,49 @@ func TestARestartAfterNoCheck(t *testing.T) {
 	})
 }
 
+// TestAClientOfARestartWaits: a daemon that comes back to a store without contents spends nothing before its first session.
+// Until then it accepts no client, for a second at most. Whoever asks it after that is denied. Nobody gets what is not left.
+func TestAClientOfARestartWaits(t *testing.T) {
+	for name, is := range map[string]struct {
+		session, answer time.Duration // after the start
+		allowed         bool
+	}{
+		"a session":               {session: 300 * time.Millisecond, answer: 300 * time.Millisecond, allowed: true},
+		"no session for a minute": {session: time.Minute, answer: returnWithin},
+	} {
+		inNetwork(t, func(t *testing.T) {
+			oneCase(t, name, func(t *testing.T) {
+				l := newLeader(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 600}}]")
+				c := testConfig(l.address())
+				c.StateFile = filepath.Join(t.TempDir(), "state.json")
+				d, stop := startLive(t, c)
+				<-time.After(601 * time.Second) // a window has begun since the daemon did
+				for range 40 {
+					check(t, d, "k")
+				}
+				stop()
+				hold := make(chan struct{})
+				l.set(func() { l.hold = hold })
+				time.AfterFunc(is.session, func() { close(hold) })
+				began := time.Now()
+				d, _ = start(t, c)
+				a := check(t, d, "k")
+				if took := time.Since(began); a.Allowed != is.allowed || took < is.answer || took > is.answer+100*time.Millisecond {
+					t.Errorf("after %v: %+v; want allowed %t after %v", took, a, is.allowed, is.answer)
+				}
+				<-time.After(is.session)
+				want := 60
+				if is.allowed {
+					want--
+				}
+				if n := admittedUntilDenied(t, d, "k"); n != want {
+					t.Errorf("%d more passed, want %d", n, want)
+				}
+			})
+		})
+	}
+}
+
 // TestADaemonHasItsPlaceHoweverSlowTheDisk: the write of what it remembers does not use up the time for its last word.
 func TestADaemonHasItsPlaceHoweverSlowTheDisk(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {

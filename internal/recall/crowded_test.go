@@ -131,3 +131,19 @@ func TestACallThatFoundNoRoomEnds(t *testing.T) {
 		t.Errorf("%d left beside a call for all five", left)
 	}
 }
+
+// TestAKeyForWhichThereIsNoRoomHasNothing: what a request takes of it could not be remembered. So the key has no tokens, also
+// beside one that is known and has some.
+func TestAKeyForWhichThereIsNoRoomHasNothing(t *testing.T) {
+	table := New(1, 0)
+	known, crowded := charge(bucket, 1, 1, hour), charge(bucket, 2, 1, hour)
+	var k Ticket
+	table.Sent(&k, &known, hour) // it cannot be dropped meanwhile
+	out := make([]limit.Outcome, 2)
+	if table.Decide([]Charge{known, crowded}, false, hour, out) {
+		t.Error("a request was admitted that nothing remembers")
+	}
+	if out[0].Tokens < known.Cost || out[1].Tokens >= crowded.Cost {
+		t.Errorf("%v and %v tokens; want some of the key that is known, and none of the other one", out[0].Tokens, out[1].Tokens)
+	}
+}

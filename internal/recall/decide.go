@@ -6,14 +6,17 @@ import (
 )
 
 // Decide decides one request under all its limits. It charges none of them unless each holds its
-// cost and denied is false. No two charges may be of one key. out[i] is the outcome of charges[i].
+// cost and denied is false. No two charges may be of one key. out[i] is the outcome of charges[i]. A key
+// for which the table has no room has no tokens, because it could not be charged.
 func (t *Table) Decide(charges []Charge, denied bool, now budget.Instant, out []limit.Outcome) bool {
 	allowed := !denied
 	for i := range charges {
 		c := &charges[i]
 		out[i] = t.look(c, now)
-		known := t.keys.has(c.Key)
-		allowed = allowed && t.holds(c, out[i]) && (known || t.makeRoom(now))
+		recorded := t.keys.has(c.Key) || t.makeRoom(now)
+		if allowed = allowed && recorded && t.holds(c, out[i]); !recorded {
+			out[i].Tokens = min(0, out[i].Tokens)
+		}
 	}
 	if !allowed {
 		return false

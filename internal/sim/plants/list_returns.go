@@ -104,6 +104,18 @@ func returns() []Plant {
 			Edits: []Edit{{ret, "\tcase t.Owing() > 0:\n", "\tcase t.Owing() < 0:\n"}}, World: stops,
 		},
 		{
+			Name: "held-back-shows-tokens", Breaks: "a daemon that must not spend yet shows what is left, so clients get it and nobody is charged",
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "\t\tif back {\n", "\t\tif false {\n"}},
+		},
+		{
+			Name: "no-room-shows-tokens", Breaks: "a key for which memory has no room shows what is left, so clients get it and nobody is charged",
+			Edits: []Edit{{"internal/recall/decide.go", "t.holds(c, out[i]); !recorded {", "t.holds(c, out[i]); false {"}},
+		},
+		{
+			Name: "accepts-before-its-session", Breaks: "a daemon that comes back accepts clients while it must not spend, and refuses them",
+			Edits: []Edit{{"regional/daemon.go", "\t\t\t\t\td.awaitReturn(ctx)\n", "\t\t\t\t\t_ = d.awaitReturn\n"}},
+		},
+		{
 			Name: "return-to-the-same-contents", Breaks: "what a daemon remembered stands for newer records of the same store",
 			Edits: []Edit{{ret, "\tcase contents == r.contents:\n", "\tcase contents == \"\":\n"}}, World: stops,
 		},

@@ -89,7 +89,7 @@ func New(now func() budget.Instant, clock *storeclock.Map, latest func() string)
 
 // Take decides one request under all its limits by what is remembered. It charges none of them
 // unless all hold their costs and denied is false. contents is the epoch of the store's latest
-// contents.
+// contents. While this daemon must not spend, see HoldsBack, no limit has tokens.
 func (e *Limit) Take(asks []*charge.Charge, denied bool, contents string, out []limit.Outcome) bool {
 	var room [1]recall.Charge // room for the number that most requests have
 	charges := append(room[:0], make([]recall.Charge, len(asks))...)
@@ -103,7 +103,14 @@ func (e *Limit) Take(asks []*charge.Charge, denied bool, contents string, out []
 		charges[i].Full = a.TimeToFull()
 	}
 	defer e.count()
-	return e.table.Decide(charges, denied || e.last.HoldsBack(e.contents), now, out)
+	back := e.last.HoldsBack(e.contents)
+	allowed := e.table.Decide(charges, denied || back, now, out)
+	for i := range out {
+		if back {
+			out[i].Tokens = min(0, out[i].Tokens)
+		}
+	}
+	return allowed
 }
 
 // Owes reports whether any key owes something.

@@ -51,6 +51,12 @@ func (e *Limit) HoldsBack(contents string) bool {
 	return e.last.HoldsBack(contents)
 }
 
+// Undecided reports whether this daemon may come to hold back, or does; see HoldsBack. contents is the epoch of the store's
+// contents; empty: it has not told them.
+func (e *Limit) Undecided(contents string) bool {
+	return e.returns.Load() && (contents == "" || e.HoldsBack(contents))
+}
+
 // Resume continues with what the last run remembered: no other daemon of the region has spent since.
 // contents is the epoch of the store's contents. It returns how many keys the store will be told of; 0 if
 // it has its records still.

@@ -90,6 +90,38 @@ func TestWhatAnotherDaemonSpentBeforeARestart(t *testing.T) {
 	}
 }
 
+// TestNothingIsLeftWhileADaemonHoldsBack: a daemon that comes back must not spend yet. It shows no tokens either, because
+// what a limit shows is what its clients get.
+func TestNothingIsLeftWhileADaemonHoldsBack(t *testing.T) {
+	now, latest := 1000*second, "contents-1"
+	started := func() *Limit {
+		e := New(func() budget.Instant { return now }, storeclock.New(), func() string { return latest })
+		e.Beside(false, roster.Certain)
+		return e
+	}
+	last, a := started(), anAsk(1)
+	answeredAs(last, a, latest, now)
+	last.InSession(now)
+	e := started()
+	e.Return(last.Keep(), true)
+	latest = "contents-2"
+	e.Learned()
+	e.Resume(latest)
+	e.InSession(now)
+	now += 10 * second
+	take := func() (bool, limit.Outcome) {
+		a, out := anAsk(1), make([]limit.Outcome, 1)
+		return e.Take([]*charge.Charge{&a}, false, latest, out), out[0]
+	}
+	if allowed, out := take(); allowed || out.Tokens >= a.Cost {
+		t.Errorf("allowed: %t, with %v left, before the first session", allowed, out.Tokens)
+	}
+	e.Opened()
+	if allowed, out := take(); !allowed || out.Tokens < a.Cost {
+		t.Errorf("allowed: %t, with %v left, in the first session", allowed, out.Tokens)
+	}
+}
+
 // TestContentsAreLearnedWithoutACheck: the store has lost its contents, and no check comes for a while. What counts is
 // whether this daemon had the session when that was learned.
 func TestContentsAreLearnedWithoutACheck(t *testing.T) {
