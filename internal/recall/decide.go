@@ -13,9 +13,8 @@ func (t *Table) Decide(charges []Charge, denied bool, now budget.Instant, out []
 	for i := range charges {
 		c := &charges[i]
 		out[i] = t.look(c, now)
-		recorded := t.keys.has(c.Key) || t.makeRoom(now)
-		if allowed = allowed && recorded && t.holds(c, out[i]); !recorded {
-			out[i].Tokens = min(0, out[i].Tokens)
+		if allowed = allowed && t.holds(c, out[i]); allowed && !t.keys.has(c.Key) && !t.makeRoom(now) {
+			allowed, out[i].Tokens = false, min(0, out[i].Tokens)
 		}
 	}
 	if !allowed {

@@ -109,7 +109,7 @@ func returns() []Plant {
 		},
 		{
 			Name: "no-room-shows-tokens", Breaks: "a key for which memory has no room shows what is left, so clients get it and nobody is charged",
-			Edits: []Edit{{"internal/recall/decide.go", "t.holds(c, out[i]); !recorded {", "t.holds(c, out[i]); false {"}},
+			Edits: []Edit{{"internal/recall/decide.go", "allowed, out[i].Tokens = false, min(0, out[i].Tokens)", "allowed = false"}},
 		},
 		{
 			Name: "accepts-before-its-session", Breaks: "a daemon that comes back accepts clients while it must not spend, and refuses them",
