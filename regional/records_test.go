@@ -193,7 +193,7 @@ func TestARestartAfterNoCheck(t *testing.T) {
 }
 
 // TestAClientOfARestartWaits: a daemon that comes back to a store without contents spends nothing before its first session.
-// Until then it accepts no client, for a second at most. Whoever asks it after that is denied. Nobody gets what is not left.
+// Until then it accepts no client, for a second at most. It denies later requests. No client gets more than is left.
 func TestAClientOfARestartWaits(t *testing.T) {
 	for name, is := range map[string]struct {
 		session, answer time.Duration // after the start
