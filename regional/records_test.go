@@ -128,6 +128,20 @@ func TestADaemonThatComesBackBeforeItsStore(t *testing.T) {
 	}
 }
 
+// lastRun runs a daemon with the memory store for a window of its rules and a second, and has client k ask so many times
+// then. stop ends that run.
+func lastRun(t *testing.T, rules string, window time.Duration, checks int) (l *leader, c Config, stop func()) {
+	l = newLeader(t, rules)
+	c = testConfig(l.address())
+	c.StateFile = filepath.Join(t.TempDir(), "state.json")
+	d, stop := startLive(t, c)
+	<-time.After(window + time.Second) // a window has begun since the daemon did
+	for range checks {
+		check(t, d, "k")
+	}
+	return l, c, stop
+}
+
 // TestRestartWithTheMemoryStore: the memory store ends with its daemon. The next run goes on where the last one stopped,
 // for clients that the last one knew and for those that it would have known. It does not if another daemon has come
 // since, if the rules have changed, or if the daemon was killed: then nothing is known.
@@ -149,18 +163,11 @@ func TestRestartWithTheMemoryStore(t *testing.T) {
 	} {
 		inNetwork(t, func(t *testing.T) {
 			oneCase(t, name, func(t *testing.T) {
-				l := newLeader(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}, {id: r1, enforcement: strict, params: {capacity: 200, refill_rate: 8}}]")
-				c := testConfig(l.address())
-				c.StateFile = filepath.Join(t.TempDir(), "state.json")
-				d, stop := startLive(t, c)
-				<-time.After(61 * time.Second) // a window has begun since the daemon did
-				for range 40 {
-					check(t, d, "k")
-				}
+				l, c, stop := lastRun(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}, {id: r1, enforcement: strict, params: {capacity: 200, refill_rate: 8}}]", time.Minute, 40)
 				stop()
 				is.meanwhile(l, c.StateFile+recordsSuffix)
 				<-time.After(5 * time.Second)
-				d, _ = startLive(t, c)
+				d, _ := startLive(t, c)
 				for client, want := range map[string]int{"k": 60, "new": 100} {
 					if !is.known {
 						want = 0
@@ -178,11 +185,7 @@ func TestRestartWithTheMemoryStore(t *testing.T) {
 // next run.
 func TestARestartAfterNoCheck(t *testing.T) {
 	inNetwork(t, func(t *testing.T) {
-		l := newLeader(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}]")
-		c := testConfig(l.address())
-		c.StateFile = filepath.Join(t.TempDir(), "state.json")
-		_, stop := startLive(t, c)
-		<-time.After(61 * time.Second) // a window has begun since the daemon did
+		_, c, stop := lastRun(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 60}}]", time.Minute, 0)
 		stop()
 		<-time.After(5 * time.Second)
 		d, _ := startLive(t, c)
@@ -204,20 +207,13 @@ func TestAClientOfARestartWaits(t *testing.T) {
 	} {
 		inNetwork(t, func(t *testing.T) {
 			oneCase(t, name, func(t *testing.T) {
-				l := newLeader(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 600}}]")
-				c := testConfig(l.address())
-				c.StateFile = filepath.Join(t.TempDir(), "state.json")
-				d, stop := startLive(t, c)
-				<-time.After(601 * time.Second) // a window has begun since the daemon did
-				for range 40 {
-					check(t, d, "k")
-				}
+				l, c, stop := lastRun(t, "rules: [{id: r0, algorithm: fixed_window, params: {limit: 200, window: 600}}]", 10*time.Minute, 40)
 				stop()
 				hold := make(chan struct{})
 				l.set(func() { l.hold = hold })
 				time.AfterFunc(is.session, func() { close(hold) })
 				began := time.Now()
-				d, _ = start(t, c)
+				d, _ := start(t, c)
 				a := check(t, d, "k")
 				if took := time.Since(began); a.Allowed != is.allowed || took < is.answer || took > is.answer+100*time.Millisecond {
 					t.Errorf("after %v: %+v; want allowed %t after %v", took, a, is.allowed, is.answer)

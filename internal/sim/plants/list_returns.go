@@ -105,7 +105,7 @@ func returns() []Plant {
 		},
 		{
 			Name: "held-back-shows-tokens", Breaks: "a daemon that must not spend yet shows what is left, so clients get it and nobody is charged",
-			Edits: []Edit{{"regional/internal/emergency/emergency.go", "\t\tif back {\n", "\t\tif false {\n"}},
+			Edits: []Edit{{"regional/internal/emergency/emergency.go", "\tif back {\n", "\tif false {\n"}},
 		},
 		{
 			Name: "no-room-shows-tokens", Breaks: "a key for which memory has no room shows what is left, so clients get it and nobody is charged",

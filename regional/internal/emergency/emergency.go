@@ -105,8 +105,8 @@ func (e *Limit) Take(asks []*charge.Charge, denied bool, contents string, out []
 	defer e.count()
 	back := e.last.HoldsBack(e.contents)
 	allowed := e.table.Decide(charges, denied || back, now, out)
-	for i := range out {
-		if back {
+	if back {
+		for i := range out {
 			out[i].Tokens = min(0, out[i].Tokens)
 		}
 	}

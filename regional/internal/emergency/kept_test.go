@@ -43,16 +43,18 @@ func TestContentsLostBeforeTheFirstCheck(t *testing.T) {
 	}
 }
 
+// startedAlone returns the limit of a daemon that is certain to be its region's only one.
+func startedAlone(now *budget.Instant, latest *string) *Limit {
+	e := New(func() budget.Instant { return *now }, storeclock.New(), func() string { return *latest })
+	e.Beside(false, roster.Certain)
+	return e
+}
+
 // TestWhatAnotherDaemonSpentBeforeARestart: another daemon of the region was there for a while, and has left in order.
 // What this one remembers of before counts neither in the rest of this run nor in the next one.
 func TestWhatAnotherDaemonSpentBeforeARestart(t *testing.T) {
 	for _, sameClock := range []bool{true, false} {
 		now, latest := 1000*second, "contents-1"
-		started := func() *Limit {
-			e := New(func() budget.Instant { return now }, storeclock.New(), func() string { return latest })
-			e.Beside(false, roster.Certain)
-			return e
-		}
 		told := func(e *Limit, n uint64, enforcement string) limit.Tokens {
 			a := anAsk(n)
 			a.Enforcement = enforcement
@@ -63,7 +65,7 @@ func TestWhatAnotherDaemonSpentBeforeARestart(t *testing.T) {
 			}
 			return g.Charges[0].Memory.Tokens
 		}
-		last := started()
+		last := startedAlone(&now, &latest)
 		a := anAsk(1)
 		answeredAs(last, a, latest, now)
 		now += 10 * second
@@ -76,7 +78,7 @@ func TestWhatAnotherDaemonSpentBeforeARestart(t *testing.T) {
 		if !sameClock {
 			now = 5 * second
 		}
-		e := started()
+		e := startedAlone(&now, &latest)
 		e.Return(kept, sameClock)
 		latest = "contents-2"
 		e.Learned()
@@ -94,15 +96,10 @@ func TestWhatAnotherDaemonSpentBeforeARestart(t *testing.T) {
 // what a limit shows is what its clients get.
 func TestNothingIsLeftWhileADaemonHoldsBack(t *testing.T) {
 	now, latest := 1000*second, "contents-1"
-	started := func() *Limit {
-		e := New(func() budget.Instant { return now }, storeclock.New(), func() string { return latest })
-		e.Beside(false, roster.Certain)
-		return e
-	}
-	last, a := started(), anAsk(1)
+	last, a := startedAlone(&now, &latest), anAsk(1)
 	answeredAs(last, a, latest, now)
 	last.InSession(now)
-	e := started()
+	e := startedAlone(&now, &latest)
 	e.Return(last.Keep(), true)
 	latest = "contents-2"
 	e.Learned()
