@@ -103,10 +103,10 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 	return out
 }
 
-// Reports reports whether what is admitted of a key now is told by the reports of a session.
-func (r *Region) Reports(k KeyID) bool {
+// Reports reports whether a key is hot, and whether the reports of a session tell what is admitted of it now.
+func (r *Region) Reports(k KeyID) (hot, told bool) {
 	h := r.hot[k]
-	return h != nil && !h.unenforced && r.session.exists()
+	return h != nil, h != nil && !h.unenforced && r.session.exists()
 }
 
 // Untold returns, after a session has ended, what was admitted of hot keys that none of its reports

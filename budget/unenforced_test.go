@@ -62,12 +62,16 @@ func TestUseWithoutARecordIsToldOnce(t *testing.T) {
 	admit := func(tokens int64) {
 		r.Observe(w.key, Usage{Limit: w.limit, Cost: tokens * microToken, Admitted: true}, w.now)
 	}
-	if r.Reports(w.key) {
+	told := func() bool {
+		_, told := r.Reports(w.key)
+		return told
+	}
+	if told() {
 		t.Error("the counters tell of a share that the store does not have")
 	}
 	admit(7)
 	*knows = true
-	w.runUntil("b's store has the share", 3*time.Second, func() bool { return r.Reports(w.key) })
+	w.runUntil("b's store has the share", 3*time.Second, told)
 	admit(2)
 	if got := r.hot[w.key].admitted; got != 2*microToken {
 		t.Errorf("the counters tell of %d, want 2 tokens", got)

@@ -320,13 +320,14 @@ func (a *Authority) observeAll(seen []charge.Observation) (wake bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.Now()
-	for _, o := range seen {
+	for i := range seen {
+		o := &seen[i]
 		if o.Lost {
 			a.pending = append(a.pending, a.region.Step(budget.StoreLost{}, now)...)
 			a.revalidateLocked()
 			wake = true
 		}
-		if o.Usage.Admitted && !a.region.Reports(o.Key) {
+		if hot, told := a.region.Reports(o.Key); !told && matters(&o.Usage, hot) {
 			a.unreported.admit(o.Key, o.Usage.Limit, o.Usage.Cost, now.Add(-budget.ObservedWithin))
 		}
 		if o.Recordless {

@@ -1,80 +1,140 @@
 package authority
 
 import (
+	"encoding/binary"
 	"iter"
-	"maps"
 
 	"aliquot/budget"
 )
 
-// maxUnreported is the largest number of keys whose unreported use is remembered.
-const maxUnreported = 1000
+// The keys whose unreported use is remembered lie in sets of a few. A key can only be in one set, which its hash names.
+const (
+	keysPerSet = 8
+	useSets    = 128 // a power of two
+	// maxUnreported is the largest number of such keys.
+	maxUnreported = keysPerSet * useSets
+)
 
-// recentUses remembers the use of the keys that were used last, maxUnreported at most. It is a map in two generations: the
-// young one takes every key that is used, and becomes the old one when it has half of the most. The old one is forgotten
-// then, all at once, which costs less than to choose single keys. The zero value is empty. It is not safe for concurrent use.
+// recentUses remembers the use of the keys that were used last, maxUnreported at most. It is a set-associative cache, as
+// those of processors are: a new key takes the place of the one in its set that was used longest ago. So each key costs
+// one look at a set, also if it never comes again, where two maps cost four. A set may be full while others have room: of
+// 500 keys about one is forgotten. The zero value is empty. It is not safe for concurrent use.
 type recentUses struct {
-	young, old map[budget.KeyID]spentUse
+	sets []useSet
+	uses []keyUse // those of the first set first
+	n    int
+	used uint32 // how often a key was used
+}
+
+// useSet has what is needed to find a key of a set, in one line of the processor's cache.
+type useSet struct {
+	// tags are parts of the keys' hashes; 0: the place is free.
+	tags [keysPerSet]uint32
+	// used is recentUses.used when each key was used.
+	used [keysPerSet]uint32
+}
+
+// keyUse is a key with its use.
+type keyUse struct {
+	key budget.KeyID
+	spentUse
 }
 
 // len returns the number of keys.
-func (r *recentUses) len() int { return len(r.young) + len(r.old) }
+func (r *recentUses) len() int { return r.n }
 
-// full reports whether another key has others forgotten.
-func (r *recentUses) full() bool { return len(r.young) == maxUnreported/2-1 && len(r.old) > 0 }
-
-// get returns the use of a key.
-func (r *recentUses) get(k budget.KeyID) (use spentUse, known bool) {
-	if use, known = r.young[k]; !known && len(r.old) > 0 {
-		use, known = r.old[k]
-	}
-	return use, known
+// home returns the set of a key, and its tag there. Both depend on a secret of the cluster, as the key's hash does: nobody
+// can choose keys that share a set.
+func home(k *budget.KeyID) (set int, tag uint32) {
+	h := (binary.LittleEndian.Uint64(k.Hash[:8]) ^ uint64(k.Rule)) * 0x9e3779b97f4a7c15 // the golden ratio spreads like keys
+	return int(h >> 32 % useSets), uint32(h>>39) | 1
 }
 
-// put sets the use of a key.
-func (r *recentUses) put(k budget.KeyID, use spentUse) {
-	if r.young == nil {
-		r.young = map[budget.KeyID]spentUse{}
+// find returns the use of a key, which may be changed until another key is added; nil: it is not known.
+func (r *recentUses) find(k budget.KeyID) *spentUse {
+	if r.n == 0 {
+		return nil
 	}
-	before := len(r.young)
-	if r.young[k] = use; len(r.young) == before {
-		return
+	at, i := r.place(&k)
+	if i < 0 {
+		return nil
 	}
-	delete(r.old, k)
-	if len(r.young) == maxUnreported/2 {
-		r.young, r.old = r.old, r.young
-		clear(r.young)
+	r.used++
+	r.sets[at].used[i] = r.used
+	return &r.uses[at*keysPerSet+i].spentUse
+}
+
+// place returns where a key is in its set; -1: nowhere.
+func (r *recentUses) place(k *budget.KeyID) (set, i int) {
+	set, tag := home(k)
+	for i, t := range r.sets[set].tags {
+		if t == tag && r.uses[set*keysPerSet+i].key == *k {
+			return set, i
+		}
 	}
+	return set, -1
+}
+
+// add gives an unknown key a place, and returns its use of nothing as find does.
+func (r *recentUses) add(k budget.KeyID) *spentUse {
+	if r.sets == nil {
+		r.sets, r.uses = make([]useSet, useSets), make([]keyUse, maxUnreported)
+	}
+	at, tag := home(&k)
+	set, oldest := &r.sets[at], 0
+	for i, t := range set.tags {
+		if t == 0 {
+			oldest = i
+			r.n++
+			break
+		}
+		if r.used-set.used[i] > r.used-set.used[oldest] {
+			oldest = i
+		}
+	}
+	r.used++
+	set.tags[oldest], set.used[oldest] = tag, r.used
+	use := &r.uses[at*keysPerSet+oldest]
+	*use = keyUse{key: k}
+	return &use.spentUse
+}
+
+// hasRoom reports whether an unknown key can be added without another one being forgotten.
+func (r *recentUses) hasRoom(k budget.KeyID) bool {
+	if r.sets == nil {
+		return true
+	}
+	at, _ := home(&k)
+	for _, t := range r.sets[at].tags {
+		if t == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // delete forgets a key.
 func (r *recentUses) delete(k budget.KeyID) {
-	delete(r.young, k)
-	delete(r.old, k)
-}
-
-// all returns the keys with their uses. Keys may be deleted meanwhile.
-func (r *recentUses) all() iter.Seq2[budget.KeyID, spentUse] {
-	return func(yield func(budget.KeyID, spentUse) bool) {
-		for _, generation := range []map[budget.KeyID]spentUse{r.young, r.old} {
-			for k, use := range generation {
-				if !yield(k, use) {
-					return
-				}
-			}
-		}
+	if r.n == 0 {
+		return
+	}
+	if set, i := r.place(&k); i >= 0 {
+		r.free(set, i)
 	}
 }
 
-// change replaces each use by what a function makes of it; false: the key is forgotten.
-func (r *recentUses) change(to func(spentUse) (use spentUse, keep bool)) {
-	for _, generation := range []map[budget.KeyID]spentUse{r.young, r.old} {
-		maps.DeleteFunc(generation, func(k budget.KeyID, use spentUse) bool {
-			use, keep := to(use)
-			if keep {
-				generation[k] = use
+func (r *recentUses) free(set, i int) {
+	r.sets[set].tags[i] = 0
+	r.n--
+}
+
+// all returns the keys with their uses, which may be changed. Keys may be deleted meanwhile.
+func (r *recentUses) all() iter.Seq2[budget.KeyID, *spentUse] {
+	return func(yield func(budget.KeyID, *spentUse) bool) {
+		for at := range r.uses {
+			if u := &r.uses[at]; r.sets[at/keysPerSet].tags[at%keysPerSet] != 0 && !yield(u.key, &u.spentUse) {
+				return
 			}
-			return !keep
-		})
+		}
 	}
 }

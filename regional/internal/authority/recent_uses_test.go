@@ -1,18 +1,18 @@
 package authority
 
 import (
-	"maps"
 	"math/rand/v2"
 	"testing"
 
 	"aliquot/budget"
 )
 
-// TestRecentUsesRememberWhatWasUsedLast: half of the most for certain, and never what was deleted.
+// TestRecentUsesRememberWhatWasUsedLast: never what was deleted, and of the keys that were used last, half as many as there
+// is room for, nearly all.
 func TestRecentUsesRememberWhatWasUsedLast(t *testing.T) {
 	rng, uses := rand.New(rand.NewPCG(1, 1)), recentUses{}
 	want, usedAt := map[budget.KeyID]spentUse{}, map[budget.KeyID]int{}
-	puts := 0
+	puts, recent, forgotten := 0, 0, 0
 	for n := range 50_000 {
 		k := spentKey(rng.IntN(2000))
 		switch {
@@ -22,31 +22,38 @@ func TestRecentUsesRememberWhatWasUsedLast(t *testing.T) {
 		default:
 			puts++
 			want[k], usedAt[k] = spentUse{admitted: int64(n)}, puts
-			uses.put(k, want[k])
+			use := uses.find(k)
+			if full := !uses.hasRoom(k); use == nil {
+				before := uses.len()
+				if use = uses.add(k); full != (uses.len() == before) || *use != (spentUse{}) {
+					t.Fatalf("after %d: %d keys, then %d; no room: %v; %+v", n, before, uses.len(), full, use)
+				}
+			}
+			*use = want[k]
 		}
 		k = spentKey(rng.IntN(2000))
 		is, was := want[k]
-		got, known := uses.get(k)
-		if recently := was && puts-usedAt[k] < maxUnreported/2; recently && !known || known && got != is {
-			t.Fatalf("after %d: %+v, %v; want %+v", n, got, known, is)
+		got := uses.find(k)
+		if got != nil && *got != is {
+			t.Fatalf("after %d: %+v; want %+v", n, got, is)
 		}
-		if uses.len() >= maxUnreported {
-			t.Fatalf("%d keys", uses.len())
+		if was && puts-usedAt[k] < maxUnreported/2 {
+			if recent++; got == nil {
+				forgotten++
+			}
 		}
 	}
-	if all := maps.Collect(uses.all()); len(all) != uses.len() {
-		t.Errorf("%d of %d keys", len(all), uses.len())
+	if forgotten*50 > recent || recent < 1000 {
+		t.Errorf("forgot %d of %d that were used recently", forgotten, recent)
 	}
-	uses.change(func(use spentUse) (spentUse, bool) {
-		use.refunded = 1
-		return use, use.admitted%2 == 0
-	})
+	n := 0
 	for k, use := range uses.all() {
-		if use.refunded != 1 || use.admitted%2 != 0 || use.admitted != want[k].admitted {
-			t.Fatalf("%+v was not changed", use)
+		if n++; *use != want[k] {
+			t.Fatalf("%+v; want %+v", use, want[k])
 		}
+		uses.delete(k)
 	}
-	if uses.len() == 0 {
-		t.Error("all were forgotten")
+	if n < maxUnreported/2 || n > maxUnreported || uses.len() != 0 {
+		t.Errorf("%d keys, %d after all were deleted", n, uses.len())
 	}
 }

@@ -15,7 +15,7 @@ func (a *Authority) Refund(charges []charge.Charge, used []limit.Tokens) {
 	for i := range charges {
 		if back := charges[i].Cost - used[i]; back > 0 && !charges[i].Independent() {
 			a.region.Refund(charges[i].Key, int64(back))
-			if !a.region.Reports(charges[i].Key) {
+			if _, told := a.region.Reports(charges[i].Key); !told {
 				a.unreported.refund(charges[i].Key, int64(back))
 			}
 		}

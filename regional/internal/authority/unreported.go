@@ -17,12 +17,22 @@ const useKept = time.Minute
 // intervals for what memory has decided. This does not compile if they take longer.
 const _ = uint(budget.ObservedWithin - 2*storeguard.Deadline - charge.ObserveInterval - charge.JanitorInterval)
 
+// slightPart is the part of a key's floor that may be in use and not be remembered.
+const slightPart = 64
+
+// matters reports whether use that no session tells is to be remembered: something was admitted, of a hot key or of a cold
+// one of which the store says that more than a slight part is in use. The leader can find no limit exceeded by less. Most
+// keys of a flood are used once, so they take no place of a key that is used. What was decided without the store matters.
+func matters(u *budget.Usage, hot bool) bool {
+	return u.Admitted && (hot || u.ColdCap == 0 || u.ColdCap-u.Tokens > u.FloorCap/slightPart)
+}
+
 // unreported counts what a daemon admits and no session's counters contain: of keys that are not hot,
 // without a session, by an emergency limit, or before the rules were known. The next report of the
 // key tells the leader's audit of it, or the next Hello of a daemon without a session. The leader
 // knows only the times of its own answers, so an age is how long before the latest answer a count
-// began. Counts that belong to a lost answer, or to keys beyond maxUnreported, are never told. The
-// zero value is empty. It is not safe for concurrent use.
+// began. Counts that belong to a lost answer, to keys beyond maxUnreported, or to slight use are never
+// told. The zero value is empty. It is not safe for concurrent use.
 type unreported struct {
 	since    uint64         // nonce of the Hello that was answered last without a session; 0: none
 	answered budget.Instant // when that answer came
@@ -44,15 +54,16 @@ func (u *unreported) admit(k budget.KeyID, l budget.KeyLimit, cost int64, began 
 	if k.Rule&policy.IndependentBit != 0 || cost == 0 {
 		return
 	}
-	use, known := u.uses.get(k)
-	if known {
-		use = use.under(l, began)
+	use := u.uses.find(k)
+	if use == nil {
+		use = u.uses.add(k)
+	} else {
+		*use = use.under(l, began)
 	}
 	if use.admitted == 0 {
-		use = spentUse{limit: l, refunded: use.refunded, began: began}
+		*use = spentUse{limit: l, refunded: use.refunded, began: began}
 	}
 	use.admitted += cost
-	u.uses.put(k, use)
 }
 
 // under returns the part of a use that still counts under a limit at now. A use older than useKept
@@ -80,19 +91,19 @@ func refilled(l budget.KeyLimit, d time.Duration) int64 {
 
 // refund counts an amount of a key that may be given back.
 func (u *unreported) refund(k budget.KeyID, amount int64) {
-	if use, known := u.uses.get(k); known {
+	if use := u.uses.find(k); use != nil {
 		use.refunded += amount
-		u.uses.put(k, use)
 	}
 }
 
 // rulesReplaced notes that limits may be others from now on.
 func (u *unreported) rulesReplaced(now budget.Instant) {
-	u.uses.change(func(use spentUse) (spentUse, bool) {
-		once := use.replaced == 0 // after two changes it is not known when each limit held
+	for k, use := range u.uses.all() {
+		if use.replaced != 0 {
+			u.uses.delete(k) // after two changes it is not known when each limit held
+		}
 		use.replaced = now
-		return use, once
-	})
+	}
 }
 
 // tell returns the counts for a Hello of a daemon without a session, and the nonce of the Hello whose
@@ -102,11 +113,11 @@ func (u *unreported) tell() (since uint64, spent []budget.Spent) {
 		return 0, nil
 	}
 	for k, before := range u.told.all() {
-		if use, again := u.uses.get(k); again && use.limit == before.limit {
+		if use := u.uses.find(k); use != nil && use.limit == before.limit {
 			before.admitted, before.refunded = before.admitted+use.admitted, before.refunded+use.refunded
-			u.uses.put(k, before)
-		} else if !again && !u.uses.full() {
-			u.uses.put(k, before)
+			*use = *before
+		} else if use == nil && u.uses.hasRoom(k) {
+			*u.uses.add(k) = *before
 		}
 	}
 	u.told, u.uses = u.uses, recentUses{}
@@ -129,14 +140,14 @@ func (u *unreported) report(keys []budget.KeyReport, now budget.Instant) (out []
 			return out
 		}
 		k := &keys[i]
-		use, known := u.uses.get(k.Key)
-		if !known || k.Gen == (budget.Gen{}) || k.Cold || k.Limit.Capacity == 0 {
+		use := u.uses.find(k.Key)
+		if use == nil || k.Gen == (budget.Gen{}) || k.Cold || k.Limit.Capacity == 0 {
 			continue
 		}
-		u.uses.delete(k.Key)
-		if use = use.under(k.Limit, now); use.admitted > 0 {
-			out = append(out, use.spent(k.Key, now.Sub(use.began)))
+		if told := use.under(k.Limit, now); told.admitted > 0 {
+			out = append(out, told.spent(k.Key, now.Sub(told.began)))
 		}
+		u.uses.delete(k.Key)
 	}
 	return out
 }

@@ -49,6 +49,31 @@ func TestUnreported(t *testing.T) {
 	}
 }
 
+// TestUseThatMatters: of 64 tokens of a floor one may be in use, and nothing is remembered, unless the key is hot or the
+// store was not asked.
+func TestUseThatMatters(t *testing.T) {
+	used := func(tokens int64) budget.Usage {
+		return budget.Usage{Admitted: true, Cost: 1e6, ColdCap: 100e6, FloorCap: 64e6, Tokens: 100e6 - tokens}
+	}
+	denied, without := used(50e6), budget.Usage{Admitted: true, Cost: 1e6, Tokens: 9e6}
+	denied.Admitted = false
+	for _, c := range []struct {
+		what      string
+		u         budget.Usage
+		hot, want bool
+	}{
+		{"one token is in use", used(1e6), false, false},
+		{"one of a hot key", used(1e6), true, true},
+		{"a bit more", used(1e6 + 1), false, true},
+		{"a denial", denied, true, false},
+		{"decided without the store", without, false, true},
+	} {
+		if got := matters(&c.u, c.hot); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
+
 // TestUnreportedOfAKeyThatGetsHot: its first report tells what was admitted before, once.
 func TestUnreportedOfAKeyThatGetsHot(t *testing.T) {
 	var u unreported
@@ -80,8 +105,7 @@ func TestUnreportedIsCertain(t *testing.T) {
 			u.rulesReplaced(at(12))
 		}
 		u.admit(spentKey(1), limit, 2e6, at(15))
-		use, _ := u.uses.get(spentKey(1))
-		return use.admitted
+		return u.uses.find(spentKey(1)).admitted
 	}
 	for _, c := range []struct {
 		what    string
@@ -102,11 +126,11 @@ func TestUnreportedIsCertain(t *testing.T) {
 	var u unreported
 	u.admit(spentKey(1), spentLimit, 6e6, at(0))
 	u.admit(spentKey(1), spentLimit, 1e6, at(50))
-	if use, _ := u.uses.get(spentKey(1)); use.admitted != 7e6 || use.began != at(0) {
+	if use := u.uses.find(spentKey(1)); use.admitted != 7e6 || use.began != at(0) {
 		t.Errorf("%+v; all of the last minute counts", use)
 	}
 	u.admit(spentKey(1), spentLimit, 2e6, at(61))
-	if use, _ := u.uses.get(spentKey(1)); use.admitted != 2e6 || use.began != at(61) {
+	if use := u.uses.find(spentKey(1)); use.admitted != 2e6 || use.began != at(61) {
 		t.Errorf("%+v; the others were earned again", use)
 	}
 }
