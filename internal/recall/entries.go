@@ -86,11 +86,14 @@ func (es *entries) warm(keys []budget.KeyID) {
 	for i := range keys {
 		hash := hashOf(&keys[i])
 		if c := es.index[es.home(hash)]; c.place > 0 && c.hash == hash {
-			read += int(es.of(c.place - 1).key.Rule)
+			read += es.of(c.place - 1).ends()
 		}
 	}
 	es.read = read // so that the compiler leaves nothing out
 }
+
+// ends reads where a box begins and where it ends, which is in the next line of the processor's cache.
+func (b *box) ends() int { return int(b.key.Rule) + int(b.recent.length) }
 
 func (es *entries) of(place int32) *box { return &es.blocks[place/blockSize][place%blockSize] }
 
@@ -191,14 +194,19 @@ func (es *entries) grow() {
 	}
 }
 
-// delete removes a key. It moves back the keys that lie behind it only because its cell was taken.
-func (es *entries) delete(key budget.KeyID) {
-	if !es.has(key) {
-		return
+// delete removes a key, and reports whether it had an entry. It moves back the keys that lie behind it only because its
+// cell was taken.
+func (es *entries) delete(key budget.KeyID) bool {
+	if es.n == 0 {
+		return false
 	}
 	hole, _ := es.cell(key)
-	es.of(es.at).taken = false
-	es.free, es.searched = append(es.free, es.at), false
+	place := es.index[hole].place - 1
+	if place == none {
+		return false
+	}
+	es.of(place).taken = false
+	es.free, es.searched = append(es.free, place), false
 	es.n--
 	for at := es.after(hole); es.index[at].place != 0; at = es.after(at) {
 		home := es.home(es.index[at].hash)
@@ -207,6 +215,7 @@ func (es *entries) delete(key budget.KeyID) {
 		}
 	}
 	es.index[hole] = cell{}
+	return true
 }
 
 // clear removes all keys.

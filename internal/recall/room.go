@@ -22,27 +22,27 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 		return true
 	}
 	var dropped [maxDropped]budget.KeyID
+	var since [maxDropped]budget.Instant
 	n := 0
 	for range max(1, min(maxDropped, t.max/droppedPart)) {
-		if key, found := t.oldest(now); found {
-			dropped[n] = key
+		if key, at, found := t.oldest(now); found {
+			dropped[n], since[n] = key, at
 			n++
 		}
 	}
 	t.keys.warm(dropped[:n])
 	// The place that is free last is taken first. So the next keys get the places in the order in which the hand of oldest
 	// comes by them, and of keys that were used once the oldest is always next.
-	for _, key := range slices.Backward(dropped[:n]) {
-		t.drop(key, now)
+	for i, key := range slices.Backward(dropped[:n]) {
+		t.drop(key, since[i], now)
 	}
 	return t.keys.len() < t.max
 }
 
-// oldest returns the key that was settled longest ago among the next evictionSample ones; false: none of them can be
-// dropped. It looks no further once a key was settled before the table was whole: to drop that key costs no knowledge
+// oldest returns the key that was settled longest ago among the next evictionSample ones, and when that was; false: none of
+// them can be dropped. It looks no further once a key was settled before the table was whole: to drop that key costs no knowledge
 // of others.
-func (t *Table) oldest(now budget.Instant) (oldest budget.KeyID, found bool) {
-	var at budget.Instant
+func (t *Table) oldest(now budget.Instant) (oldest budget.KeyID, at budget.Instant, found bool) {
 	var behind int32
 	for key, e := range t.keys.some(evictionSample) {
 		since := t.atLeastNothing(key, e)
@@ -57,17 +57,14 @@ func (t *Table) oldest(now budget.Instant) (oldest budget.KeyID, found bool) {
 	if found {
 		t.keys.hand = behind
 	}
-	return oldest, found
+	return oldest, at, found
 }
 
-// drop forgets a key that owes nothing and has no call in flight.
-func (t *Table) drop(key budget.KeyID, now budget.Instant) {
-	e := t.keys.find(key)
-	if e == nil {
+// drop forgets a key that owes nothing, has no call in flight, and was settled at an instant.
+func (t *Table) drop(key budget.KeyID, at, now budget.Instant) {
+	if !t.keys.delete(key) {
 		return // a small table was looked through more than once
 	}
-	at := t.atLeastNothing(key, e)
-	t.keys.delete(key)
 	delete(t.taken, key)
 	t.decidedSince(key, now)
 	t.disown(key, func(slot) bool { return true })

@@ -216,7 +216,7 @@ func (t *Table) WarmAnswers(calls iter.Seq[*Ticket]) {
 	read := 0
 	for k := range calls {
 		if k.place > 0 && k.place <= t.keys.used {
-			read += int(t.keys.of(k.place - 1).key.Rule)
+			read += t.keys.of(k.place - 1).ends()
 		}
 	}
 	t.keys.read = read

@@ -134,12 +134,14 @@ func (e *Limit) Sent(groups []*charge.Transaction, head *charge.Header) {
 	e.see(head.Epoch, now)
 	e.carry(groups, now)
 	e.warm(groups)
+	var c recall.Charge // one for all of them: to clear it takes as long as to look up a key
 	for _, g := range groups {
 		for i := range g.Charges {
 			a := &g.Charges[i]
-			c := recall.Charge{Key: a.Key, Limit: a.Limit}
-			if !e.table.Knows(a.Key) {
-				c = e.charge(a, now)
+			if e.table.Knows(a.Key) {
+				c.Key, c.Limit = a.Key, a.Limit
+			} else {
+				e.describe(&c, a, now)
 			}
 			if c.Cost = a.Cost; g.Peek || g.ChunkOnly {
 				c.Cost = 0
@@ -195,8 +197,9 @@ func (e *Limit) Answered(groups []*charge.Transaction, results []lua.Result, sto
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.table.WarmAnswers(tickets(groups))
+	var c recall.Charge // as in Sent
 	for i, g := range groups {
-		e.answered(g, &results[i], storeNow, received, latest)
+		e.answered(&c, g, &results[i], storeNow, received, latest)
 	}
 	e.count()
 }
@@ -214,21 +217,21 @@ func tickets(groups []*charge.Transaction) iter.Seq[*recall.Ticket] {
 	}
 }
 
-// answered is Answered for one group. The caller holds mu.
-func (e *Limit) answered(g *charge.Transaction, r *lua.Result, storeNow int64, received, latest budget.Instant) {
+// answered is Answered for one group. It uses the memory of c. The caller holds mu.
+func (e *Limit) answered(c *recall.Charge, g *charge.Transaction, r *lua.Result, storeNow int64, received, latest budget.Instant) {
 	for i := range g.Charges {
 		a := &g.Charges[i]
 		if err := r.Undecided[i]; err != nil {
 			e.failed(a, err, latest)
 			continue
 		}
-		c := e.named(a)
+		e.name(c, a)
 		if c.Cost = a.Cost; g.Peek || g.ChunkOnly {
 			c.Cost = 0
 		}
 		decided := r.Clock(i, storeNow)
-		e.table.Answered(&a.Ticket, &c, r.Allowed, r.Limits[i], e.paid(a), decided, received)
-		a.Spent = e.table.Borrowed(&a.Ticket, &c, &a.Chunk, &r.Limits[i], decided, received)
+		e.table.Answered(&a.Ticket, c, r.Allowed, r.Limits[i], e.paid(a), decided, received)
+		a.Spent = e.table.Borrowed(&a.Ticket, c, &a.Chunk, &r.Limits[i], decided, received)
 	}
 }
 
@@ -352,12 +355,17 @@ func (e *Limit) Release(a *charge.Charge) {
 }
 
 // named returns the charge that identifies an ask's key and slot to the table.
-func (e *Limit) named(a *charge.Charge) recall.Charge {
-	c := recall.Charge{Key: a.Key, Limit: a.Limit, Slot: a.Slot, Lasts: a.Lasts}
+func (e *Limit) named(a *charge.Charge) (c recall.Charge) {
+	e.name(&c, a)
+	return c
+}
+
+// name is named in a charge that was used for others before. It leaves the fields as they are that named does not set.
+func (e *Limit) name(c *recall.Charge, a *charge.Charge) {
+	c.Key, c.Limit, c.Slot, c.Lasts, c.RhoPPM = a.Key, a.Limit, a.Slot, a.Lasts, 0
 	if a.Limit.Algorithm == limit.Concurrency {
 		c.RhoPPM = e.clock.Drift()
 	}
-	return c
 }
 
 // Learned records at once that the store's contents have been learned. The table must know whether this daemon had the
@@ -404,11 +412,16 @@ func (e *Limit) count() {
 
 // charge returns what an ask costs its key, and what the region may hold of the key. The caller
 // holds mu.
-func (e *Limit) charge(a *charge.Charge, now budget.Instant) recall.Charge {
-	c := recall.Charge{
-		Key: a.Key, Limit: a.Limit, Cost: a.Cost, Bucket: e.bucketOf(a, now), Own: a.PriorTicket,
-		RhoPPM: e.clock.Drift(), Slot: a.Slot, Lasts: a.Lasts, Spread: e.Spread,
-	}
+func (e *Limit) charge(a *charge.Charge, now budget.Instant) (c recall.Charge) {
+	e.describe(&c, a, now)
+	return c
+}
+
+// describe is charge in a charge that was used for others before. The caller holds mu.
+func (e *Limit) describe(c *recall.Charge, a *charge.Charge, now budget.Instant) {
+	*c = recall.Charge{}
+	c.Key, c.Limit, c.Cost, c.Own, c.Slot, c.Lasts = a.Key, a.Limit, a.Cost, a.PriorTicket, a.Slot, a.Lasts
+	c.Bucket, c.RhoPPM, c.Spread = e.bucketOf(a, now), e.clock.Drift(), e.Spread
 	known := false
 	c.StoreNow, c.StoreLatest, known = e.clock.Bounds(now)
 	c.OldClock = !known
@@ -422,7 +435,6 @@ func (e *Limit) charge(a *charge.Charge, now budget.Instant) recall.Charge {
 		c.Former, c.Revised, c.SlowUntil = entitlement.FormerWithoutStore(a.Right, *a.Changed, a.Elastic(), e.clock.Drift())
 	}
 	c.Room.Least, c.Room.Most = entitlement.Room(a.Right, a.Limit, a.Enforcement == rules.Elastic)
-	return c
 }
 
 // memory returns what to tell the store of an ask's key, in case it has lost the record with other
