@@ -196,7 +196,10 @@ func (d *Daemon) build(kept *state) error {
 	}
 	d.limiter = engine.New(config)
 	d.janitor = d.limiter.NewJanitor(d.bugs)
-	recent := sample.New(c.Now)
+	recent := sample.New(func() budget.Instant {
+		now, _ := d.limiter.Read()
+		return now
+	})
 	d.session = d.newSession(recent, returns)
 	d.answers = explain.NewRecorder(d.limiter, d.metrics, recent, explain.NewHolders(c.Coordinators, d.session.CoordinatorIndex, c.HTTPClient))
 	return d.buildServers()

@@ -18,11 +18,11 @@ type Lease struct {
 	Epoch uint64
 }
 
-// Lease returns the present lease.
-func (a *Authority) Lease() Lease {
+// Lease returns the lease at an instant, which is the present.
+func (a *Authority) Lease(now budget.Instant) Lease {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	info := a.region.Info(a.Now())
+	info := a.region.Info(now)
 	return Lease{Phase: info.Phase, Remaining: info.LeaseRemaining, Epoch: info.Epoch, session: a.region.Session()}
 }
 

@@ -99,10 +99,11 @@ func (u *unreported) refund(k budget.KeyID, amount int64) {
 // rulesReplaced notes that limits may be others from now on.
 func (u *unreported) rulesReplaced(now budget.Instant) {
 	for k, use := range u.uses.all() {
-		if use.replaced != 0 {
+		if use.replaced == 0 {
+			use.replaced = now
+		} else {
 			u.uses.delete(k) // after two changes it is not known when each limit held
 		}
-		use.replaced = now
 	}
 }
 

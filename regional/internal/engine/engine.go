@@ -110,7 +110,7 @@ func (l *Engine) Decide(ctx context.Context, requests []charge.Request) ([]charg
 
 // DecideIn is Decide in the caller's memory: the decisions are valid until s is used again.
 func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *charge.Scratch) ([]charge.Decision, error) {
-	now, wall := l.read()
+	now, wall := l.Read()
 	s.Reset(len(requests), now)
 	defer s.ClearInFlight(true) // after a panic no check waits for this call; otherwise nothing is marked any more
 	for round := 0; len(s.Pending) > 0; round++ {
@@ -118,7 +118,7 @@ func (l *Engine) DecideIn(ctx context.Context, requests []charge.Request, s *cha
 			if err := s.WaitInFlight(ctx); err != nil {
 				return nil, err
 			}
-			now, wall = l.read()
+			now, wall = l.Read()
 		}
 		patient := !s.Crowded && (round == 0 || round < charge.MaxWaitRounds && time.Now().Before(s.Until))
 		groups := l.decideCached(requests, s, now, wall, patient)
@@ -226,15 +226,16 @@ func (l *Engine) keepTurns(s *charge.Scratch, groups, waiting int) {
 	}
 }
 
-// read returns the time of the boot clock and of the wall clock.
-func (l *Engine) read() (budget.Instant, time.Time) {
+// Read returns the time of the boot clock and of the wall clock. It takes a tenth of what a system call for the boot clock
+// takes; see boottime.Clock.
+func (l *Engine) Read() (budget.Instant, time.Time) {
 	if l.clock != nil {
 		return l.clock.Read()
 	}
 	return l.Auth.Now(), time.Now()
 }
 
-// since returns the time of the boot clock, microseconds after read has returned now and wall. It reads only Go's
+// since returns the time of the boot clock, microseconds after Read has returned now and wall. It reads only Go's
 // monotonic clock, which takes half as long and does not see that the machine slept in between.
 func (l *Engine) since(now budget.Instant, wall time.Time) budget.Instant {
 	if l.clock != nil {

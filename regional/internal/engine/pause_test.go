@@ -26,7 +26,7 @@ func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
 		m := &d.Match(l.Policies.Load(), &requests[0], 0, nil)[0]
 		e := chargetest.LentTo(t, l.Auth.Local, m.Rule, &requests[0])
 		e.Limit = m.Limit
-		came, wall := l.read()
+		came, wall := l.Read()
 		s.Reset(len(requests), came)
 		now = chargetest.Noon.Add(pause)
 		groups := l.decideCached(requests, s, came, wall, false)

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"aliquot/budget"
 	"aliquot/internal/checkwire"
 	"aliquot/internal/httpanswer"
 	"aliquot/internal/penalty"
@@ -65,9 +64,8 @@ func (s *Recorder) AnswerAmong(d *charge.Decision, r *charge.Request, out *check
 		}
 	}
 	key, refused := refusedClient(d, r)
-	var now budget.Instant
+	now, wall := s.limiter.Read()
 	if refused {
-		now = s.limiter.Auth.Now()
 		if out.DecisionID = s.names.named(key, now); out.DecisionID != "" {
 			return
 		}
@@ -84,7 +82,7 @@ func (s *Recorder) AnswerAmong(d *charge.Decision, r *charge.Request, out *check
 	kept.Limits = slices.Clone(out.Limits) // the slice in out is used again
 	s.denials.add(number, explained{
 		policy: d.Policy, request: *r, decision: s.limiter.Detach(d), answer: kept,
-		unixMS: time.Now().UnixMilli(), lease: s.limiter.Auth.Lease(),
+		unixMS: wall.UnixMilli(), lease: s.limiter.Auth.Lease(now),
 	})
 }
 

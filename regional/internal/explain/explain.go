@@ -30,7 +30,8 @@ var ErrNoDecision = errors.New("no such denial is remembered here: a daemon keep
 
 // Request explains how a request would be decided now. It charges nothing.
 func (s *Recorder) Request(ctx context.Context, r *charge.Request) (*aliquotv1.ExplainResponse, error) {
-	e := explained{policy: s.limiter.Policies.Load(), request: *r, unixMS: time.Now().UnixMilli(), lease: s.limiter.Auth.Lease()}
+	now, wall := s.limiter.Read()
+	e := explained{policy: s.limiter.Policies.Load(), request: *r, unixMS: wall.UnixMilli(), lease: s.limiter.Auth.Lease(now)}
 	var err error
 	if e.decision, err = s.limiter.Peek(ctx, e.policy, r); err != nil {
 		return nil, err
