@@ -39,9 +39,9 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 	return t.keys.len() < t.max
 }
 
-// oldest returns the key that was settled longest ago among the next evictionSample ones, and when that was; false: none of
-// them can be dropped. It looks no further once a key was settled before the table was whole: to drop that key costs no knowledge
-// of others.
+// oldest returns the key that was settled longest ago among the next evictionSample ones, and when that was; false: none
+// of them can be dropped. It looks no further once a key was settled before the table was whole: to drop that key costs no
+// knowledge of others.
 func (t *Table) oldest(now budget.Instant) (oldest budget.KeyID, at budget.Instant, found bool) {
 	var behind int32
 	for key, e := range t.keys.some(evictionSample) {

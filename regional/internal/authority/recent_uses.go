@@ -17,8 +17,8 @@ const (
 
 // recentUses remembers the use of the keys that were used last, maxUnreported at most. It is a set-associative cache, as
 // those of processors are: a new key takes the place of the one in its set that was used longest ago. So each key costs
-// one look at a set, also if it never comes again, where two maps cost four. A set may be full while others have room: of
-// 500 keys about one is forgotten. The zero value is empty. It is not safe for concurrent use.
+// one look at a set, also if it never comes again, where two maps cost four. A set may be full while others have room: four
+// of 500 keys are forgotten on average, and 130 of 1,000. The zero value is empty. It is not safe for concurrent use.
 type recentUses struct {
 	sets []useSet
 	uses []keyUse // those of the first set first
@@ -119,13 +119,9 @@ func (r *recentUses) delete(k budget.KeyID) {
 		return
 	}
 	if set, i := r.place(&k); i >= 0 {
-		r.free(set, i)
+		r.sets[set].tags[i] = 0
+		r.n--
 	}
-}
-
-func (r *recentUses) free(set, i int) {
-	r.sets[set].tags[i] = 0
-	r.n--
 }
 
 // all returns the keys with their uses, which may be changed. Keys may be deleted meanwhile.
