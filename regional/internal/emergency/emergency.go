@@ -134,7 +134,7 @@ func (e *Limit) Sent(groups []*charge.Transaction, head *charge.Header) {
 	e.see(head.Epoch, now)
 	e.carry(groups, now)
 	e.warm(groups)
-	var c recall.Charge // one for all of them: to clear it takes as long as to look up a key
+	var c recall.Charge // one for all of them, so that it need not be cleared for keys that are known
 	for _, g := range groups {
 		for i := range g.Charges {
 			a := &g.Charges[i]
