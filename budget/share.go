@@ -4,7 +4,10 @@
 // and in internal/sim check it. docs/reference/glossary.md explains the terms.
 package budget
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // Unit is the whole of a limit. Shares are fractions in units of 2^-20.
 const Unit = 1 << 20
@@ -52,6 +55,14 @@ func Scale(amount int64, part int32) int64 {
 type KeyID struct {
 	Rule uint32
 	Hash [16]byte
+}
+
+// Spread returns a number for tables of keys. Its first bits differ also for keys that differ in few bits (Knuth, The Art of
+// Computer Programming, volume 3, section 6.4). It depends on a secret of the cluster, as the key does, so nobody can choose
+// keys that lie close together.
+func (k *KeyID) Spread() uint64 {
+	h := binary.LittleEndian.Uint64(k.Hash[:8]) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(k.Hash[8:]), 32) ^ uint64(k.Rule)
+	return h * 0x9e3779b97f4a7c15 // the golden ratio
 }
 
 // Compare orders keys by rule, then by hash.

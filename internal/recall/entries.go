@@ -1,7 +1,6 @@
 package recall
 
 import (
-	"encoding/binary"
 	"iter"
 	"math/bits"
 
@@ -109,13 +108,8 @@ func (es *entries) hint(key budget.KeyID, place int32) {
 	}
 }
 
-// hashOf returns a hash of a key. The first bits of it say at which cell the search for the key begins. It depends on a
-// secret of the cluster, as the key does, so nobody can choose keys that lie close together.
-func hashOf(key *budget.KeyID) uint32 {
-	h := binary.LittleEndian.Uint64(key.Hash[:8]) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(key.Hash[8:]), 32) ^ uint64(key.Rule)
-	h *= 0x9e3779b97f4a7c15 // the golden ratio, as in section 6.4: also keys that differ in few bits get far apart
-	return uint32(h >> 32)
-}
+// hashOf returns a hash of a key. The first bits of it say at which cell the search for the key begins.
+func hashOf(key *budget.KeyID) uint32 { return uint32(key.Spread() >> 32) }
 
 // home returns the cell at which the search for a hash begins.
 func (es *entries) home(hash uint32) int {

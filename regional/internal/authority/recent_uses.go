@@ -1,7 +1,6 @@
 package authority
 
 import (
-	"encoding/binary"
 	"iter"
 
 	"aliquot/budget"
@@ -43,10 +42,9 @@ type keyUse struct {
 // len returns the number of keys.
 func (r *recentUses) len() int { return r.n }
 
-// home returns the set of a key, and its tag there. Both depend on a secret of the cluster, as the key's hash does: nobody
-// can choose keys that share a set.
+// home returns the set of a key, and its tag there.
 func home(k *budget.KeyID) (set int, tag uint32) {
-	h := (binary.LittleEndian.Uint64(k.Hash[:8]) ^ uint64(k.Rule)) * 0x9e3779b97f4a7c15 // the golden ratio spreads like keys
+	h := k.Spread()
 	return int(h >> 32 % useSets), uint32(h>>39) | 1
 }
 
