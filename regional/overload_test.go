@@ -22,8 +22,8 @@ import (
 // crowd takes all turns of requests at a daemon until the test ends.
 func crowd(t *testing.T, d *Daemon) {
 	t.Helper()
-	for range storeguard.BatchCalls {
-		turns, _, err := d.door.EnterCall(t.Context(), storeguard.GroupsPerCall)
+	for range 4 * storeguard.GroupsPerCall {
+		turns, err := d.door.Enter(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,10 +28,10 @@ var bounds = []struct {
 		{"regional/internal/overload", "maxWeight weighWait"}, {"regional", "writeTimeout"},
 		{"regional/internal/overload", "maxPartial"}, {"regional/internal/overload", "partialFor"}, {"regional/internal/api", "maxMessagesGRPC maxHeavyWaiting heavyWait"},
 	}},
-	{"The queue for a decision", "A connection waits to be read, or its call waits for its turn. Calls of more than 64 requests have a queue of their own.", []bound{
+	{"The queue for a decision", "A connection waits to be read, or its call waits for its turn. Calls of more than 16 requests have a queue of their own.", []bound{
 		{"regional/internal/overload", "decidingOfCore"}, {"regional/internal/overload", "spareOfHTTP"}, {"regional/internal/overload", "answersOfRefusal refuseEvery"},
 		{"regional/internal/overload", "maxDeciding"}, {"regional/internal/overload", "maxWaiting decideWait"},
-		{"regional/internal/overload", "maxParts"},
+		{"regional/internal/overload", "maxSmall maxDecidingLarge"},
 	}},
 	{"Streams of checks", "", []bound{{"regional/internal/api", "maxStreamed"}, {"regional/internal/api", "streamMemory"}, {"regional/internal/api", "quotaRounds unreadFor"}}},
 	{"Waits for tokens", "A check that memory or the store denied may wait for tokens that are on their way.", []bound{

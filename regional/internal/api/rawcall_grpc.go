@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"aliquot/internal/rpc"
+	"aliquot/internal/stack"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
@@ -22,6 +23,7 @@ func grpcHandler(s *Service, of kind) grpc.MethodHandler {
 		procedure = aliquotv1connect.LimiterServiceCheckBatchProcedure
 	}
 	return func(_ any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (out any, err error) {
+		stack.Grow()
 		s.calls.Add(1)
 		defer func() {
 			s.calls.Add(-1)

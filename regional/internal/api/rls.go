@@ -13,6 +13,7 @@ import (
 	"aliquot/internal/checkwire"
 	"aliquot/internal/envoyrls"
 	"aliquot/internal/httpanswer"
+	"aliquot/internal/stack"
 	"aliquot/limit"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/engine"
@@ -40,6 +41,7 @@ type envoyService struct {
 // shouldRateLimit is the handler of the protocol's one method. Its answers to errors and panics are those of
 // grpcErrors.
 func (e *envoyService) shouldRateLimit(_ any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (out any, err error) {
+	stack.Grow()
 	defer func() {
 		if cause := recover(); cause != nil {
 			out, err = nil, grpcError(e.service.panics.Caught(envoyrls.Procedure, cause))

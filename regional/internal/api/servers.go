@@ -35,14 +35,10 @@ const (
 	// maxSmallMessage caps a message to health or reflection, uncompressed. Such a message names a
 	// service.
 	maxSmallMessage = 64 << 10
-	// streamWorkers is the number of goroutines that serve one gRPC call after another. The stack
-	// of a new goroutine for a call is copied twice before the call is read, which took a sixth of
-	// the processor time of a check that memory decides. If all workers are busy, a call gets a
-	// goroutine of its own. The workers take turns, so the more there are, the fewer of their stacks
-	// are in the processor's cache. With 64 calls under way on two cores, 128 workers take 3 % more
-	// than 64 do, and 256 take 6 % more. With 1,024 calls on one core, 128 decide 18 % more than 64
-	// do, and 256 decide 30 % more.
-	streamWorkers = 128
+	// streamWorkers is the number of goroutines that serve one gRPC call after another. If all are busy, a call gets a
+	// goroutine of its own, whose stack has to grow. The workers take turns, so the more there are, the fewer of their
+	// stacks are in the processor's cache. Decision 0113 has the figures.
+	streamWorkers = 64
 	// maxGRPCIdle closes a connection without calls, with or without pings, so that the connections
 	// of clients that are done do not fill the listener's limit. A gRPC client connects again by
 	// itself. The time is longer than proxies keep an idle connection.

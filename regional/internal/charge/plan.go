@@ -24,9 +24,9 @@ type Scratch struct {
 	// Crowded: the requests got no turn at the store, so memory or their rules' fallbacks decide.
 	Crowded bool
 	// Turns is how many turns at the store a call of several requests has. The caller sets it, and gives back what is left of
-	// it; see engine.Turns. Part: it also has the turn of a part.
+	// it; see engine.Turns. Part is how many it has besides for a part of its requests.
 	Turns     int
-	Part      bool
+	Part      int
 	Decisions []Decision
 	verdicts  []Verdict
 	Matched   []rules.Matched
@@ -88,7 +88,7 @@ func (p *Scratches) Done(s *Scratch) {
 	clear(s.Decisions)
 	s.Decisions = s.Decisions[:0] // so that reset does not clear them a second time
 	clear(s.One[:])
-	s.Crowded, s.Turns, s.Part = false, 0, false
+	s.Crowded, s.Turns, s.Part = false, 0, 0
 	p.kept.Put(s)
 }
 

@@ -54,10 +54,10 @@ type Turns interface {
 	Leave(n int)
 	// Retake takes n turns again at once.
 	Retake(n int)
-	// TakePart waits for the turn of a part: of as many requests of a larger call as one call of the store takes. Its error
-	// is that of ctx. LeavePart gives it back.
-	TakePart(ctx context.Context) error
-	LeavePart()
+	// TakePart waits for n turns for a part of a call: for no more requests than one call of the store takes. Its error is
+	// that of ctx. LeavePart gives n of them back.
+	TakePart(ctx context.Context, n int) error
+	LeavePart(n int)
 }
 
 // Config is what an engine needs. Turns and Clock may be nil.
@@ -209,20 +209,20 @@ func (l *Engine) forStore(groups []*charge.Transaction, s *charge.Scratch, i int
 }
 
 // keepTurns gives back the turns of a call of several requests that are decided by now: some groups go to the store, and
-// others wait for the calls of other checks. The call itself keeps one. If the groups go in parts these have turns of their
-// own; no part's turn is kept while the call waits for others.
+// others wait for the calls of other checks. The call itself keeps one. If the groups go in parts, these have turns of
+// their own, and the first part has those that the call took for it.
 func (l *Engine) keepTurns(s *charge.Scratch, groups, waiting int) {
-	if groups > storeguard.GroupsPerCall {
-		groups, waiting = 0, 0
-	} else if s.Part {
-		keep := min(max(1, groups+waiting), storeguard.GroupsPerCall)
-		l.turns.Retake(keep - s.Turns)
-		l.turns.LeavePart()
-		s.Turns, s.Part = keep, false
+	keep, inParts := groups+waiting, groups > storeguard.GroupsPerCall
+	if inParts {
+		keep = 0
 	}
-	if spare := s.Turns - max(1, groups+waiting); spare > 0 {
+	if spare := s.Turns - max(1, keep); spare > 0 {
 		l.turns.Leave(spare)
 		s.Turns -= spare
+	}
+	if spare := s.Part - keep; spare > 0 && !inParts {
+		l.turns.LeavePart(spare)
+		s.Part -= spare
 	}
 }
 
@@ -254,12 +254,13 @@ func (l *Engine) spendAll(ctx context.Context, groups []*charge.Transaction, s *
 	gone := make([]error, len(parts))
 	var calls sync.WaitGroup
 	for i, part := range parts {
-		if gone[i] = l.takePart(ctx, s); gone[i] != nil {
+		var taken int
+		if taken, gone[i] = l.takePart(ctx, s, len(part)); gone[i] != nil {
 			break
 		}
 		calls.Go(func() {
 			gone[i] = background.Catch(func() error { return l.spend(ctx, part) })
-			l.leavePart()
+			l.leavePart(taken)
 		})
 	}
 	calls.Wait()
@@ -272,26 +273,27 @@ func (l *Engine) spendAll(ctx context.Context, groups []*charge.Transaction, s *
 	return nil
 }
 
-// takePart takes the turn of a part: the one that the call has, or another one. Its error is charge.ErrGone.
-func (l *Engine) takePart(ctx context.Context, s *charge.Scratch) error {
-	if s.Part || l.turns == nil {
-		s.Part = false
-		return nil
+// takePart takes the turns of a part of n groups: those that the call has, or others. It returns how many. Its error is
+// charge.ErrGone.
+func (l *Engine) takePart(ctx context.Context, s *charge.Scratch, n int) (taken int, err error) {
+	if s.Part > 0 || l.turns == nil {
+		taken, s.Part = s.Part, 0
+		return taken, nil
 	}
-	if err := l.turns.TakePart(ctx); err != nil {
-		return fmt.Errorf("%w: %w", charge.ErrGone, err)
+	if err := l.turns.TakePart(ctx, n); err != nil {
+		return 0, fmt.Errorf("%w: %w", charge.ErrGone, err)
 	}
 	if err := ctx.Err(); err != nil { // the call's own parts have left their turns when its caller did
-		l.turns.LeavePart()
-		return fmt.Errorf("%w: %w", charge.ErrGone, err)
+		l.turns.LeavePart(n)
+		return 0, fmt.Errorf("%w: %w", charge.ErrGone, err)
 	}
-	return nil
+	return n, nil
 }
 
 // leavePart gives back what takePart has taken.
-func (l *Engine) leavePart() {
-	if l.turns != nil {
-		l.turns.LeavePart()
+func (l *Engine) leavePart(taken int) {
+	if taken > 0 {
+		l.turns.LeavePart(taken)
 	}
 }
 

@@ -73,40 +73,47 @@ func call(ctx context.Context, l *Engine, door *overload.Door, client string, n 
 // noTurnTaken sees that all turns were given back.
 func noTurnTaken(t *testing.T, door *overload.Door) {
 	t.Helper()
-	if requests, parts := door.Deciding(); requests != 0 || parts != 0 {
-		t.Errorf("the turns of %d requests and %d parts are taken in the end", requests, parts)
+	if requests, large := door.Deciding(); requests != 0 || large != 0 {
+		t.Errorf("the turns of %d requests and %d of large calls are taken in the end", requests, large)
 	}
 }
 
-// TestEightCallersOf256 of keys that are new are no overload, although the store needs 16 ms for a call. One check of
+// TestChecksBesideLargeCalls of keys that are new are no overload, although the store needs 16 ms for a call. One check of
 // other clients each millisecond has one of the store's calls meanwhile: it waits for the one before it at most.
-func TestEightCallersOf256(t *testing.T) {
-	inBubbleWith(t, &busyStore{takes: 15 * time.Millisecond}, func(t *testing.T, l *Engine, s *busyStore) {
-		door := doorOf(l)
-		var all sync.WaitGroup
-		for caller := range 8 {
-			all.Go(func() {
-				if n, err := call(t.Context(), l, door, fmt.Sprint("caller", caller, "-"), 256); n != 256 || err != nil {
-					t.Errorf("the store has decided %d of 256: %v", n, err)
+func TestChecksBesideLargeCalls(t *testing.T) {
+	for name, c := range map[string]struct{ callers, requests, calls int }{
+		"8 callers of 256": {callers: 8, requests: 256, calls: 4},
+		"24 callers of 64": {callers: 24, requests: 64, calls: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubbleWith(t, &busyStore{takes: 15 * time.Millisecond}, func(t *testing.T, l *Engine, s *busyStore) {
+				door := doorOf(l)
+				var all sync.WaitGroup
+				for caller := range c.callers {
+					all.Go(func() {
+						if n, err := call(t.Context(), l, door, fmt.Sprint("caller", caller, "-"), c.requests); n != c.requests || err != nil {
+							t.Errorf("the store has decided %d of %d: %v", n, c.requests, err)
+						}
+					})
 				}
-			})
-		}
-		for check := range 150 {
-			<-time.After(time.Millisecond) // of the bubble's clock
-			all.Go(func() {
-				came := time.Now()
-				n, err := call(t.Context(), l, door, fmt.Sprint("check", check, "-"), 1)
-				if took := time.Since(came); n != 1 || err != nil || took > 32*time.Millisecond {
-					t.Errorf("a check beside large calls: %d by the store after %v: %v", n, took, err)
+				for check := range 60 {
+					<-time.After(time.Millisecond) // of the bubble's clock
+					all.Go(func() {
+						came := time.Now()
+						n, err := call(t.Context(), l, door, fmt.Sprint("check", check, "-"), 1)
+						if took := time.Since(came); n != 1 || err != nil || took > 32*time.Millisecond {
+							t.Errorf("a check beside large calls: %d by the store after %v: %v", n, took, err)
+						}
+					})
 				}
+				all.Wait()
+				if calls, most := s.calls.Load(), s.most.Load(); calls != int64(c.callers*c.calls) || most != storeguard.BatchCalls-1 {
+					t.Errorf("%d full calls of the store, %d at once", calls, most)
+				}
+				noTurnTaken(t, door)
 			})
-		}
-		all.Wait()
-		if calls, most := s.calls.Load(), s.most.Load(); calls != 8*4 || most != storeguard.BatchCalls-1 {
-			t.Errorf("%d full calls of the store, %d at once", calls, most)
-		}
-		noTurnTaken(t, door)
-	})
+		})
+	}
 }
 
 // TestSixteenCallersOf64 are as many as the daemon decides at once and three times more, which wait for
@@ -152,9 +159,10 @@ func TestPartsOfLargeCallsTakeTurns(t *testing.T) {
 		if n, err := call(t.Context(), l, door, "smaller", 300); n != 300 || err != nil || first.Load() {
 			t.Errorf("the store has decided %d of 300: %v; a larger call came before it: %t", n, err, first.Load())
 		}
-		// 6 callers for 3 turns: each second turn is its own. The last part fills no call of the store, so it
-		// waits a millisecond for others.
-		if took := time.Since(began); took > (2*5+1)*10*time.Millisecond+time.Millisecond {
+		// Its first part waits for two calls of the store at most. Then one part in six is its own. The last one fills no
+		// call of the store, so it waits a millisecond for others.
+		const one = 10 * time.Millisecond
+		if took := time.Since(began); took > 2*one+5*6*one/(storeguard.BatchCalls-1)+time.Millisecond {
 			t.Errorf("5 parts beside 5 other callers took %v", took)
 		}
 		all.Wait()

@@ -20,10 +20,10 @@ type countedTurns struct {
 	parts atomic.Int64 // taken and left by the calls of the store
 }
 
-func (c *countedTurns) Leave(n int)                    { c.taken -= n }
-func (c *countedTurns) Retake(n int)                   { c.taken += n }
-func (c *countedTurns) TakePart(context.Context) error { c.parts.Add(1); return nil }
-func (c *countedTurns) LeavePart()                     { c.parts.Add(-1) }
+func (c *countedTurns) Leave(n int)                             { c.taken -= n }
+func (c *countedTurns) Retake(n int)                            { c.taken += n }
+func (c *countedTurns) TakePart(_ context.Context, n int) error { c.parts.Add(int64(n)); return nil }
+func (c *countedTurns) LeavePart(n int)                         { c.parts.Add(-int64(n)) }
 
 // TestACallKeepsTheTurnsOfWhatWaitsForTheStore: of its other requests, which are decided, other calls have the turns. A
 // call that goes to the store in parts has the turns of these.
@@ -32,8 +32,8 @@ func TestACallKeepsTheTurnsOfWhatWaitsForTheStore(t *testing.T) {
 		"two of five wait":          {limited: 2, free: 3, kept: 2},
 		"all wait":                  {limited: 3, kept: 3},
 		"none waits":                {free: 4, kept: 1},
-		"all of a large call wait":  {limited: 65, kept: 1, parts: 2},
-		"two of a large call wait":  {limited: 2, free: 68, kept: 2},
+		"all of a large call wait":  {limited: 65, kept: 1, parts: 65},
+		"two of a large call wait":  {limited: 2, free: 68, kept: 1, parts: 2},
 		"none of a large call wait": {free: 70, kept: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestACallKeepsTheTurnsOfWhatWaitsForTheStore(t *testing.T) {
 				turns := &countedTurns{taken: c.limited + c.free}
 				if turns.taken > storeguard.GroupsPerCall {
 					turns.taken = 1
-					turns.parts.Add(1)
+					turns.parts.Add(storeguard.GroupsPerCall)
 				}
 				l.turns = turns
 				var requests []charge.Request
@@ -55,7 +55,7 @@ func TestACallKeepsTheTurnsOfWhatWaitsForTheStore(t *testing.T) {
 					}
 					requests = append(requests, r)
 				}
-				s := &charge.Scratch{Turns: turns.taken, Part: turns.parts.Load() > 0}
+				s := &charge.Scratch{Turns: turns.taken, Part: int(turns.parts.Load())}
 				var done atomic.Bool
 				go func() {
 					if _, err := l.DecideIn(t.Context(), requests, s); err != nil {
@@ -67,11 +67,11 @@ func TestACallKeepsTheTurnsOfWhatWaitsForTheStore(t *testing.T) {
 					t.Fatalf("decided %t before the store has answered", done.Load())
 				}
 				if turns.taken != c.kept || turns.parts.Load() != int64(c.parts) {
-					t.Errorf("%d turns and those of %d parts are taken, want %d and %d", turns.taken, turns.parts.Load(), c.kept, c.parts)
+					t.Errorf("%d turns and %d of parts are taken, want %d and %d", turns.taken, turns.parts.Load(), c.kept, c.parts)
 				}
 				<-time.After(time.Minute) // of the bubble's clock: the store has answered
-				if !done.Load() || s.Turns != turns.taken || turns.parts.Load() != 0 {
-					t.Errorf("decided %t; the caller knows of %d turns, and %d are taken", done.Load(), s.Turns, turns.taken)
+				if !done.Load() || s.Turns != turns.taken || int64(s.Part) != turns.parts.Load() {
+					t.Errorf("decided %t; the caller knows of %d turns and %d, and %d and %d are taken", done.Load(), s.Turns, s.Part, turns.taken, turns.parts.Load())
 				}
 			})
 		})

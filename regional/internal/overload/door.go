@@ -20,16 +20,17 @@ import (
 // Bounds on the requests that are decided at once. Reports, /readyz, metrics, and health over gRPC are
 // outside of them, so that a daemon with too many calls keeps its lease.
 const (
-	// maxDeciding caps the requests that are being decided, to as many as the store's calls have
-	// room for. A request that waits longer at the store loses its patience and is decided without
-	// it.
-	maxDeciding = storeguard.BatchCalls * storeguard.GroupsPerCall
-	// maxParts caps the parts of larger calls that are being decided, each as many requests as one call of the store
-	// takes. So one of the store's calls is always there for other requests.
-	maxParts = storeguard.BatchCalls - 1
+	// maxDeciding caps the requests that are being decided, those of large calls aside, to as many as four of the
+	// store's calls hold. A request that waits longer at the store loses its patience and is decided without it.
+	maxDeciding = 4 * storeguard.GroupsPerCall
+	// A call of more than maxSmall requests is large. maxDecidingLarge caps the requests of large calls that are being
+	// decided. They take turns of their own, so that one of the store's calls is always there for other requests, and
+	// those do not wait behind large calls.
+	maxSmall         = storeguard.GroupsPerCall / 4
+	maxDecidingLarge = (storeguard.BatchCalls - 1) * storeguard.GroupsPerCall
 	// maxWaiting caps the calls that wait for their turn. decideWait is how long a call waits for its turn, and how
 	// long bytes wait to be read. The calls among older bytes are refused. If the store stops, those who have turns wait
-	// for it for storeguard.CallerPatience, and those who wait for turns must outlast that. A call in parts waits so for
+	// for it for storeguard.CallerPatience, and those who wait for turns must outlast that. A large call waits so for
 	// its first part. With 1,000 requests it has 16, so it has its answer in about 1.6 s where it would wait as long for
 	// each.
 	maxWaiting = 4096
@@ -83,7 +84,7 @@ const (
 // few at a time, and their calls are refused. A nil door bounds nothing. Safe for concurrent use.
 type Door struct {
 	intake    *rpc.Gate
-	parts     *rpc.Gate // of calls of more than storeguard.GroupsPerCall requests
+	large     *rpc.Gate // of the requests of large calls
 	refused   prometheus.Counter
 	readLimit int64 // decisions under way beyond which nothing more is read
 
@@ -105,7 +106,7 @@ func NewDoor(cores int, refused prometheus.Counter) *Door {
 // newDoor returns the door before intake. If a core had more decisions under way than it makes in
 // some milliseconds, they would only wait for each other.
 func newDoor(intake *rpc.Gate, cores int, refused prometheus.Counter) *Door {
-	return &Door{intake: intake, parts: rpc.NewGate(maxParts, maxWaiting, decideWait), refused: refused, credit: maxCredit, readLimit: min(maxDeciding, int64(cores+1)*decidingOfCore)}
+	return &Door{intake: intake, large: rpc.NewGate(maxDecidingLarge, maxWaiting, decideWait), refused: refused, credit: maxCredit, readLimit: min(maxDeciding, int64(cores+1)*decidingOfCore)}
 }
 
 // Enter takes a turn to decide one request, or returns ErrCrowded, or the error of ctx. It returns how many turns the
@@ -115,50 +116,51 @@ func (d *Door) Enter(ctx context.Context) (taken int, err error) {
 	return taken, err
 }
 
-// EnterCall is Enter for a call of n requests, which must end by LeaveCall. A call of more than one call of the store
-// takes has one turn and that of a part.
-func (d *Door) EnterCall(ctx context.Context, n int) (taken int, part bool, err error) {
+// EnterCall is Enter for a call of n requests, which must end by LeaveCall. A large call takes one turn, and those of its
+// first part: of as many requests as one call of the store takes.
+func (d *Door) EnterCall(ctx context.Context, n int) (taken, part int, err error) {
 	switch {
 	case d == nil:
-		return 0, false, nil
+		return 0, 0, nil
 	case LateCall(ctx):
-	case n > storeguard.GroupsPerCall:
-		if d.parts.TryEnter(ctx, 1) == nil {
+	case n > maxSmall:
+		part = min(n, storeguard.GroupsPerCall)
+		if d.large.TryEnter(ctx, int64(part)) == nil {
 			d.intake.Retake(1)
-			return 1, true, nil
+			return 1, part, nil
 		}
 	default:
 		if n = max(n, 1); d.intake.TryEnter(ctx, int64(n)) == nil {
-			return n, false, nil
+			return n, 0, nil
 		}
 	}
 	d.refused.Inc()
 	if ctx.Err() != nil {
-		return 0, false, ctx.Err()
+		return 0, 0, ctx.Err()
 	}
-	return 0, false, ErrCrowded
+	return 0, 0, ErrCrowded
 }
 
-// LeaveCall gives back what a call has left of its turns.
-func (d *Door) LeaveCall(taken int, part bool) {
-	if part {
-		d.LeavePart()
+// LeaveCall gives back what a call has left of its turns, and of those of its part.
+func (d *Door) LeaveCall(taken, part int) {
+	if part > 0 {
+		d.LeavePart(part)
 	}
 	d.Leave(taken)
 }
 
-// TakePart waits for the turn of another part of a call that was let in, behind the other calls that wait for one. Its
-// error is that of ctx.
-func (d *Door) TakePart(ctx context.Context) error { return d.parts.Await(ctx, 1) }
+// TakePart waits for n turns of large calls, at most storeguard.GroupsPerCall, for another part of a call that was let in.
+// It waits behind the other calls that wait for some. Its error is that of ctx.
+func (d *Door) TakePart(ctx context.Context, n int) error { return d.large.Await(ctx, int64(n)) }
 
-// LeavePart gives the turn of a part back.
-func (d *Door) LeavePart() { d.parts.Leave(1) }
+// LeavePart gives n turns of large calls back.
+func (d *Door) LeavePart(n int) { d.large.Leave(int64(n)) }
 
-// Deciding returns how many turns are taken: those of requests, and those of parts.
-func (d *Door) Deciding() (requests, parts int64) {
+// Deciding returns how many turns are taken, and how many of those of large calls.
+func (d *Door) Deciding() (requests, large int64) {
 	requests, _ = d.intake.Used()
-	parts, _ = d.parts.Used()
-	return requests, parts
+	large, _ = d.large.Used()
+	return requests, large
 }
 
 // Leave gives n turns back: of requests that are decided, or of a check that goes on waiting.

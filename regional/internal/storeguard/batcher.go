@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"aliquot/internal/stack"
 	"aliquot/lua"
 	"aliquot/regional/internal/background"
 	"aliquot/regional/internal/charge"
@@ -185,7 +186,7 @@ func (b *Batcher) leave(w *waiter) bool {
 
 // work makes one call after the other until nothing waits.
 func (b *Batcher) work() {
-	growStack()
+	stack.Grow()
 	for {
 		began := time.Now()
 		waiters, groups := b.next(began)

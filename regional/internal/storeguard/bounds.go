@@ -15,10 +15,9 @@ const (
 	// GroupsPerCall bounds the groups of one store call, so that a large call does not hold up the
 	// others in Redis. 64 groups take Redis about a quarter of a millisecond.
 	GroupsPerCall = lua.TakeChunk
-	// BatchCalls is how many of a batcher's calls are under way at once. Redis runs one at a time,
-	// while the others travel. More calls would only be smaller, and a call costs this process and
-	// Redis as much as many groups do.
-	BatchCalls = 4
+	// BatchCalls is how many of a batcher's calls are under way at once. Redis runs one at a time, while
+	// this process makes and reads the others. With 4 of them Redis waited for large calls.
+	BatchCalls = 5
 	// callSpacing is how long a call waits for another one to end, so that it takes along what
 	// arrives meanwhile. A Redis nearby answers in a fraction of it. If the latest call takes
 	// longer, the next one does not wait for it.
