@@ -121,7 +121,9 @@ var houses = map[string]row{
 	// Files that are replaced in one step.
 	"internal/durable":  {},
 	"internal/boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},
-	"internal/rpc":      {aliquot: []string{"proto/..."}, outside: []string{"connectrpc.com/connect", "golang.org/x/net/netutil", "google.golang.org/protobuf"}},
+	// The stacks of new goroutines.
+	"internal/stack": {banned: pure},
+	"internal/rpc":   {aliquot: []string{"proto/..."}, outside: []string{"connectrpc.com/connect", "golang.org/x/net/netutil", "google.golang.org/protobuf"}},
 	// How many connections the daemons' listeners have, which clients have no use for.
 	"internal/rpc/connections": {aliquot: []string{"internal/rpc"}, outside: []string{"github.com/prometheus/client_golang"}},
 	"internal/config":          {aliquot: []string{"proto/..."}, outside: anyModule},
@@ -144,7 +146,7 @@ var houses = map[string]row{
 	// The charges of a request, and the tokens that a daemon holds in memory.
 	"regional/internal/charge": {aliquot: []string{"internal/penalty", "internal/prefetch", "internal/recall", "internal/entitlement", "budget", "limit", "lua", "rules", "regional/internal/modes", "regional/internal/policy"}},
 	// The guard before the store: deadlines, the breaker, shared calls, retries.
-	"regional/internal/storeguard": {aliquot: []string{"internal/storeclock", "budget", "limit", "lua", "regional/internal/background", "regional/internal/charge", "regional/internal/telemetry", "regional/store"}, outside: []string{"github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"}},
+	"regional/internal/storeguard": {aliquot: []string{"internal/stack", "internal/storeclock", "budget", "limit", "lua", "regional/internal/background", "regional/internal/charge", "regional/internal/telemetry", "regional/store"}, outside: []string{"github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"}},
 
 	// The right of this region to spend.
 	"regional/internal/authority": {aliquot: []string{"internal/entitlement", "internal/prefetch", "internal/storeclock", "budget", "limit", "regional/internal/charge", "regional/internal/policy", "regional/internal/storeguard", "regional/internal/telemetry"}, outside: []string{"github.com/prometheus/client_golang"}},
@@ -157,7 +159,7 @@ var houses = map[string]row{
 	// Bounds of what connections bring: the door before decisions, the throttle, the open calls.
 	"regional/internal/overload": {aliquot: []string{"internal/penalty", "internal/ratelog", "internal/rpc", "regional/internal/storeguard", "regional/internal/telemetry"}, outside: []string{"connectrpc.com/connect", "github.com/prometheus/client_golang", "google.golang.org/grpc"}},
 	// The services for clients: LimiterService, GET /check and Envoy's protocol.
-	"regional/internal/api": {aliquot: []string{"internal/checkwire", "internal/envoyrls", "internal/httpanswer", "internal/identity", "internal/ratelog", "internal/rpc", "budget", "limit", "lua", "rules", "proto/aliquot/...", "regional/internal/background", "regional/internal/charge", "regional/internal/engine", "regional/internal/explain", "regional/internal/modes", "regional/internal/overload", "regional/internal/policy", "regional/internal/telemetry"}, outside: anyModule},
+	"regional/internal/api": {aliquot: []string{"internal/checkwire", "internal/envoyrls", "internal/httpanswer", "internal/identity", "internal/ratelog", "internal/rpc", "internal/stack", "budget", "limit", "lua", "rules", "proto/aliquot/...", "regional/internal/background", "regional/internal/charge", "regional/internal/engine", "regional/internal/explain", "regional/internal/modes", "regional/internal/overload", "regional/internal/policy", "regional/internal/telemetry"}, outside: anyModule},
 	// Tables of keys for tests.
 	"regional/internal/charge/chargetest": {aliquot: []string{"internal/prefetch", "budget", "limit", "lua", "rules", "regional/internal/charge"}},
 	// A sample of the decided requests, and its replay under other rules.
