@@ -36,9 +36,13 @@ type lineCallsKey struct{}
 // Before counts the calls to next until their stream has closed. Over HTTP/1.1 a connection has one call.
 func (o *OpenCalls) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor < 2 {
+			next.ServeHTTP(w, r)
+			return
+		}
 		ctx := r.Context()
 		line, _ := ctx.Value(lineCallsKey{}).(*lineCalls)
-		if r.ProtoMajor < 2 || line == nil {
+		if line == nil {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -251,8 +251,7 @@ type doorConn struct {
 	line   *line
 	door   *Door
 	brings int64
-	// since is when the latest bytes had come. more reports that there may be further bytes as old
-	// as those.
+	// more reports that there may be further bytes as old as the latest ones, which had come at since.
 	since time.Time
 	more  bool
 
@@ -291,10 +290,11 @@ func (c *doorConn) Read(p []byte) (int, error) {
 	if n == 0 {
 		return n, err
 	}
-	if !c.more || !crowded { // a large message that arrives slowly is late only where others wait, too
+	more := n == len(p)
+	if more && (!c.more || !crowded) { // a large message that arrives slowly is late only where others wait, too
 		c.since = time.Now()
 	}
-	c.more = n == len(p)
+	c.more = more
 	c.line.late.Store(c.wait())
 	return n, err
 }
