@@ -212,17 +212,16 @@ func (l *Engine) forStore(groups []*charge.Transaction, s *charge.Scratch, i int
 // others wait for the calls of other checks. The call itself keeps one. If the groups go in parts, these have turns of
 // their own, and the first part has those that the call took for it.
 func (l *Engine) keepTurns(s *charge.Scratch, groups, waiting int) {
-	keep, inParts := groups+waiting, groups > storeguard.GroupsPerCall
-	if inParts {
+	keep := groups + waiting
+	if groups > storeguard.GroupsPerCall {
 		keep = 0
+	} else if spare := s.Part - keep; spare > 0 {
+		l.turns.LeavePart(spare)
+		s.Part -= spare
 	}
 	if spare := s.Turns - max(1, keep); spare > 0 {
 		l.turns.Leave(spare)
 		s.Turns -= spare
-	}
-	if spare := s.Part - keep; spare > 0 && !inParts {
-		l.turns.LeavePart(spare)
-		s.Part -= spare
 	}
 }
 

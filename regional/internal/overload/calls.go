@@ -36,12 +36,11 @@ type lineCallsKey struct{}
 // Before counts the calls to next until their stream has closed. Over HTTP/1.1 a connection has one call.
 func (o *OpenCalls) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor < 2 {
-			next.ServeHTTP(w, r)
-			return
-		}
 		ctx := r.Context()
-		line, _ := ctx.Value(lineCallsKey{}).(*lineCalls)
+		var line *lineCalls
+		if r.ProtoMajor >= 2 {
+			line, _ = ctx.Value(lineCallsKey{}).(*lineCalls)
+		}
 		if line == nil {
 			next.ServeHTTP(w, r)
 			return
