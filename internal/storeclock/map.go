@@ -96,6 +96,7 @@ type Map struct {
 	before [2]span
 	pins   [3]pin // the latest asked for first
 	at     budget.Instant
+	sent   budget.Instant // when the latest sample was requested
 	leap   budget.Instant // when the store's clock was last found set forward; 0: never
 	// changes holds the pins of changes of limits, the oldest first.
 	changes []pin
@@ -160,7 +161,7 @@ func (c *Map) Bounds(e budget.Instant) (reached, latest int64, known bool) {
 }
 
 // forget drops all samples and pins of the present clock. The caller holds mu.
-func (c *Map) forget() { c.span, c.pins, c.changes, c.at = [2]span{}, [3]pin{}, nil, 0 }
+func (c *Map) forget() { c.span, c.pins, c.changes, c.at, c.sent = [2]span{}, [3]pin{}, nil, 0, 0 }
 
 // Add takes a sample. It reports whether the store's clock was set forward before it, or the
 // daemon's clock stopped for a while; the two cannot be told apart.
@@ -175,23 +176,31 @@ func (c *Map) Add(s Sample) (leapt bool) {
 func (c *Map) Restart(s Sample) (leapt bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.overtaken(s) {
+		return false
+	}
 	leapt = c.take(s)
 	c.forget()
 	c.take(s)
 	return leapt
 }
 
+// overtaken reports whether a sample was in flight for long while a later one was requested and taken. If the store's clock
+// was set in between, it shows the time before. A process that was stopped may read such a sample. The caller holds mu.
+func (c *Map) overtaken(s Sample) bool { return s.Received.Sub(s.Sent) > MaxFlight && s.Sent < c.sent }
+
 // take does the work of add. A sample far beyond what a clock within rho can show means that the
 // store's clock was set forward, or that the daemon's clock stopped for a while. The caller holds
 // mu.
 func (c *Map) take(s Sample) (leapt bool) {
+	if c.overtaken(s) {
+		return false
+	}
 	if passed, known := c.began(s.Received); known && s.Store > passed+leastLeap {
 		leapt, c.leap = true, s.Received
 		c.forget()
 	}
-	if s.Received > c.at {
-		c.at = s.Received
-	}
+	c.at, c.sent = max(c.at, s.Received), max(c.sent, s.Sent)
 	now := &c.span[0]
 	if now.filled && s.Received.Sub(now.began) > sampleSpan {
 		c.span[1], *now = *now, span{}

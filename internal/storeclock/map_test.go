@@ -83,6 +83,37 @@ func TestClockFindsALeap(t *testing.T) {
 	}
 }
 
+// TestAnOvertakenSampleSaysNothing: a process was stopped after the store had answered a call, and the store's clock was set
+// then. If it takes a later sample first, the earlier one does not bring the earlier clock back. A store that is only slow
+// is believed.
+func TestAnOvertakenSampleSaysNothing(t *testing.T) {
+	const before, after = int64(5000*million), int64(6000*million)
+	for name, add := range map[string]func(*Map, Sample) bool{"add": (*Map).Add, "restart": (*Map).Restart} {
+		t.Run(name, func(t *testing.T) {
+			for _, d := range []int64{after - before, before - after} { // set forward, and back
+				c := New()
+				later := Sample{Store: before + d + 60*million, Sent: 160 * second, Received: 160*second + second/100}
+				c.Add(later)
+				if leapt := add(c, Sample{Store: before, Sent: 100 * second, Received: 161 * second}); leapt {
+					t.Errorf("%d: a leap of a clock that was known", d)
+				}
+				c.Add(Sample{Store: later.Store + million, Sent: 161 * second, Received: 161*second + second/100})
+				if c.Leapt() != 0 {
+					t.Errorf("%d: a leap from a clock that was known to be another", d)
+				}
+				reached, latest, _ := c.Bounds(162 * second)
+				if least, most := later.Store+19*million/10, later.Store+21*million/10; reached < least || latest > most {
+					t.Errorf("%d: the store's clock shows %d to %d, want within %d and %d", d, reached, latest, least, most)
+				}
+				slow := Sample{Store: later.Store + 5*million, Sent: 164 * second, Received: 167 * second}
+				if add(c, slow); c.Until(167*second) != slow.Store && name == "restart" || c.Age(167*second) != 0 {
+					t.Errorf("%d: a slow store's answer is not believed", d)
+				}
+			}
+		})
+	}
+}
+
 // TestClockFloorStaysPinned: phases that come and go do not make the start of the
 // floor drift, which is asked for with every call.
 func TestClockFloorStaysPinned(t *testing.T) {

@@ -122,6 +122,9 @@ func (m *ClockMap) Restart(store int64, sent, received budget.Instant) (leapt bo
 	return leapt
 }
 
+// RequestedAfter reports whether the present reading was requested after an instant.
+func (m *ClockMap) RequestedAfter(e budget.Instant) bool { return m.known && m.sent > e }
+
 // Leapt returns a store time that the store's clock had not passed when it was last found to have
 // been set forward; 0 if that never happened.
 func (m *ClockMap) Leapt() int64 {

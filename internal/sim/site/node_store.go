@@ -42,12 +42,21 @@ func (n *Node) learn() {
 // sample records a reading of the store's clock that was requested at the daemon's instant sent,
 // true time began.
 func (n *Node) sample(store int64, sent budget.Instant, began int64) {
+	if n.overtaken(sent) {
+		return
+	}
 	leapt := n.clockMap.Sample(store, sent, n.Now())
 	n.sampled = began
 	n.distrust(leapt)
 	for _, r := range n.w.Rules {
 		r.Book.ClockRead(n.Region, min(began, n.othersSampled()))
 	}
+}
+
+// overtaken reports whether a reading that was requested at an instant was in flight for long while a later one was requested
+// and recorded. A daemon that was paused may learn of it.
+func (n *Node) overtaken(sent budget.Instant) bool {
+	return n.Now()-sent > budget.Instant(takeLate) && n.clockMap.RequestedAfter(sent)
 }
 
 // othersSampled returns the oldest reading that another daemon of the region goes by, as sampled.

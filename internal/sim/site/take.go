@@ -236,7 +236,7 @@ func (c *takeCall) arrive() {
 // late handles a call that the store has refused to decide by its clock. If that clock was set, the
 // daemon reads it again.
 func (c *takeCall) late(now int64) {
-	if c.epoch == c.n.epoch {
+	if c.epoch == c.n.epoch && !c.n.overtaken(c.sent) {
 		leapt := c.n.clockMap.Restart(now, c.sent, c.n.Now())
 		c.n.sampled = c.began
 		c.n.distrust(leapt)
