@@ -49,6 +49,14 @@ func Spelled(endpoint string) (path, permissive string, plain bool) {
 	return path, decoded(path), false
 }
 
+// ordinary has the bytes that stand for themselves wherever they are in a path.
+var ordinary = func() (o [256]bool) {
+	for _, c := range "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_~" {
+		o[c] = true
+	}
+	return o
+}()
+
 // hasSpellings reports whether unescape, resolve or decoded may change the path of an endpoint.
 func hasSpellings(endpoint string) bool {
 	if endpoint == "" || endpoint[0] != '/' {
@@ -56,6 +64,7 @@ func hasSpellings(endpoint string) bool {
 	}
 	for i := range len(endpoint) {
 		switch c := endpoint[i]; {
+		case ordinary[c]: // tells nearly every byte at once
 		case c == '?' || c == '#':
 			return false
 		case c == '%' || c == ';' || c == '\\' || c <= ' ' || c >= 0x7f:

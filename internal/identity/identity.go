@@ -164,10 +164,15 @@ func (r *Rules) All(of Request) (all [attributes]Attribute, err error) {
 		return all, err
 	}
 	all = [attributes]Attribute{apiKeyAt: {Name: APIKey}, endpointAt: {Endpoint, path}, decodedAt: {DecodedEndpoint, decoded(path)}, ipAt: {Name: IP}, methodAt: {Method, of.Method}, userAt: {Name: User}}
-	if ip, ok := r.client(of.Header, of.Peer); ok {
+	ip, ok := parseHop(of.Peer)
+	trusted := !ok || r.trusts(ip)
+	if trusted {
+		ip, ok = r.client(of.Header, ip)
+	}
+	if ok {
 		all[ipAt].Value = group(ip)
 	}
-	if r.TrustsPeer(of.Peer) {
+	if trusted {
 		if all[userAt].Value, err = r.user.one(of.Header); err != nil {
 			return all, err
 		}

@@ -47,14 +47,11 @@ func (r *Rules) trusts(ip netip.Addr) bool {
 	return false
 }
 
-// client returns the client's address. Each proxy appends the address from which it got the
-// request. So X-Forwarded-For is read from the right, for as long as the addresses are trusted
+// client returns the address of the client of a trusted proxy, whose own address may be unknown. Each proxy appends the
+// address from which it got the request. So X-Forwarded-For is read from the right, for as long as the addresses are trusted
 // proxies. What is to the left of the first other address is only a claim of that address.
-func (r *Rules) client(h http.Header, peer string) (netip.Addr, bool) {
-	client, ok := parseHop(peer)
-	if ok && !r.trusts(client) {
-		return client, true
-	}
+func (r *Rules) client(h http.Header, proxy netip.Addr) (client netip.Addr, ok bool) {
+	client, ok = proxy, proxy.IsValid()
 	lines := h[forwardedFor]
 	hops := 0
 	for i := len(lines) - 1; i >= 0; i-- {

@@ -87,7 +87,7 @@ func TestClockFindsALeap(t *testing.T) {
 // then. If it takes a later sample first, the earlier one does not bring the earlier clock back. A store that is only slow
 // is believed.
 func TestAnOvertakenSampleSaysNothing(t *testing.T) {
-	const before, after = int64(5000*million), int64(6000*million)
+	const before, after = int64(5000 * million), int64(6000 * million)
 	for name, add := range map[string]func(*Map, Sample) bool{"add": (*Map).Add, "restart": (*Map).Restart} {
 		t.Run(name, func(t *testing.T) {
 			for _, d := range []int64{after - before, before - after} { // set forward, and back

@@ -176,10 +176,7 @@ func httpDecision(of *checkwire.Answer) httpanswer.Decision {
 // warn logs that X-Forwarded-For, the user and the attribute headers of an untrusted proxy are
 // ignored. Every client of that proxy then has the proxy's address, and no tier.
 func (h *httpCheck) warn(r *http.Request) {
-	if h.rules.TrustsPeer(r.RemoteAddr) {
-		return
-	}
-	if name := h.rules.Unbelieved(r.Header); name != "" {
+	if name := h.rules.Unbelieved(r.Header); name != "" && !h.rules.TrustsPeer(r.RemoteAddr) {
 		h.stranger.Do(func() {
 			h.log.Warn("a header of a peer that is not in --trusted-proxies is ignored; if that is a proxy of yours, name its network there", "header", name, "peer", r.RemoteAddr)
 		})

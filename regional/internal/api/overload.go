@@ -59,9 +59,9 @@ func (s *Service) tap(ctx context.Context, info *tap.Info) (context.Context, err
 func (s *Service) lateCalls(path string, next http.Handler) http.Handler {
 	refusal, _ := json.Marshal(map[string]string{"code": overload.ErrCrowded.Code().String(), "message": overload.ErrCrowded.Message()}) // of strings alone
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kind := r.Header.Get("Content-Type")
-		if !overload.LateCall(r.Context()) || !strings.HasPrefix(r.URL.Path, path) || r.ProtoMajor > 1 || kind != "application/json" && kind != "application/proto" {
-			next.ServeHTTP(w, r) // to be refused in its own protocol
+		late := overload.LateCall(r.Context()) && strings.HasPrefix(r.URL.Path, path) && r.ProtoMajor == 1
+		if kind := first(r.Header, "Content-Type"); !late || kind != "application/json" && kind != "application/proto" {
+			next.ServeHTTP(w, r) // which refuses a late one in its own protocol
 			return
 		}
 		s.metrics.Overload.Inc()

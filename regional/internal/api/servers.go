@@ -60,7 +60,7 @@ func connectHandler(s *Service) http.Handler {
 	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithRecover(s.recovered), rpc.Received())
 	path, generated := aliquotv1connect.NewLimiterServiceHandler(connectService{s}, rpc.JSONCodec(), options)
 	mux.Handle(path, weigh(hideAddresses(generated)))
-	handleCalls(mux, s, weigh, options)
+	calls := handleCalls(mux, s, weigh, options)
 	small := connect.WithReadMaxBytes(maxSmallMessage)
 	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(aliquotv1connect.LimiterServiceName), small))
 	reflector := grpcreflect.NewStaticReflector(aliquotv1connect.LimiterServiceName)
@@ -73,7 +73,7 @@ func connectHandler(s *Service) http.Handler {
 			"  POST %s\n  GET  %s  for proxies\n\nMetrics and health are on the ops listener.\n",
 			s.region, aliquotv1connect.LimiterServiceCheckProcedure, aliquotv1connect.LimiterServiceCheckBatchProcedure, checkPath)
 	})
-	return s.lateCalls(path, rpc.Refusals(mux))
+	return s.lateCalls(path, rpc.Refusals(calls))
 }
 
 // recovered returns the error of a call over Connect that panicked.

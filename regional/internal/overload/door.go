@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/cpu"
 
 	"aliquot/internal/rpc"
 	"aliquot/regional/internal/storeguard"
@@ -87,14 +88,16 @@ type Door struct {
 	large     *rpc.Gate // of the requests of large calls
 	refused   prometheus.Counter
 	readLimit int64 // decisions under way beyond which nothing more is read
+	crowded   atomic.Bool
+
+	_      cpu.CacheLinePad // each read changes what follows, and reads what stands above
+	coming atomic.Int64     // decisions that are expected of connections that were let in
 
 	mu      sync.Mutex
-	coming  int64     // decisions that are expected of connections that were let in
 	waiting list.List // of *doorConn
 	late    list.List // of *doorConn: those that wait for their refusal
 	credit  int64     // decisions for which there was no refusal
 	ticking bool
-	crowded atomic.Bool
 }
 
 // NewDoor returns the door of a daemon on so many cores. It counts the calls that got no turn in
@@ -177,7 +180,7 @@ func (d *Door) Retake(n int) { d.intake.Retake(int64(n)) }
 // fits reports whether there is room for n more decisions. The caller holds mu.
 func (d *Door) fits(n int64) bool {
 	used, waiting := d.intake.Used()
-	return waiting == 0 && used+d.coming+n <= d.readLimit
+	return waiting == 0 && used+d.coming.Load()+n <= d.readLimit
 }
 
 // left counts a decision that has ended, and lets connections in for which there is room now.
@@ -255,11 +258,12 @@ type doorConn struct {
 	since time.Time
 	more  bool
 
+	coming atomic.Bool // its calls may not have begun yet, and count as coming
+	closed atomic.Bool // no call of it begins any more
+
 	// Guarded by the door's mu.
 	ready    chan struct{} // closed when the connection may go on
-	admitted bool          // it was let in after its latest read
-	coming   bool          // its calls may not have begun yet, and count as coming
-	closed   bool          // no call of it begins any more
+	admitted bool          // it waited after its latest read, and was let in
 }
 
 // needs returns the room that must be free before the connection is read.
@@ -273,10 +277,25 @@ func (c *doorConn) needs() int64 {
 // enter lets the connection in. The caller holds the door's mu.
 func (c *doorConn) enter() {
 	c.admitted = true
-	if !c.closed { // nothing would end what it brings
-		c.coming = true
-		c.door.coming += c.brings
+	if !c.closed.Load() { // nothing would end what it brings
+		c.door.coming.Add(c.brings)
+		c.coming.Store(true)
 	}
+}
+
+// tryEnter lets the connection in if there is room, without the door's mu.
+func (c *doorConn) tryEnter() bool {
+	d := c.door
+	coming := d.coming.Add(c.brings)
+	if used, waiting := d.intake.Used(); waiting > 0 || used+coming-c.brings+c.needs() > d.readLimit {
+		d.coming.Add(-c.brings)
+		return false
+	}
+	c.coming.Store(true)
+	if c.closed.Load() { // since it was read
+		c.begun()
+	}
+	return true
 }
 
 // Read waits for bytes, and then for the door.
@@ -295,14 +314,16 @@ func (c *doorConn) Read(p []byte) (int, error) {
 		c.since = time.Now()
 	}
 	c.more = more
-	c.line.late.Store(c.wait())
+	if late := c.wait(); late != c.line.late.Load() {
+		c.line.late.Store(late)
+	}
 	return n, err
 }
 
 // Close closes the connection.
 func (c *doorConn) Close() error {
 	c.door.mu.Lock()
-	c.closed = true
+	c.closed.Store(true)
 	c.door.mu.Unlock()
 	c.begun()
 	return c.Conn.Close()
@@ -314,11 +335,13 @@ func (c *doorConn) begun() {
 	if d.crowded.Load() && c.brings > 1 {
 		runtime.Gosched() // the calls' goroutines run first
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if c.coming {
-		c.coming = false
-		d.coming -= c.brings
+	if !c.coming.Swap(false) {
+		return
+	}
+	d.coming.Add(-c.brings)
+	if d.crowded.Load() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		d.admit()
 	}
 }
@@ -326,6 +349,9 @@ func (c *doorConn) begun() {
 // wait waits for the door, and reports whether the calls are to be refused.
 func (c *doorConn) wait() (late bool) {
 	d := c.door
+	if !c.more && !d.crowded.Load() && c.tryEnter() {
+		return false
+	}
 	d.mu.Lock()
 	age := time.Duration(0)
 	if c.more {
@@ -339,6 +365,9 @@ func (c *doorConn) wait() (late bool) {
 	d.crowded.Store(true)
 	c.ready, c.admitted = make(chan struct{}), false
 	at := d.waiting.PushBack(c)
+	if age < decideWait {
+		d.admit() // what has ended since may not have seen that the door is crowded
+	}
 	d.mu.Unlock()
 	if age < decideWait {
 		patience := time.NewTimer(decideWait - age)

@@ -2,9 +2,12 @@ package overload
 
 import (
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/internal/rpc"
 )
@@ -63,8 +66,8 @@ func TestDoor(t *testing.T) {
 		for _, c := range []*doorConn{first, second} {
 			c.Close()
 		}
-		if d.coming != 0 {
-			t.Errorf("%d are coming of connections that were closed", d.coming)
+		if d.coming.Load() != 0 {
+			t.Errorf("%d are coming of connections that were closed", d.coming.Load())
 		}
 	})
 }
@@ -82,13 +85,50 @@ func TestAConnectionThatIsClosedAtTheDoor(t *testing.T) {
 		}
 		waits := readOne(c, client)
 		synctest.Wait()
-		if c.Close(); len(waits) != 0 || d.coming != 0 {
-			t.Fatalf("%d are coming of a connection that was closed as it waited", d.coming)
+		if c.Close(); len(waits) != 0 || d.coming.Load() != 0 {
+			t.Fatalf("%d are coming of a connection that was closed as it waited", d.coming.Load())
 		}
 		leave()
 		d.left()
-		if late := <-waits; late || d.coming != 0 || d.crowded.Load() {
-			t.Errorf("%d are coming, late %t, crowded %t when there is room", d.coming, late, d.crowded.Load())
+		if late := <-waits; late || d.coming.Load() != 0 || d.crowded.Load() {
+			t.Errorf("%d are coming, late %t, crowded %t when there is room", d.coming.Load(), late, d.crowded.Load())
+		}
+	})
+}
+
+// TestNobodyIsForgottenAtTheDoor: many more connections than there is room for read at once, and what they bring is decided
+// in no time. So none of them waits for time to pass, and nothing is coming once all have been closed.
+func TestNobodyIsForgottenAtTheDoor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := NewDoor(1, prometheus.NewCounter(prometheus.CounterOpts{Name: "refused"}))
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range 500 {
+			brings := int64(BringsHTTP)
+			if i%2 == 0 {
+				brings = BringsGRPC
+			}
+			c, client := doorPair(t, d, brings)
+			all.Go(func() {
+				for range 20 {
+					if late := <-readOne(c, client); late {
+						t.Error("refused at the door")
+					}
+					n, err := d.Enter(t.Context())
+					if err != nil {
+						t.Error(err)
+					}
+					d.Leave(n)
+				}
+				c.Close()
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("someone has waited for %v", took)
+		}
+		if requests, _ := d.Deciding(); requests != 0 || d.coming.Load() != 0 || d.crowded.Load() {
+			t.Errorf("%d are decided and %d are coming in the end; crowded: %t", requests, d.coming.Load(), d.crowded.Load())
 		}
 	})
 }
@@ -145,8 +185,8 @@ func TestTheDoorIsOpen(t *testing.T) {
 		if <-readOne(c, client) {
 			t.Error("late, although there is room")
 		}
-		if d.coming != BringsGRPC || !c.more {
-			t.Errorf("%d are coming; more %v", d.coming, c.more)
+		if d.coming.Load() != BringsGRPC || !c.more {
+			t.Errorf("%d are coming; more %v", d.coming.Load(), c.more)
 		}
 		<-time.After(decideWait) // of the bubble's clock
 		if <-readOne(c, client) {
