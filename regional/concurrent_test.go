@@ -101,7 +101,9 @@ func TestChecksShareCalls(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if passed.Load()+elsewhere.Load() < 500 || passed.Load() > 500 {
+	// A check that was decided elsewhere, because its caller lost patience on a busy machine, may be charged by its call and
+	// as a debt.
+	if passed.Load()+2*elsewhere.Load() < 500 || passed.Load() > 500 {
 		t.Errorf("%d passed, half of the limit is 500; %d were decided elsewhere", passed.Load(), elsewhere.Load())
 	}
 	calls := sampleOf(t, scrape(t, d), "aliquot_store_call_groups_count")
