@@ -262,8 +262,7 @@ func (d *Daemon) buildServers() error {
 		Identity: clients, Headers: headers, EnvoyHeaders: envoyHeaders, Hosts: c.hosts(), Log: d.log,
 	}, c.Registry)
 	d.drainer = &drainer{stopping: d.stopping}
-	d.http = newHTTPServer(d.drainer.closeConnections(d.service.HTTP()), d.log)
-	d.http.WriteTimeout = writeTimeout
+	d.http = newHTTPServer(d.drainer.closeConnections(rpc.BoundStreams(writeTimeout, d.service.HTTP())), d.log)
 	d.http.ConnContext, d.http.ConnState = overload.ConnContext, d.drainer.countConnections
 	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)
 	d.grpc, d.health = d.service.GRPC()

@@ -15,7 +15,7 @@ import (
 const (
 	// readTimeout ends attacks by slow bodies. A batch of 4 MiB needs 0.4 MiB/s.
 	readTimeout = 10 * time.Second
-	// writeTimeout is how long a call may take until its answer has left.
+	// writeTimeout is how long a client may take to read an answer, and over HTTP/1.1 up to twice as long.
 	writeTimeout = 10 * time.Second
 )
 
@@ -47,7 +47,7 @@ var servers = [...]server{
 		flag: flagListen, usage: "`address` for Connect RPC, JSON over HTTP and GET /check: host:port or unix:///path",
 		address: func(c *Config) *string { return &c.Listen },
 		serve: func(d *Daemon, l net.Listener) error {
-			return d.http.Serve(d.door.Listener(d.throttle.Listener(l), overload.BringsHTTP))
+			return d.http.Serve(d.door.Listener(d.throttle.Listener(rpc.BoundWrites(l, writeTimeout)), overload.BringsHTTP))
 		},
 		end: func(ctx context.Context, d *Daemon) {
 			d.drainer.wait(d.drainWithin)

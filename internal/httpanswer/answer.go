@@ -130,6 +130,8 @@ func canonical(name string) string {
 		return "Ratelimit-Policy"
 	case "RateLimit":
 		return "Ratelimit"
+	case "Cache-Control", "Content-Type", "Retry-After", "X-Decision-Id":
+		return name
 	}
 	return http.CanonicalHeaderKey(name)
 }
