@@ -26,7 +26,7 @@ const (
 	hotHits = 8
 	// A set that takes sampledMost samples within sampleSpan halves its part of the checks. One that
 	// takes fewer than sampledLeast doubles it. With so many samples rates are right to 5 %.
-	sampledMost, sampledLeast = 128, 32
+	sampledMost, sampledLeast = 256, 64
 	sampleSpan                = time.Second
 	maxShift                  = 20
 	// rescaleAt is the weight, as a power of two, at which the counts of a set are scaled down. A
@@ -41,7 +41,10 @@ const (
 // use.
 type HotKeys struct {
 	draw func() uint32
-	sets [hotSets]hotSet
+	// One in 1<<shift checks of a set is a sample. Each check reads the shift of its set, and few change it, so they lie
+	// apart from what each sample changes. The set's mu guards the changes.
+	shifts [hotSets]atomic.Uint32
+	sets   [hotSets]hotSet
 }
 
 // NewHotKeys returns an empty HotKeys. draw returns random numbers, evenly spread over all bits. It
@@ -49,11 +52,7 @@ type HotKeys struct {
 func NewHotKeys(draw func() uint32) *HotKeys { return &HotKeys{draw: draw} }
 
 type hotSet struct {
-	// skip is the number of checks before the next sample.
-	skip atomic.Int32
-
 	mu      sync.Mutex
-	shift   uint32         // one in 1<<shift checks is a sample
 	since   budget.Instant // when the weight of a check was 1
 	from    budget.Instant // when the count of samples began
 	samples int
@@ -75,55 +74,46 @@ func (h *HotKeys) Seen(key budget.KeyID, denied bool, now budget.Instant) {
 	h.SeenTimes(key, 1, denied, now)
 }
 
-// SeenTimes counts several checks of a key, all denied or all admitted.
+// SeenTimes counts several checks of a key, all denied or all admitted. A check that is no sample writes to no memory that
+// other processors read.
 func (h *HotKeys) SeenTimes(key budget.KeyID, times int32, denied bool, now budget.Instant) {
-	s := &h.sets[placeOf(key)%hotSets]
+	at := placeOf(key) % hotSets
 	for times > 0 {
-		left := s.skip.Add(-times)
-		if left >= 0 {
+		stands := int32(1) << h.shifts[at].Load()
+		if times < stands && int32(h.draw()&uint32(stands-1)) >= times {
 			return
 		}
-		// The check at which skip became negative is a sample, and the further ones come after it. If
-		// another caller made skip negative, the first of these checks is a sample.
-		times = min(-left, times) - 1
-		s.count(key, denied, now, h.draw)
+		h.count(at, key, stands, denied, now)
+		times -= stands
 	}
 }
 
-// count counts a sample, which stands for the checks that were skipped, and draws how many are
-// skipped next. On average one in 1<<shift is a sample.
-func (s *hotSet) count(key budget.KeyID, denied bool, now budget.Instant, draw func() uint32) {
+// count counts a sample of a set, which stands for so many checks.
+func (h *HotKeys) count(at uint32, key budget.KeyID, stands int32, denied bool, now budget.Instant) {
+	s := &h.sets[at]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shift > 0 && s.skip.Load() >= 0 {
-		return // another sample of this moment stands for this check too
-	}
-	weight := s.weight(now)
+	weight := s.weight(now) * float64(stands)
 	k := s.find(key, now)
 	k.hits++
-	k.checks += weight * float64(uint32(1)<<s.shift)
+	k.checks += weight
 	if denied {
-		k.denied += weight * float64(uint32(1)<<s.shift)
+		k.denied += weight
 	}
-	s.follow(now)
-	if s.shift > 0 {
-		s.skip.Store(int32(draw() % (2<<s.shift - 1)))
-	} else {
-		s.skip.Store(0)
-	}
+	s.follow(&h.shifts[at], now)
 }
 
 // follow adapts the part of the checks that are samples to the traffic. The caller holds mu.
-func (s *hotSet) follow(now budget.Instant) {
+func (s *hotSet) follow(shift *atomic.Uint32, now budget.Instant) {
 	s.samples++
 	took := now.Sub(s.from)
 	switch {
 	case s.samples >= sampledMost && took < sampleSpan:
-		s.shift = min(s.shift+1, maxShift)
+		shift.Store(min(shift.Load()+1, maxShift))
 	case took < sampleSpan:
 		return
-	case s.samples < sampledLeast && s.shift > 0:
-		s.shift--
+	case s.samples < sampledLeast && shift.Load() > 0:
+		shift.Store(shift.Load() - 1)
 	}
 	s.from, s.samples = now, 0
 }
