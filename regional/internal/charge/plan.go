@@ -1,10 +1,12 @@
 package charge
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/penalty"
 	"aliquot/internal/prefetch"
 	"aliquot/limit"
 	"aliquot/regional/internal/modes"
@@ -110,6 +112,7 @@ type LocalPlan struct {
 	Entries [MaxCached]*Entry
 	Costs   [MaxCached]limit.Tokens
 	found   [MaxCached]prefetch.Finding
+	lent    [MaxCached]bool  // of the entries, as Read has read it
 	order   [MaxCached]uint8 // of their locks
 	N       int
 }
@@ -212,25 +215,34 @@ func (l *LocalPlan) Charge(t *Table, s *Scratch, allowed bool, now budget.Instan
 	}
 }
 
-// SetVerdicts sets the verdicts of a decision from memory, in the order of the rules.
-func (d *Decision) SetVerdicts(l *LocalPlan, s *Scratch, allowed bool, now budget.Instant) {
+// Read reads from the entries what SetVerdicts needs. The caller holds their locks.
+func (l *LocalPlan) Read(s *Scratch, now budget.Instant) {
 	from := len(s.verdicts)
+	s.verdicts = slices.Grow(s.verdicts, l.N)[:from+l.N]
+	for i, e := range l.Entries[:l.N] {
+		v := &s.verdicts[from+i]
+		v.Found, v.Window, v.Shadow, l.lent[i] = e.Chunk.Outcome(now), e.window, e.shadow, e.lent
+	}
+}
+
+// SetVerdicts sets the verdicts of a decision from memory, in the order of the rules, by what Read has read just before.
+// It takes most of the time of such a decision, so it needs no locks.
+func (d *Decision) SetVerdicts(l *LocalPlan, s *Scratch, now budget.Instant) {
+	from := len(s.verdicts) - l.N
+	d.CachedVerdicts = s.verdicts[from:len(s.verdicts):len(s.verdicts)]
 	d.At = now
 	for i, e := range l.Entries[:l.N] {
-		cost, found := l.Costs[i], e.Chunk.Outcome(now)
-		holds := l.found[i] == prefetch.Holds || l.found[i] == prefetch.Ask && found.Tokens >= cost
-		decided := limit.Decide(e.Limit, found, cost, holds)
-		decided.Delay = 0 // memory admits nothing of a queue
-		if e.lent {
-			decided = decided.CapWait()
+		v, m := &d.CachedVerdicts[i], &s.Matched[i]
+		v.Rule, v.Limit, v.Key, v.Cost, v.Mode = m.Rule, m.Limit, e.Key, l.Costs[i], modes.Local
+		v.Unknown, v.Held = false, penalty.Free // the memory may have had another verdict
+		holds := l.found[i] == prefetch.Holds || l.found[i] == prefetch.Ask && v.Found.Tokens >= v.Cost
+		v.Decision = limit.Decide(m.Limit, v.Found, v.Cost, holds)
+		v.Decision.Delay = 0 // memory admits nothing of a queue
+		if l.lent[i] {
+			v.Decision = v.Decision.CapWait()
 		}
-		s.verdicts = append(s.verdicts, Verdict{
-			Rule: e.Rule, Window: e.window, Cost: cost, Shadow: e.shadow, Mode: modes.Local, Key: e.Key, Limit: e.Limit,
-			Decision: decided, Found: found,
-		})
-		if !holds && !e.shadow && d.Denier == nil {
+		if !holds && !v.Shadow && d.Denier == nil {
 			d.Denier = e
 		}
 	}
-	d.CachedVerdicts = s.verdicts[from:len(s.verdicts):len(s.verdicts)]
 }

@@ -422,20 +422,31 @@ func routeOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request,
 	if !d.Coalesced && l.Keys.HoldLocal(d, &plan, s, now) {
 		return routeDecided
 	}
+	to := chargeLocked(&plan, t, s, now, patient)
+	switch to {
+	case routeDecided:
+		d.SetVerdicts(&plan, s, now)
+	case routeWait:
+		d.Coalesced = true
+	}
+	return to
+}
+
+// chargeLocked charges the limits of a request if memory knows enough of each of them. It holds their locks.
+func chargeLocked(plan *charge.LocalPlan, t *charge.Table, s *charge.Scratch, now budget.Instant, patient bool) route {
 	plan.Lock()
 	defer plan.Unlock()
 	allowed, known := plan.Evaluate(s, now)
 	switch {
 	case known:
+		plan.Charge(t, s, allowed, now)
+		plan.Read(s, now)
+		return routeDecided
 	case patient && plan.JoinInFlight(s, now):
-		d.Coalesced = true
 		return routeWait
 	default:
 		return routeStore
 	}
-	plan.Charge(t, s, allowed, now)
-	d.SetVerdicts(&plan, s, allowed, now)
-	return routeDecided
 }
 
 // callUnbatched makes a call that no other check shares, and returns its result. The result of a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"aliquot/budget"
 	"aliquot/regional/internal/charge"
 	"aliquot/regional/internal/policy"
 )
@@ -59,11 +60,20 @@ func peekCached(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Reque
 			return false
 		}
 	}
+	known := readLocked(&plan, s, now)
+	if known {
+		d.SetVerdicts(&plan, s, now)
+	}
+	return known
+}
+
+// readLocked reads what memory knows of the limits of a request, if that is enough of each of them. It holds their locks.
+func readLocked(plan *charge.LocalPlan, s *charge.Scratch, now budget.Instant) (known bool) {
 	plan.Lock()
 	defer plan.Unlock()
-	allowed, known := plan.Evaluate(s, now)
+	_, known = plan.Evaluate(s, now)
 	if known {
-		d.SetVerdicts(&plan, s, allowed, now)
+		plan.Read(s, now)
 	}
 	return known
 }
