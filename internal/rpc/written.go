@@ -34,10 +34,10 @@ type writeBoundConn struct {
 	net.Conn
 	timeout time.Duration
 	began   time.Time
-	// until is the deadline that Write has set, counted from began; 0: there is none. It also is 0 while own, that
-	// somebody else has set a deadline.
+	// until is the deadline that Write has set, counted from began; 0: none is in force.
 	until atomic.Int64
-	own   atomic.Bool
+	// own: the server has set a deadline.
+	own atomic.Bool
 }
 
 // Write writes p. It moves the deadline only if less than timeout is left of it.
