@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"math"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -34,22 +35,21 @@ type writeBoundConn struct {
 	net.Conn
 	timeout time.Duration
 	began   time.Time
-	// until is the deadline that Write has set, counted from began; 0: none is in force.
+	// until is the deadline that Write has set, counted from began. 0: none is in force; others: the server has set one.
 	until atomic.Int64
-	// own: the server has set a deadline.
-	own atomic.Bool
 }
+
+// others is the deadline of a connection whose server has set one. Write never finds it too near.
+const others = math.MaxInt64
 
 // Write writes p. It moves the deadline only if less than timeout is left of it.
 func (c *writeBoundConn) Write(p []byte) (int, error) {
-	if !c.own.Load() {
-		if at := time.Since(c.began); time.Duration(c.until.Load())-at < c.timeout {
-			until := at + 2*c.timeout
-			if err := c.Conn.SetWriteDeadline(c.began.Add(until)); err != nil {
-				return 0, err
-			}
-			c.until.Store(int64(until))
+	if at := time.Since(c.began); time.Duration(c.until.Load())-at < c.timeout {
+		until := at + 2*c.timeout
+		if err := c.Conn.SetWriteDeadline(c.began.Add(until)); err != nil {
+			return 0, err
 		}
+		c.until.Store(int64(until))
 	}
 	return c.Conn.Write(p)
 }
@@ -57,11 +57,10 @@ func (c *writeBoundConn) Write(p []byte) (int, error) {
 // SetWriteDeadline sets a deadline, or lets the usual bound hold again if t is zero.
 func (c *writeBoundConn) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() {
-		c.own.Store(false)
+		c.until.CompareAndSwap(others, 0)
 		return nil
 	}
-	c.own.Store(true)
-	c.until.Store(0)
+	c.until.Store(others)
 	return c.Conn.SetWriteDeadline(t)
 }
 

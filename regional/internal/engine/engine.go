@@ -422,7 +422,7 @@ func routeOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request,
 	if !d.Coalesced && l.Keys.HoldLocal(d, &plan, s, now) {
 		return routeDecided
 	}
-	to := chargeLocked(&plan, t, s, now, patient)
+	to := chargeCached(&plan, t, s, now, patient)
 	switch to {
 	case routeDecided:
 		d.SetVerdicts(&plan, s, now)
@@ -432,8 +432,8 @@ func routeOf(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Request,
 	return to
 }
 
-// chargeLocked charges the limits of a request if memory knows enough of each of them. It holds their locks.
-func chargeLocked(plan *charge.LocalPlan, t *charge.Table, s *charge.Scratch, now budget.Instant, patient bool) route {
+// chargeCached charges the limits of a request if memory knows enough of each of them. It holds their locks.
+func chargeCached(plan *charge.LocalPlan, t *charge.Table, s *charge.Scratch, now budget.Instant, patient bool) route {
 	plan.Lock()
 	defer plan.Unlock()
 	allowed, known := plan.Evaluate(s, now)

@@ -60,15 +60,15 @@ func peekCached(d *charge.Decision, l *Engine, p *policy.Policy, r *charge.Reque
 			return false
 		}
 	}
-	known := readLocked(&plan, s, now)
+	known := readCached(&plan, s, now)
 	if known {
 		d.SetVerdicts(&plan, s, now)
 	}
 	return known
 }
 
-// readLocked reads what memory knows of the limits of a request, if that is enough of each of them. It holds their locks.
-func readLocked(plan *charge.LocalPlan, s *charge.Scratch, now budget.Instant) (known bool) {
+// readCached reads what memory knows of the limits of a request, if that is enough of each of them. It holds their locks.
+func readCached(plan *charge.LocalPlan, s *charge.Scratch, now budget.Instant) (known bool) {
 	plan.Lock()
 	defer plan.Unlock()
 	_, known = plan.Evaluate(s, now)
